@@ -83,6 +83,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
+    ("openssl", "openssl"),
     ("nbdkit", "nbdkit"),
     ("fio", "fio"),
     ("fusermount3", "fuse3"),

@@ -216,6 +216,10 @@ impl Target for Driver {
         self.core.carry.members_mut().watch(watch)
     }
 
+    fn restart_threads(&mut self) -> std::io::Result<()> {
+        self.core.carry.members_mut().restart_threads()
+    }
+
     fn next_ready(&mut self) -> Option<WatchId> {
         self.core.carry.members_mut().next_ready()
     }
@@ -267,6 +271,9 @@ impl Managed for Driver {
 
     fn next_event(&mut self) -> Option<(String, Event)> {
         let (array, event) = self.core.carry.next_event()?;
+        if let Event::Grown { .. } = event {
+            self.facts.blocks = self.core.carry.blocks(self.root);
+        }
         Some((self.core.carry.array(array).name().to_owned(), event))
     }
 

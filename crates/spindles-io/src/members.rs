@@ -440,6 +440,12 @@ impl Members {
         })
     }
 
+    /// Threads that carry operations begin anew: with what the calling thread may.
+    pub(crate) fn restart_threads(&mut self) -> std::io::Result<()> {
+        let chosen = self.queue.as_mut();
+        chosen.map_or(Ok(()), |chosen| chosen.queue.restart_threads())
+    }
+
     /// The next descriptor that a turn has found ready.
     pub(crate) fn next_ready(&mut self) -> Option<WatchId> {
         self.ready.pop_front()

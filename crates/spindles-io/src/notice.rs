@@ -222,7 +222,8 @@ fn folders() -> Vec<PathBuf> {
 }
 
 /// The first of them that this user may have, made where there is none.
-pub(crate) fn own_folder() -> Option<PathBuf> {
+#[must_use]
+pub fn own_folder() -> Option<PathBuf> {
     let uid = geteuid().as_raw();
     folders().into_iter().find(|folder| {
         // Another one's, or none that can be made, shows below.

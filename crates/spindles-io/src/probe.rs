@@ -4,10 +4,11 @@
 use crate::at_rest::{Access, AtRest};
 use crate::backends;
 use crate::bad_pages::{BadPage, read_pages};
+use crate::files;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
+use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
@@ -88,7 +89,7 @@ impl Probe {
         may_carry(stat(name).ok()?.st_mode)?;
         // Something else may have taken its name meanwhile.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(open(name, flags, Mode::empty()).ok()?);
+        let file = File::from(files::open(name, flags).ok()?);
         may_carry(fstat(&file).ok()?.st_mode)?;
         let bytes = seek(&file, SeekFrom::End(0)).ok()?;
         Some(Self {
@@ -220,6 +221,15 @@ impl Probe {
     }
 }
 
+/// Whether it is a file or a block device that carries something of ours, whoever has it.
+#[must_use]
+pub fn holds_superblock(name: &str) -> bool {
+    Probe::glance(name).is_some_and(|probe| {
+        let found = probe.found();
+        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
+    })
+}
+
 /// Whether it is a file or a block device that this user may not read.
 pub(crate) fn is_denied(name: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -227,9 +237,5 @@ pub(crate) fn is_denied(name: &str) -> bool {
         let kind = FileType::from_raw_mode(it.st_mode);
         matches!(kind, FileType::RegularFile | FileType::BlockDevice)
     });
-    is_device
-        && matches!(
-            open(name, flags, Mode::empty()),
-            Err(Errno::ACCESS | Errno::PERM)
-        )
+    is_device && matches!(files::open(name, flags), Err(Errno::ACCESS | Errno::PERM))
 }

@@ -1,17 +1,18 @@
 //! The kernel's randomness, for identities and nonces.
 
 use crate::errors::{OpenError, failed};
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 use spindles_format::Uuid;
-use std::fs::File;
-use std::io::Read as _;
 
 /// So many random bytes.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
-    let source = "/dev/urandom";
     let mut bytes = [0; N];
-    File::open(source)
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| failed(source, "read", error))?;
+    let mut done = 0;
+    while done < N {
+        done += retry_on_intr(|| getrandom(&mut bytes[done..], GetRandomFlags::empty()))
+            .map_err(|errno| failed("the kernel's random numbers", "read", errno.into()))?;
+    }
     Ok(bytes)
 }
 

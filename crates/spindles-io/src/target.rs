@@ -59,6 +59,16 @@ pub trait Target: Managed {
     /// `wait` it returns `None` only when no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
 
+    /// Threads of its own, where it has some, begin anew: with what the calling thread may by now. Call it after that
+    /// thread gave something up.
+    ///
+    /// # Errors
+    ///
+    /// There can be no threads.
+    fn restart_threads(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Looks out for a descriptor, until `next_ready` gives its id: so that one thread waits for what the
     /// target does and for its clients.
     ///

@@ -80,7 +80,12 @@ fn shake(wanted: Wanted, tls: Tls, piece: usize) -> Result<(Agreed, Agreed, u32)
 #[test]
 fn both_sides_agree() {
     for headers in [Headers::Simple, Headers::Structured, Headers::Extended] {
-        for (tls, wants_tls) in [(Tls::Never, false), (Tls::Required, true)] {
+        for (tls, wants_tls) in [
+            (Tls::Never, false),
+            (Tls::Offered, false),
+            (Tls::Offered, true),
+            (Tls::Required, true),
+        ] {
             for piece in [1, 7, 1000] {
                 let wanted = wanted("tank", wants_tls, headers);
                 let (mine, theirs, encrypted) = shake(wanted, tls, piece).unwrap();
@@ -296,6 +301,15 @@ fn nothing_from_before_tls_counts() {
         .unwrap();
     assert_eq!(kinds(&replies), [(8, ERROR | 5), (3, ERROR | 5), (5, 1)]);
     assert_eq!(step, Step::StartTls);
+    // Where it is offered too: what was agreed upon in plain text is void.
+    let mut server = Server::new(Tls::Offered);
+    let before = ByHand::new(3).option(8, b"").option(5, b"");
+    let (_, step) = server.receive(&exports(), &before.0).unwrap();
+    assert_eq!(step, Step::StartTls);
+    server.encrypted();
+    let go = ByHand(Vec::new()).option(7, b"\0\0\0\x04pool\0\0");
+    let (_, step) = server.receive(&exports(), &go.0).unwrap();
+    assert!(matches!(step, Step::Transmit(agreed) if agreed.headers == Headers::Simple));
 }
 
 #[test]

@@ -88,6 +88,14 @@ pub struct OpenControl {
     under_way: Arc<AtomicUsize>,
 }
 
+/// The folder in which something lies.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// Does a command line.
 pub type Handler = dyn Fn(&Ask, &Answers) + Send + Sync;
 
@@ -107,6 +115,12 @@ impl Control {
             path: path.to_owned(),
             under_way: Arc::default(),
         })
+    }
+
+    /// Where the socket lies.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        folder_of(&self.path)
     }
 
     /// Lets command lines in from now on, each on a thread of its own.

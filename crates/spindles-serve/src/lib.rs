@@ -9,6 +9,7 @@
 //! its clients and for its members in one place, and is the only one that touches the array. It knows nothing of
 //! what clients speak: each is a [`client::Client`].
 
+mod certificates;
 mod client;
 pub mod control;
 mod left_behind;
@@ -16,11 +17,13 @@ mod management;
 mod news;
 mod offer;
 mod polling;
+pub mod sandbox;
 mod server;
 mod transports;
 mod wake;
 mod working_directory;
 
+pub use certificates::{Certificates, CertificatesError, Clients};
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};

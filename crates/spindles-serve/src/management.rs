@@ -127,19 +127,25 @@ impl Served for Handle {
         let (done, result) = channel();
         self.offer.exchange(move |target| {
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-            let changed = match target.close() {
-                Ok(()) => assemble_to_change(&devices, &options, &change),
-                Err(error) => Err(error.into()),
-            };
+            let changed = target.close().map_err(AssembleError::from).and_then(|()| {
+                let changed = assemble_to_change(&devices, &options, &change)?.target;
+                if let Change::Grow(_) = change {
+                    return Ok(changed); // It has begun, and goes on as it is.
+                }
+                // Closed, the superblocks say it.
+                changed.close()?;
+                Ok(assemble(&devices, &options)?.target)
+            });
             let (opened, result) = match changed {
                 Ok(changed) => (Ok(changed), Ok(())),
-                Err(error) => (assemble(&devices, &options), Err(error)),
+                Err(error) => {
+                    let opened = assemble(&devices, &options);
+                    (opened.map(|assembled| assembled.target), Err(error))
+                }
             };
             // Who asked may be gone.
             drop(done.send(result));
-            opened
-                .map(|assembled| assembled.target)
-                .map_err(|error| error.to_string())
+            opened.map_err(|error| error.to_string())
         });
         // Where the server has ended it was not changed.
         result.recv().unwrap_or(Err(AssembleError::Changed))

@@ -6,6 +6,7 @@ use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::polling::Polling;
 use crate::wake::{Ticker, Waker};
+use spindles_engine::Event;
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
@@ -209,6 +210,15 @@ impl Server {
         self.stopper.clone()
     }
 
+    /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
+    ///
+    /// # Errors
+    ///
+    /// There can be no threads.
+    pub fn restart_threads(&mut self) -> io::Result<()> {
+        self.export.target_mut().restart_threads()
+    }
+
     /// Where news of the target are heard.
     #[must_use]
     pub fn news(&self) -> Newsroom {
@@ -244,6 +254,9 @@ impl Server {
             }
             idle &= !self.feed();
             for news in News::of(self.export.target_mut()) {
+                if let News::Event(_, Event::Grown { .. }) = &news {
+                    self.tell_facts();
+                }
                 told(&news);
                 self.news.tell(&news);
             }
@@ -271,7 +284,7 @@ impl Server {
             }
             turns = 0;
             if self.polling.is_left() {
-                self.look_again();
+                self.tell_facts();
             } else {
                 self.look_out_for_all()?;
                 self.export.wait();
@@ -280,7 +293,7 @@ impl Server {
     }
 
     /// Tries those again that may have asked meanwhile, or have room.
-    fn look_again(&mut self) {
+    fn tell_facts(&mut self) {
         while let Some(user) = self.quiet.pop() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
@@ -366,10 +379,14 @@ impl Server {
             }
             self.is_due(user);
         }
+        self.look_again();
+        Ok(self)
+    }
+
+    /// Clients who come from now on are told what it is now.
+    fn look_again(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
-        drop(facts);
-        Ok(self)
     }
 
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {
@@ -384,6 +401,8 @@ impl Server {
         if id == WOKEN {
             self.stopper.waker.heard();
             self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+            // Who wakes it may have ended a client.
+            (0..self.guests.len()).for_each(|user| self.is_due(user));
             while let Ok(arrival) = self.arrived.try_recv() {
                 match arrival {
                     Arrival::Client(client) => self.join(client),

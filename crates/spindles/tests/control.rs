@@ -106,6 +106,18 @@ impl Place {
         sockets.find(|path| path.exists()).expect("it listens")
     }
 
+    /// What libnbd is told at the handshake is what the array holds.
+    fn is_as_large_as_it_says(&self) {
+        let uri = format!("nbd+unix:///pool?socket={}", self.path("socket").display());
+        let size = Command::new("nbdinfo").args(["--size", &uri]).output();
+        let size = match size {
+            Ok(size) => String::from_utf8(size.stdout).expect("a number"),
+            Err(error) => return println!("SKIPPED the size for new clients: {error}"),
+        };
+        let bytes = self.json("status lake")["bytes"].to_string();
+        assert_eq!(size.trim(), bytes);
+    }
+
     /// Waits until that is so.
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let end = Instant::now() + Duration::from_mins(1);
@@ -218,7 +230,9 @@ fn an_array_is_managed_while_it_is_written() {
     place.does("set pool --degraded-writes allow");
     let before = place.json("status pool")["bytes"].as_u64();
     place.does("grow pool --add f");
+    // Who connects from now on sees the new size, however the array is called.
     place.does("rename pool lake");
+    place.is_as_large_as_it_says();
     let status = place.json("status lake");
     assert_eq!(status["degraded_writes"], json!(true));
     assert!(status["journal"]["device"].as_str().is_some());

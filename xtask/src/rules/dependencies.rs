@@ -33,7 +33,16 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-serve",
         &["block", "engine", "io", "nbd"],
-        &["rustix", "serde", "serde_json", "thiserror"],
+        &[
+            "landlock",
+            "libc",
+            "rustix",
+            "rustls",
+            "seccompiler",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
     ),
     (
         "spindles-workload",

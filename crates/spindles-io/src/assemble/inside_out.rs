@@ -161,11 +161,8 @@ impl Opening<'_> {
             nodes[usize::from(member.0)] = Some(*node);
         }
         let journal = described.journal.as_ref().map(|(_, _, node)| *node);
-        // What it is called from now on: a change may have given it another name than it was found with.
-        let record = config.persistence.as_ref().map(|it| &it.array);
-        let name = record.map_or(described.report.name.as_str(), |it| it.name.as_str());
-        let name = name.to_owned();
-        let node = (self.stack).add_array_with_journal(&name, config, &nodes, journal)?;
+        let name = &described.report.name;
+        let node = (self.stack).add_array_with_journal(name, config, &nodes, journal)?;
         for (member, device, _) in returning {
             let device = Box::new(device);
             // Where that is not possible the array goes on without it, as the refusal says.

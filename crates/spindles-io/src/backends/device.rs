@@ -2,11 +2,13 @@
 
 use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
+use crate::files;
 use crate::identity::file_below;
 use crate::physical::{is_write_protected, physical, zeroes_without_moving_bytes};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
+use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
 pub(super) static BACKEND: Backend = Backend {
@@ -79,10 +81,12 @@ fn lock_below(
     let Some((path, whole)) = file_below(device) else {
         return Ok(None);
     };
-    // One that is deleted can't be opened by its name any more.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else {
-        return Ok(None);
+    let file = match files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC) {
+        Ok(file) => file,
+        // Who opens for this process does not think that it should have it.
+        Err(Errno::PERM) => return Err(opening::refused(&path, "open")(Errno::PERM)),
+        // One that is deleted can't be opened by its name any more.
+        Err(_) => return Ok(None),
     };
     opening::lock(name, &file, !whole, options)?;
     Ok(Some(file))

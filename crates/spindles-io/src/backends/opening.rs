@@ -1,10 +1,11 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
 use crate::at_rest::{Access, AtRest};
+use crate::files;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::fs::File;
@@ -50,11 +51,8 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     };
     let flags = access | flags | OFlags::CLOEXEC;
     let busy_timeout = options.busy_timeout;
-    let open = |flags| {
-        retry_while_busy(name, busy_timeout, Errno::BUSY, || {
-            rustix::fs::open(name, flags, Mode::empty())
-        })
-    };
+    let open =
+        |flags| retry_while_busy(name, busy_timeout, Errno::BUSY, || files::open(name, flags));
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
         Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
@@ -87,12 +85,12 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
 
 /// Through the page cache, at any alignment.
 pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
-    let mut options = File::options();
-    let file = match access {
-        Access::Read => options.read(true).open(name)?,
-        Access::Write => options.write(true).open(name)?,
+    let access = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::Write => OFlags::WRONLY,
     };
-    Ok(Box::new(file))
+    let file = files::open(name, access | OFlags::CLOEXEC)?;
+    Ok(Box::new(File::from(file)))
 }
 
 /// Locks a file against other programs, as long as it is open: two that write one array would ruin it;
@@ -134,7 +132,7 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for device in loop_devices_on(name) {
         let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, || {
-            rustix::fs::open(&device, flags, Mode::empty())
+            files::open(&device, flags)
         });
         match opened {
             Ok(file) => held.push(file),

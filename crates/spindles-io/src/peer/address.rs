@@ -38,7 +38,8 @@ impl Server {
 }
 
 /// Whether a name is an address, of whatever kind.
-pub(crate) fn is_address(name: &str) -> bool {
+#[must_use]
+pub fn is_address(name: &str) -> bool {
     name.contains("://")
 }
 

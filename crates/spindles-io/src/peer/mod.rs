@@ -14,7 +14,8 @@ mod stand_in;
 mod tests;
 mod traffic;
 
-pub(crate) use address::{Address, is_address};
+pub(crate) use address::Address;
+pub use address::is_address;
 pub(crate) use connection::Connection;
 pub(crate) use link::{Link, connect};
 pub(crate) use rest::Rest;

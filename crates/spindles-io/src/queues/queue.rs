@@ -63,6 +63,11 @@ pub(crate) trait Queue: Debug {
     /// Looks out for a descriptor with the turns that follow, until it is ready.
     fn watch(&mut self, watch: Watch) -> io::Result<()>;
 
+    /// Its threads, where it has some, begin anew: with what the calling thread may.
+    fn restart_threads(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The next descriptor that a turn has found ready.
     fn next_ready(&mut self) -> Option<WatchId>;
 

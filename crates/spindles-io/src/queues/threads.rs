@@ -96,6 +96,38 @@ impl Threads {
             ready: VecDeque::new(),
         }
     }
+
+    fn begin_work(&mut self) -> io::Result<()> {
+        for _ in 0..THREADS {
+            self.begin("spindles-io", Shared::work)?;
+        }
+        Ok(())
+    }
+
+    fn begin_to_look_out(&mut self) -> io::Result<()> {
+        self.begin("spindles-watch", Shared::look_out)
+    }
+
+    fn begin(&mut self, name: &str, what: fn(&Shared)) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(128 << 10)
+            .spawn(move || what(&shared))?;
+        self.workers.push(thread);
+        Ok(())
+    }
+
+    /// What was handed over is done before they end.
+    fn end_threads(&mut self) {
+        self.shared.state().closing = true;
+        self.shared.work.notify_all();
+        self.shared.wake();
+        for thread in mem::take(&mut self.workers) {
+            // A thread that panicked has said so itself.
+            drop(thread.join());
+        }
+    }
 }
 
 impl Shared {
@@ -136,7 +168,8 @@ impl Shared {
     }
 
     /// Looks out for descriptors.
-    fn look_out(&self, wake: &OwnedFd) {
+    fn look_out(&self) {
+        let wake = self.wake.get().expect("it begins with that");
         loop {
             let watched = {
                 let state = self.state();
@@ -266,13 +299,8 @@ impl Queue for Threads {
 
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
         let index = u16::try_from(self.files).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        while self.files == 0 && self.workers.len() < THREADS {
-            let shared = Arc::clone(&self.shared);
-            let thread = thread::Builder::new()
-                .name("spindles-io".to_owned())
-                .stack_size(128 << 10)
-                .spawn(move || shared.work())?;
-            self.workers.push(thread);
+        if self.files == 0 {
+            self.begin_work()?;
         }
         self.shared
             .state()
@@ -306,18 +334,24 @@ impl Queue for Threads {
     fn watch(&mut self, watch: Watch) -> io::Result<()> {
         if self.shared.wake.get().is_none() {
             let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let shared = Arc::clone(&self.shared);
-            let looks = wake.try_clone()?;
-            let thread = thread::Builder::new()
-                .name("spindles-watch".to_owned())
-                .stack_size(128 << 10)
-                .spawn(move || shared.look_out(&looks))?;
-            self.workers.push(thread);
             self.shared.wake.set(wake).expect("it was looked");
+            self.begin_to_look_out()?;
         }
         self.shared.state().watched.push(watch);
         self.watched += 1;
         self.shared.wake();
+        Ok(())
+    }
+
+    fn restart_threads(&mut self) -> io::Result<()> {
+        self.end_threads();
+        self.shared.state().closing = false;
+        if self.files > 0 {
+            self.begin_work()?;
+        }
+        if self.shared.wake.get().is_some() {
+            self.begin_to_look_out()?;
+        }
         Ok(())
     }
 
@@ -383,12 +417,6 @@ impl Queue for Threads {
 impl Drop for Threads {
     /// What was handed over is done before the buffers and files go.
     fn drop(&mut self) {
-        self.shared.state().closing = true;
-        self.shared.work.notify_all();
-        self.shared.wake();
-        for thread in mem::take(&mut self.workers) {
-            // A thread that panicked has said so itself.
-            drop(thread.join());
-        }
+        self.end_threads();
     }
 }

@@ -38,6 +38,8 @@ pub struct Export {
 pub enum Tls {
     /// This server has no TLS.
     Never,
+    /// Clients may begin with STARTTLS.
+    Offered,
     /// Clients must begin with STARTTLS: until then every other option is refused.
     Required,
 }

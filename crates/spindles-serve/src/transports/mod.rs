@@ -3,11 +3,13 @@
 mod fuse;
 mod nbd;
 
+use crate::certificates::Certificates;
 use crate::offer::Offer;
 pub use fuse::{WatcherCommand, watch};
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
+use std::path::Path;
 
 /// A way to reach an array.
 #[derive(Debug)]
@@ -29,10 +31,12 @@ pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
 pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT];
 
 /// What is asked of doors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct DoorOptions {
     /// Other machines may come without encryption.
     pub allow_plaintext: bool,
+    /// Other machines must encrypt, with these.
+    pub certificates: Option<Certificates>,
     /// There is no other door: a server whose door is taken away from outside ends.
     pub is_only: bool,
     /// Starts a process that unmounts what is mounted when this one dies.
@@ -64,4 +68,15 @@ pub trait Door: Debug {
 
     /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
     fn close(&mut self) -> Option<String>;
+
+    /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox, which is entered
+    /// between `bind` and `open`.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Whether `open` and `close` do only what is allowed in the sandbox.
+    fn fits_sandbox(&self) -> bool {
+        true
+    }
 }

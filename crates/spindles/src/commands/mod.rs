@@ -14,6 +14,7 @@ mod journal;
 mod lab;
 mod layout;
 mod man;
+mod outside;
 mod rebuild;
 mod remove;
 mod rename;
@@ -88,6 +89,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &sim::COMMAND,
     &completions::COMMAND,
     &man::COMMAND,
+    &outside::COMMAND,
     &help::COMMAND,
 ];
 

@@ -1,6 +1,6 @@
 //! `spindles serve`: presents an array, or a device, to other programs.
 
-use super::{Command, create, serve_watch};
+use super::{Command, create, outside, serve_watch};
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
@@ -19,8 +19,11 @@ use spindles_io::create::CreateOptions;
 use spindles_io::{OpenOptions, Target, notice, open_device, scratch, why_out, wipe};
 use spindles_layout::Expression;
 use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::sandbox::helper::{Helper, Rules};
+use spindles_serve::sandbox::{self, Needs, Sandbox};
 use spindles_serve::{
-    Door, DoorError, DoorOptions, Handle, News, Server, ServerLimits, TRANSPORTS, Transport,
+    Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle, News, Server,
+    ServerLimits, TRANSPORTS, Transport,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,8 +34,10 @@ pub(crate) static COMMAND: Command = Command {
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
-              and over a network nothing is encrypted: other addresses than those of this machine need \
-              --allow-plaintext. While it is served no other command writes to the array.\n\n\
+              and over a network nothing is encrypted: other addresses than those of this machine need --tls, or \
+              --allow-plaintext. With --tls DIR clients of a PORT must use TLS and show a certificate that is \
+              signed by the authority of ca-cert.pem; DIR holds server-cert.pem and server-key.pem too. Clients \
+              of a unix:PATH may use it. While it is served no other command writes to the array.\n\n\
               With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
               there, and must be empty otherwise. Before the server is stopped, what is on it has to be \
               unmounted, and loop devices detached.\n\n\
@@ -46,6 +51,8 @@ pub(crate) static COMMAND: Command = Command {
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
+              nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'\n\
               spindles serve pool --fuse /run/pool.img\n\
               losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
@@ -70,9 +77,6 @@ struct Arguments {
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
-    /// Listen on addresses that other machines can reach, without encryption
-    #[arg(long)]
-    allow_plaintext: bool,
     /// Serve a file or device itself, and no array on it
     #[arg(long)]
     as_is: bool,
@@ -84,11 +88,82 @@ struct Arguments {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    safety: Safety,
+    #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
     rate: Rate,
+}
+
+// What keeps others from the array. No doc comment: it would stand for that of the command.
+#[derive(Args)]
+struct Safety {
+    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
+    /// Let in clients that show no certificate: whoever can connect can read and write
+    #[arg(long, requires = "tls")]
+    tls_any_client: bool,
+    /// Listen on addresses that other machines can reach, without encryption
+    #[arg(long, conflicts_with = "tls")]
+    allow_plaintext: bool,
+    /// Keep all that this user may do while clients are served, for systems on which giving it up fails
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+impl Safety {
+    fn of_doors(&self) -> Result<DoorOptions, CertificatesError> {
+        let clients = if self.tls_any_client {
+            Clients::Any
+        } else {
+            Clients::Certified
+        };
+        let folder = self.tls.as_deref();
+        let certificates = folder.map(|folder| Certificates::read(folder, clients));
+        Ok(DoorOptions {
+            allow_plaintext: self.allow_plaintext,
+            certificates: certificates.transpose()?,
+            ..DoorOptions::default()
+        })
+    }
+}
+
+/// Gives up what is not needed any more, now that the devices are open. What needs more later is asked of a helper.
+fn enter_sandbox(
+    devices: &[&str],
+    doors: &[Box<dyn Door>],
+    control: Option<&Control>,
+    server: &mut Server,
+) -> anyhow::Result<Sandbox> {
+    let rules = Rules {
+        folders: devices.iter().filter_map(|name| folder_of(name)).collect(),
+        hook: None,
+    };
+    let helper = Helper::start(outside::command(&rules));
+    let helper =
+        helper.context("can't start the helper of the sandbox; --no-sandbox does without")?;
+    let opener = move |name: &str, flags| helper.open(Path::new(name), flags);
+    spindles_io::open_devices_by(Box::new(opener));
+    let removes_from = doors.iter().filter_map(|door| door.folder());
+    let removes_from = removes_from.chain(control.map(Control::folder));
+    let entered = sandbox::enter(&Needs {
+        writes_in: notice::own_folder().into_iter().collect(),
+        removes_from: removes_from.map(Path::to_owned).collect(),
+        // To come back after a connection is lost.
+        connects: devices.iter().any(|name| spindles_io::is_address(name)),
+    });
+    server.restart_threads()?;
+    Ok(entered)
+}
+
+/// Where a file lies that is a device.
+fn folder_of(device: &str) -> Option<PathBuf> {
+    let path = Path::new(device).canonicalize().ok()?;
+    let is_file = path.metadata().is_ok_and(|it| it.is_file());
+    path.parent().filter(|_| is_file).map(Path::to_owned)
 }
 
 /// An option for each transport; at least one has to be given.
@@ -130,9 +205,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         values.map(|values| values.len())
     });
     let doors = DoorOptions {
-        allow_plaintext: arguments.allow_plaintext,
         is_only: ways.sum::<usize>() == 1,
         watcher: Some(serve_watch::command()?),
+        ..arguments.safety.of_doors()?
     };
     let mut doors = bind(matches, &doors)?;
     let subject = open(what, &arguments);
@@ -143,27 +218,52 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         called,
         but,
         description,
+        warnings,
         array,
     } = subject;
     let limits = ServerLimits::default();
-    let (server, offer) = Server::new(target, &name, description, limits)?;
+    let (mut server, offer) = Server::new(target, &name, description, limits)?;
     let stopper = server.stopper();
+    let devices = array
+        .as_ref()
+        .map_or(Vec::new(), |(_, devices, _)| devices.clone());
     let serving = array.map(|(uuid, devices, options)| {
         let handle = Handle::new(&offer, &server.news(), &devices, &options);
         Serving::new(uuid, handle, stopper.clone())
     });
     let mut control = None;
     if let Some(serving) = &serving {
-        control = listen(arguments.control.as_deref(), serving)?;
+        control = bind_control(arguments.control.as_deref(), serving)?;
         if control.is_none() {
             ui.note("there can be no folder for a control socket: give --control PATH");
         }
     }
+    let fits_sandbox = doors.iter().all(|door| door.fits_sandbox());
+    if fits_sandbox && !arguments.safety.no_sandbox {
+        let sandbox = enter_sandbox(
+            &arrays::names(&devices),
+            &doors,
+            control.as_ref(),
+            &mut server,
+        )?;
+        if !sandbox.missing().is_empty() {
+            let missing = sandbox.missing().join(", ");
+            ui.note(format!(
+                "the sandbox has only: {sandbox}; this system has no {missing}"
+            ));
+        }
+    }
+    let control = control.zip(serving.as_ref());
+    let control = control.map(|(control, serving)| open_control(control, serving));
+    let control = control.transpose()?;
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         door.open(std::slice::from_ref(&offer))?;
         // With --json too: it says that clients can come.
         ui.note(format!("{called} is served{but}: {}", door.address(&name)));
+    }
+    for warning in warnings {
+        ui.note(warning);
     }
     let ended = server.run(|news| {
         if let Some(told) = told(news) {
@@ -226,6 +326,8 @@ struct Subject {
     but: &'static str,
     /// What it is to clients.
     description: String,
+    /// What else is to be known of it.
+    warnings: Vec<String>,
     /// The array that commands can be given for: its devices, and how it was opened.
     array: Option<(Uuid, Vec<String>, AssembleOptions)>,
 }
@@ -290,6 +392,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 called: format!("array '{}'", report.name),
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
+                warnings: report.warnings(),
                 name: report.name,
                 array: Some((report.uuid, devices, options)),
             })
@@ -310,6 +413,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: ", and gone when this ends",
                 description: expression.to_string(),
                 name,
+                warnings: Vec::new(),
                 array: None,
             })
         }
@@ -329,22 +433,27 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
                 name,
+                warnings: Vec::new(),
                 array: None,
             })
         }
     }
 }
 
-/// Listens for commands on the array: there, or where other commands of this user look for it.
-fn listen(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<OpenControl>> {
+/// A socket for commands on the array: there, or where other commands of this user look for it.
+fn bind_control(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<Control>> {
     let own = || notice::own_socket(serving.array());
     let Some(path) = asked.map(Path::to_owned).or_else(own) else {
         return Ok(None);
     };
     let control = Control::bind(&path).with_context(|| path.display().to_string())?;
-    let serving = serving.clone();
-    let control = control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?;
     Ok(Some(control))
+}
+
+/// Lets commands in.
+fn open_control(control: Control, serving: &Serving) -> anyhow::Result<OpenControl> {
+    let serving = serving.clone();
+    Ok(control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?)
 }
 
 /// What an administrator is to know of what happened.

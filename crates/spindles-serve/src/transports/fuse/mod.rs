@@ -133,6 +133,11 @@ impl Door for Mounting {
         self.place = None;
         told
     }
+
+    /// It mounts when it is opened, unmounts when it is closed, and locks its memory.
+    fn fits_sandbox(&self) -> bool {
+        false
+    }
 }
 
 impl Drop for Mounting {

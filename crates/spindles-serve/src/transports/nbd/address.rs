@@ -1,9 +1,10 @@
 //! Where a server listens.
 
+use crate::control::folder_of;
 use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -44,14 +45,23 @@ impl Address {
         }
     }
 
+    /// Where it leaves something in the file system.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(path) => Some(folder_of(path)),
+            Self::Tcp(_) => None,
+        }
+    }
+
     /// As programs take it.
-    pub(super) fn uri(&self, export: &str) -> String {
+    pub(super) fn uri(&self, export: &str, encrypted: bool) -> String {
         let export = escaped(export);
         match self {
             Self::Unix(path) => {
                 let socket = shell_word(&path.display().to_string()).into_owned();
                 format!("nbd+unix:///{export}?socket={socket}")
             }
+            Self::Tcp(address) if encrypted => format!("nbds://{address}/{export}"),
             Self::Tcp(address) => format!("nbd://{address}/{export}"),
         }
     }

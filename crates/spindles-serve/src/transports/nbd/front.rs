@@ -1,14 +1,19 @@
-//! Listens, and shakes hands with those who come: each in a thread of its own, with blocking calls and a limit on
-//! time, until it has chosen an export. Then its socket goes to the server of that.
+//! Listens, and shakes hands with those who come: each in a thread of its own, which waits for it until a time, until it
+//! has chosen an export. Then its socket goes to the server of that.
 
 use super::address::Address;
 use super::connection::{Connection, PAYLOAD_BYTES_MAX};
-use super::socket::{Listener, Socket};
+use super::socket::{Listener, Socket, Stream};
+use crate::certificates::Certificates;
 use crate::offer::{ExportFacts, Offer};
 use crate::transports::Door;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use spindles_nbd::handshake::{Server, Step, Tls};
 use spindles_nbd::{TransmissionFlags, Violation, handshake};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -36,11 +41,15 @@ pub(super) struct Front {
     /// Until it is opened.
     listener: Option<Listener>,
     address: Address,
+    certificates: Option<Certificates>,
 }
 
 impl Front {
     /// Listens there.
-    pub(super) fn bind(asked: &Address) -> Result<Self, FrontError> {
+    pub(super) fn bind(
+        asked: &Address,
+        certificates: Option<Certificates>,
+    ) -> Result<Self, FrontError> {
         let failed = |source| FrontError {
             address: asked.clone(),
             source,
@@ -48,20 +57,36 @@ impl Front {
         let listener = Listener::bind(asked).map_err(failed)?;
         let address = listener.address(asked).map_err(failed)?;
         let listener = Some(listener);
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            certificates,
+        })
     }
 }
 
 impl Door for Front {
     fn address(&self, export: &str) -> String {
-        self.address.uri(export)
+        self.address.uri(export, self.certificates.is_some())
     }
 
+    /// Where there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is
+    /// as safe as its folder.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
-        let offers: Arc<[Offer]> = offers.into();
+        let certificates = self.certificates.clone();
+        let tls = match (&certificates, &self.address) {
+            (None, _) => Tls::Never,
+            (Some(_), Address::Unix(_)) => Tls::Offered,
+            (Some(_), Address::Tcp(_)) => Tls::Required,
+        };
+        let gate = Arc::new(Gate {
+            offers: offers.into(),
+            tls,
+            certificates,
+        });
         let front = thread::Builder::new().name("spindles-front".to_owned());
         let listener = self.listener.take().expect("it is opened once");
-        front.spawn(move || accept(&listener, &offers))?;
+        front.spawn(move || accept(&listener, &gate))?;
         Ok(())
     }
 
@@ -69,24 +94,36 @@ impl Door for Front {
         self.address.remove();
         None
     }
+
+    fn folder(&self) -> Option<&Path> {
+        self.address.folder()
+    }
 }
 
-fn accept(listener: &Listener, offers: &Arc<[Offer]>) {
+/// What clients find who come by one address.
+#[derive(Debug)]
+struct Gate {
+    offers: Vec<Offer>,
+    tls: Tls,
+    certificates: Option<Certificates>,
+}
+
+fn accept(listener: &Listener, gate: &Arc<Gate>) {
     let under_way = Arc::new(AtomicUsize::new(0));
     loop {
         if under_way.load(Ordering::Acquire) >= HANDSHAKES_MAX {
             thread::sleep(PAUSE);
             continue;
         }
-        let Ok(socket) = listener.accept() else {
+        let Ok(stream) = listener.accept() else {
             thread::sleep(PAUSE);
             continue;
         };
         under_way.fetch_add(1, Ordering::AcqRel);
-        let (offers, counted) = (Arc::clone(offers), Arc::clone(&under_way));
+        let (gate, counted) = (Arc::clone(gate), Arc::clone(&under_way));
         let thread = thread::Builder::new().name("spindles-hand".to_owned());
         let begun = thread.stack_size(256 << 10).spawn(move || {
-            join(socket, &offers);
+            join(stream, &gate);
             counted.fetch_sub(1, Ordering::AcqRel);
         });
         if begun.is_err() {
@@ -97,9 +134,10 @@ fn accept(listener: &Listener, offers: &Arc<[Offer]>) {
 }
 
 /// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
-fn join(socket: Socket, offers: &[Offer]) {
-    if let Ok(Some((chosen, connection))) = shake_hands(socket, offers) {
-        let offer = offers.iter().find(|offer| offer.export().name == chosen);
+fn join(stream: Stream, gate: &Gate) {
+    if let Ok(Some((chosen, connection))) = shake_hands(stream, gate) {
+        let mut offers = gate.offers.iter();
+        let offer = offers.find(|offer| offer.export().name == chosen);
         if let Some(offer) = offer {
             offer.join(Box::new(connection));
         }
@@ -112,43 +150,97 @@ enum Failed {
     Io(#[from] io::Error),
     #[error(transparent)]
     Violation(#[from] Violation),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
-fn shake_hands(
-    mut socket: Socket,
-    offers: &[Offer],
-) -> Result<Option<(String, Connection)>, Failed> {
-    let exports: Vec<_> = offers.iter().map(|offer| offered(offer.export())).collect();
+fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
+    let exports = gate.offers.iter().map(|offer| offered(offer.export()));
+    let exports: Vec<_> = exports.collect();
     let end = Instant::now() + HANDSHAKE_MAX;
-    let mut server = Server::new(Tls::Never);
+    let mut socket = Socket::plain(stream);
+    let mut server = Server::new(gate.tls);
     let mut buffer = [0; 4096];
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        socket.set_timeout(left)?;
-        let output = std::mem::take(server.output());
-        socket.write_all(&output)?;
-        let count = socket.read(&mut buffer)?;
+        let mut waited = Waited {
+            socket: &mut socket,
+            end,
+        };
+        waited.write_all(&std::mem::take(server.output()))?;
+        let count = waited.read(&mut buffer)?;
         if count == 0 {
             return Ok(None);
         }
         let (used, step) = server.receive(&exports, &buffer[..count])?;
+        waited.write_all(&std::mem::take(server.output()))?;
         match step {
             Step::Receive => {}
-            Step::StartTls => unreachable!("this server has no TLS"),
-            Step::End => {
-                socket.write_all(server.output())?;
-                return Ok(None);
+            Step::StartTls => {
+                socket = start_tls(socket.into_plain(), gate, end)?;
+                server.encrypted();
             }
+            Step::End => return Ok(None),
             Step::Transmit(agreed) => {
-                socket.write_all(server.output())?;
-                socket.set_nonblocking()?;
                 let connection = Connection::new(socket, &agreed, &buffer[used..count]);
                 return Ok(Some((agreed.export, connection)));
             }
         }
+    }
+}
+
+/// The handshake of TLS, which is one of its own.
+fn start_tls(mut stream: Stream, gate: &Gate, end: Instant) -> Result<Socket, Failed> {
+    let certificates = gate.certificates.as_ref();
+    let certificates = certificates.expect("TLS begins only where there are some");
+    let mut connection = certificates.connection()?;
+    let socket = &mut stream;
+    connection.complete_io(&mut Waited { socket, end })?;
+    Ok(Socket::encrypted(stream, connection))
+}
+
+/// A socket that is waited for, until a time.
+struct Waited<'a, T> {
+    socket: &'a mut T,
+    end: Instant,
+}
+
+impl<T: AsFd> Waited<'_, T> {
+    fn until<R>(
+        &mut self,
+        readiness: PollFlags,
+        mut call: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let left = self.end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            match call(self.socket) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(self.socket, readiness)], Some(&left)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl<T: Read + AsFd> Read for Waited<'_, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.until(PollFlags::IN, |socket| socket.read(buffer))
+    }
+}
+
+impl<T: Write + AsFd> Write for Waited<'_, T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.until(PollFlags::OUT, |socket| socket.write(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ mod connection;
 mod front;
 mod request;
 mod socket;
+mod tls;
 
 use super::{Door, DoorError, DoorOptions, Transport};
 use address::Address;
@@ -33,12 +34,14 @@ fn bind(address: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError
     let address: Address = address
         .parse()
         .map_err(|error: address::AddressError| DoorError::Usage(error.to_string()))?;
-    if !address.is_local() && !options.allow_plaintext {
+    let is_safe = options.certificates.is_some() || options.allow_plaintext;
+    if !address.is_local() && !is_safe {
         return Err(DoorError::Usage(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
+            "{address}: other machines can reach it, and nothing is encrypted: give --tls with certificates, \
+             --allow-plaintext if the network is safe, or an address of this machine"
         )));
     }
-    let front = Front::bind(&address).map_err(|error| DoorError::Refused(Box::new(error)))?;
+    let front = Front::bind(&address, options.certificates.clone());
+    let front = front.map_err(|error| DoorError::Refused(Box::new(error)))?;
     Ok(Box::new(front))
 }

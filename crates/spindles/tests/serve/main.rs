@@ -3,17 +3,17 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
-#[path = "serve/extended.rs"]
 mod extended;
-#[path = "serve/hostile.rs"]
 mod hostile;
+mod sandbox;
+mod tls;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
@@ -53,19 +53,39 @@ impl Pool {
 
     /// Serves it on a socket in its folder.
     fn serve(&self, more: &[&str]) -> Served<'_> {
-        let arguments = [&["pool"], more].concat();
-        self.serve_what(
-            &arguments,
-            "array 'pool' is served: nbd+unix:///pool?socket=",
-        )
+        let socket = self.path("socket");
+        self.serve_at(&format!("unix:{}", socket.display()), more)
     }
 
-    /// Serves something else there; `ready` is in the line that says that clients can come.
-    fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
-        let socket = self.path("socket");
-        let address = format!("unix:{}", socket.display());
+    /// The same, with that way to its members.
+    fn serve_with(&self, io: &str, more: &[&str]) -> Served<'_> {
+        let address = format!("unix:{}", self.path("socket").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command.args(["serve", "--nbd", &address]).args(arguments);
+        command.env("SPINDLES_IO", io);
+        self.serve_by(command, &address, &[&["pool"], more].concat(), POOL_SERVED)
+    }
+
+    /// Serves it there.
+    fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
+        let command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        self.serve_by(command, address, &[&["pool"], more].concat(), POOL_SERVED)
+    }
+
+    /// Serves something else on a socket in its folder; `ready` is in the line that says that clients can come.
+    fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
+        let command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let address = format!("unix:{}", self.path("socket").display());
+        self.serve_by(command, &address, arguments, ready)
+    }
+
+    fn serve_by(
+        &self,
+        mut command: Command,
+        address: &str,
+        arguments: &[&str],
+        ready: &str,
+    ) -> Served<'_> {
+        let command = command.args(["serve", "--nbd", address]).args(arguments);
         let command = command.current_dir(self.0.path());
         let spawned = command
             .stdout(Stdio::piped())
@@ -76,28 +96,30 @@ impl Pool {
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
         assert!(line.contains(ready), "{line}");
-        let start = line.find("nbd+unix:").expect("a URI");
+        let start = line.find("nbd").expect("a URI");
         Served {
             pool: self,
             server: Some(server),
             lines,
-            socket,
             uri: line[start..].trim_end().to_owned(),
         }
     }
 }
 
+/// What is said when the array is served.
+const POOL_SERVED: &str = "array 'pool' is served: nbd";
+
 struct Served<'a> {
     pool: &'a Pool,
     server: Option<Child>,
     lines: BufReader<std::process::ChildStderr>,
-    socket: PathBuf,
+    /// As it said that it is to be found.
     uri: String,
 }
 
 impl Served<'_> {
     fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(&self.socket).expect("it listens");
+        let stream = UnixStream::connect(self.pool.path("socket")).expect("it listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("a limit");
@@ -106,16 +128,7 @@ impl Served<'_> {
 
     /// Runs a program on it; `@` in an argument stands for its URI, `%` for the folder.
     fn run(&self, line: &str) -> Output {
-        let folder = self.pool.0.path().to_str().expect("UTF-8");
-        let words = line
-            .split(' ')
-            .map(|word| word.replace('%', folder).replace('@', &self.uri));
-        let words: Vec<String> = words.collect();
-        let limit = ["--kill-after=5", "100"];
-        let mut command = Command::new("timeout");
-        let command = command.args(limit).args(&words).current_dir(folder);
-        let run = command.output();
-        let run = run.expect("the program runs");
+        let run = self.try_run(line);
         assert!(
             run.status.success(),
             "{line}: {}{}{}",
@@ -124,6 +137,19 @@ impl Served<'_> {
             String::from_utf8_lossy(&run.stderr)
         );
         run
+    }
+
+    /// The same, and it may fail.
+    fn try_run(&self, line: &str) -> Output {
+        let folder = self.pool.0.path().to_str().expect("UTF-8");
+        let words = line
+            .split(' ')
+            .map(|word| word.replace('%', folder).replace('@', &self.uri));
+        let words: Vec<String> = words.collect();
+        let limit = ["--kill-after=5", "100"];
+        let mut command = Command::new("timeout");
+        let command = command.args(limit).args(&words).current_dir(folder);
+        command.output().expect("the program runs")
     }
 
     /// Stops it as an administrator does. What it said.
@@ -204,7 +230,7 @@ fn libnbd_describes_and_copies() {
     }
     let list = served.run(&format!(
         "nbdinfo --list nbd+unix:///?socket={}",
-        served.socket.display()
+        pool.path("socket").display()
     ));
     assert!(String::from_utf8_lossy(&list.stdout).contains("export=\"pool\""));
     let bytes = pattern(40 * MIB, 1);
@@ -511,25 +537,27 @@ fn who_asks_seldom_is_heard_while_others_ask_without_end() {
     let busy = [(); 3].map(|()| connect());
     std::thread::scope(|scope| {
         for stream in &busy {
-            let many: Vec<u8> = (0..64)
-                .flat_map(|at| request(0, at, at * 4096, 4096))
-                .collect();
+            // Sooner asked than answered: the server never has nothing to do.
+            let many: Vec<u8> = (0..512).flat_map(|at| request(3, at, 0, 0)).collect();
             scope.spawn(move || {
                 let mut stream = stream;
                 while stream.write_all(&many).is_ok() {}
             });
             scope.spawn(move || {
                 let mut stream = stream;
-                let mut replies = vec![0; 64 * 4112];
+                let mut replies = vec![0; 512 * 16];
                 while stream.read_exact(&mut replies).is_ok() {}
             });
         }
+        let begin = Instant::now();
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(30));
             is_served(&mut quiet);
         }
+        let took = begin.elapsed();
         for stream in &busy {
             stream.shutdown(Shutdown::Both).expect("it is open");
         }
+        assert!(took < Duration::from_secs(8), "it waited for {took:?}");
     });
 }

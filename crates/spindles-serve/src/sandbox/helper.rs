@@ -1,0 +1,457 @@
+//! A process that stays outside of the sandbox, and does for the server what this can't do any more. It trusts nobody:
+//! what it is asked it checks by rules that it was started with.
+//!
+//! ```text
+//!  server ──▶ open PATH, FLAGS ──▶ helper: a device of the array's kind? ──▶ its descriptor
+//!         ──▶ run ARGUMENTS    ──▶ helper: the hook                      ──▶ it was started
+//! ```
+
+use rustix::cmsg_space;
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Longest message.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// A file that begins with so many zeros holds nothing yet.
+const BLANK_BYTES: usize = 64 << 10;
+/// So many hooks may run at once.
+const HOOKS_MAX: usize = 16;
+/// Flags that are granted. Nothing is made, cut off or appended to.
+const FLAGS: OFlags = OFlags::RDWR
+    .union(OFlags::WRONLY)
+    .union(OFlags::DIRECT)
+    .union(OFlags::EXCL)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// What a helper may be asked for, on its command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Folders: files in them may be opened.
+    pub folders: Vec<PathBuf>,
+    /// The one program that may be run.
+    pub hook: Option<PathBuf>,
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+enum Ask {
+    Open { path: PathBuf, flags: OFlags },
+    Run { arguments: Vec<OsString> },
+}
+
+impl Ask {
+    /// A letter, flags, and words that end with a zero byte.
+    fn encode(&self) -> Vec<u8> {
+        let (letter, flags, words): (u8, OFlags, Vec<&OsStr>) = match self {
+            Self::Open { path, flags } => (b'o', *flags, vec![path.as_os_str()]),
+            Self::Run { arguments } => {
+                let words = arguments.iter().map(OsString::as_os_str);
+                (b'r', OFlags::empty(), words.collect())
+            }
+        };
+        let mut message = vec![letter];
+        message.extend(flags.bits().to_le_bytes());
+        for word in words {
+            message.extend(word.as_bytes());
+            message.push(0);
+        }
+        message
+    }
+
+    fn decode(message: &[u8]) -> Option<Self> {
+        let (letter, rest) = message.split_first()?;
+        let (flags, rest) = rest.split_first_chunk()?;
+        let flags = OFlags::from_bits_retain(u32::from_le_bytes(*flags));
+        let words = rest.split_inclusive(|byte| *byte == 0);
+        let words = words.map(|word| word.strip_suffix(&[0]).map(<[u8]>::to_vec));
+        let words: Vec<Vec<u8>> = words.collect::<Option<_>>()?;
+        let mut words: Vec<OsString> = words.into_iter().map(OsString::from_vec).collect();
+        match letter {
+            b'o' if words.len() == 1 => {
+                let path = words.pop()?.into();
+                Some(Self::Open { path, flags })
+            }
+            b'r' => Some(Self::Run { arguments: words }),
+            _ => None,
+        }
+    }
+}
+
+/// The server's end. It may be used by several threads, one after the other.
+#[derive(Debug)]
+pub struct Helper {
+    socket: Mutex<OwnedFd>,
+}
+
+impl Helper {
+    /// Starts a helper: a command that calls [`serve`] with its standard input. It ends with this process.
+    ///
+    /// # Errors
+    ///
+    /// It can't be started.
+    pub fn start(mut command: Command) -> io::Result<Self> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        // What the terminal tells the server is not for it: it ends when the server has.
+        command.process_group(0).spawn()?;
+        Ok(Self {
+            socket: Mutex::new(ours),
+        })
+    }
+
+    /// Opens a device, or a file in a folder of the rules.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; EPERM where it is none of these.
+    pub fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = std::path::absolute(path).map_err(|_| Errno::NOENT)?;
+        let file = self.ask(&Ask::Open { path, flags })?;
+        file.ok_or(Errno::PROTO)
+    }
+
+    /// Starts the hook with these arguments; it is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; EPERM where no hook is configured, EAGAIN where too many run.
+    pub fn run_hook(&self, arguments: &[&OsStr]) -> Result<(), Errno> {
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        self.ask(&Ask::Run { arguments }).map(|_| ())
+    }
+
+    fn ask(&self, ask: &Ask) -> Result<Option<OwnedFd>, Errno> {
+        let message = ask.encode();
+        if message.len() > MESSAGE_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let socket = self.socket.lock();
+        let socket = socket.unwrap_or_else(PoisonError::into_inner);
+        send(socket.as_fd(), &message, None)?;
+        let mut reply = [0; 4];
+        let (count, file) = receive(socket.as_fd(), &mut reply)?;
+        if count != reply.len() {
+            return Err(Errno::PIPE); // It is gone.
+        }
+        match i32::from_le_bytes(reply) {
+            0 => Ok(file),
+            errno => Err(Errno::from_raw_os_error(errno)),
+        }
+    }
+}
+
+/// Something that is not done, and why.
+#[derive(Debug)]
+struct Refused(Errno, &'static str);
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        Self(errno, "")
+    }
+}
+
+/// Does what is asked on that socket, until the other side is gone. What is refused by the rules is told.
+///
+/// # Errors
+///
+/// The socket broke.
+pub fn serve(socket: BorrowedFd<'_>, rules: &Rules, tell: impl Fn(&str)) -> io::Result<()> {
+    let mut message = vec![0; MESSAGE_BYTES_MAX];
+    let mut hooks: Vec<Child> = Vec::new();
+    let mut given = HashSet::new();
+    loop {
+        let (count, _) = receive(socket, &mut message)?;
+        if count == 0 {
+            return Ok(());
+        }
+        // Those that have ended are heard of here; an error is that of one that can't be.
+        hooks.retain_mut(|hook| matches!(hook.try_wait(), Ok(None)));
+        let asked = Ask::decode(&message[..count]);
+        let done = match &asked {
+            Some(Ask::Open { path, flags }) => open(path, *flags, rules, &mut given).map(Some),
+            Some(Ask::Run { arguments }) => run(arguments, rules, &mut hooks).map(|()| None),
+            None => Err(Refused(Errno::INVAL, "it is no question")),
+        };
+        let errno = match &done {
+            Ok(_) => 0,
+            Err(Refused(errno, why)) => {
+                if !why.is_empty() {
+                    let what = asked.as_ref().map(Ask::what).unwrap_or_default();
+                    tell(&format!("{what} is refused: {why}"));
+                }
+                errno.raw_os_error()
+            }
+        };
+        let file = done.ok().flatten();
+        let file = file.as_ref().map(OwnedFd::as_fd);
+        match send(socket, &errno.to_le_bytes(), file) {
+            Err(Errno::PIPE) => return Ok(()),
+            result => result?,
+        }
+    }
+}
+
+impl Ask {
+    /// For people.
+    fn what(&self) -> String {
+        match self {
+            Self::Open { path, .. } => format!("to open {}", path.display()),
+            Self::Run { .. } => "to run a hook".to_owned(),
+        }
+    }
+}
+
+/// Opens what the rules allow. It is looked at before it is opened, since that alone may do something.
+/// `given` are the block devices that the server got for itself alone.
+fn open(
+    path: &Path,
+    flags: OFlags,
+    rules: &Rules,
+    given: &mut HashSet<u64>,
+) -> Result<OwnedFd, Refused> {
+    if !path.is_absolute() {
+        return Err(Refused(Errno::INVAL, "the path is not absolute"));
+    }
+    if !FLAGS.contains(flags) {
+        return Err(Refused(Errno::INVAL, "no device is opened with such flags"));
+    }
+    let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    // The same from here on, whatever happens to the name.
+    let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
+    let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
+    let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
+    let status = fstat(&found)?;
+    let number = status.st_rdev;
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::RegularFile => {
+            let real = std::fs::read_link(&found_at).unwrap_or_default();
+            let folder = real.parent().unwrap_or(Path::new(""));
+            let may = rules.folders.iter().any(|known| known == folder) || is_ours();
+            if !may && !is_blank(reopen(OFlags::RDONLY)?) {
+                return Err(not_ours(flags));
+            }
+        }
+        FileType::BlockDevice => {
+            // With O_EXCL the kernel refuses what is mounted.
+            let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
+            let has_it = given.contains(&number);
+            if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
+                return Err(Refused(Errno::BUSY, ""));
+            }
+        }
+        _ => {
+            let why = "it is no block device and no file";
+            return Err(Refused(Errno::PERM, why));
+        }
+    }
+    let opened = reopen(flags)?;
+    if flags.contains(OFlags::EXCL) {
+        given.insert(number);
+    }
+    Ok(opened)
+}
+
+/// Whether a file begins with as many zeros as a device of an array has at least, as new ones do.
+fn is_blank(file: OwnedFd) -> bool {
+    let mut begin = vec![0; BLANK_BYTES];
+    let read = File::from(file).read_exact(&mut begin);
+    read.is_ok() && begin.iter().all(|byte| *byte == 0)
+}
+
+/// Something that could not become a device. Whoever only looks at it, as at all that lies in a folder, is not told of
+/// it as of something that could be one.
+fn not_ours(flags: OFlags) -> Refused {
+    if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
+        let why = "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device";
+        Refused(Errno::PERM, why)
+    } else {
+        Refused(Errno::NOTBLK, "")
+    }
+}
+
+fn run(arguments: &[OsString], rules: &Rules, hooks: &mut Vec<Child>) -> Result<(), Refused> {
+    let Some(hook) = &rules.hook else {
+        return Err(Refused(Errno::PERM, "no hook is configured"));
+    };
+    if hooks.len() >= HOOKS_MAX {
+        return Err(Refused(Errno::AGAIN, "too many hooks run"));
+    }
+    let hook = Command::new(hook)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .spawn();
+    let hook = hook.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    hooks.push(hook);
+    Ok(())
+}
+
+fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = file.as_slice();
+    if !files.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(files));
+        assert!(fits, "there is room for one");
+    }
+    loop {
+        let bytes = [IoSlice::new(bytes)];
+        match sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// A message, and the descriptor that comes with it. No bytes are the end.
+fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let count = loop {
+        let mut bytes = [IoSliceMut::new(bytes)];
+        match recvmsg(socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) => break message.bytes,
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => break 0,
+            Err(errno) => return Err(errno),
+        }
+    };
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok((count, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A helper in a thread, and the folder of its rules.
+    fn helper(hook: Option<&str>) -> (Helper, tempfile::TempDir) {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .expect("a pair");
+        let folder = tempfile::tempdir().expect("a folder");
+        let rules = Rules {
+            folders: vec![folder.path().canonicalize().expect("it is there")],
+            hook: hook.map(PathBuf::from),
+        };
+        std::thread::spawn(move || serve(theirs.as_fd(), &rules, |_| ()));
+        let socket = Mutex::new(ours);
+        (Helper { socket }, folder)
+    }
+
+    #[test]
+    fn only_devices_are_opened() {
+        let (helper, folder) = helper(None);
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "").expect("it is written");
+        fs::create_dir(path("folder")).expect("a folder");
+        fs::write(path("folder/file"), vec![1; BLANK_BYTES]).expect("it is written");
+        fs::write(path("folder/blank"), vec![0; BLANK_BYTES]).expect("it is written");
+        std::os::unix::fs::symlink("/etc/passwd", path("link")).expect("a link");
+        std::os::unix::fs::symlink("file", path("near")).expect("a link");
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR, 0)
+            .expect("a pipe");
+        let open = |path: &Path, flags| helper.open(path, flags).err();
+        let read = OFlags::RDONLY;
+        for (name, flags, expected) in [
+            ("file", read, None),
+            ("file", OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, None),
+            ("near", OFlags::RDWR, None),
+            ("file", OFlags::WRONLY, None),
+            ("file", OFlags::WRONLY | OFlags::APPEND, Some(Errno::INVAL)),
+            ("file", OFlags::RDWR | OFlags::TRUNC, Some(Errno::INVAL)),
+            ("new", OFlags::RDWR | OFlags::CREATE, Some(Errno::INVAL)),
+            ("none", read, Some(Errno::NOENT)),
+            ("folder", read, Some(Errno::PERM)),
+            ("folder/file", read, Some(Errno::NOTBLK)),
+            ("folder/file", OFlags::RDWR, Some(Errno::PERM)),
+            ("folder/blank", OFlags::RDWR, None),
+            ("folder/../link", read, Some(Errno::NOTBLK)),
+            ("pipe", read, Some(Errno::PERM)),
+        ] {
+            assert_eq!(open(&path(name), flags), expected, "{name} {flags:?}");
+        }
+        assert_eq!(open(Path::new("/etc/passwd"), read), Some(Errno::NOTBLK));
+        for name in ["/dev/null", "/dev/zero", "/"] {
+            assert_eq!(open(Path::new(name), read), Some(Errno::PERM), "{name}");
+        }
+        let relative = Ask::Open {
+            path: "file".into(),
+            flags: read,
+        };
+        assert_eq!(helper.ask(&relative).err(), Some(Errno::INVAL));
+        let long = "x".repeat(MESSAGE_BYTES_MAX);
+        assert_eq!(open(Path::new(&long), read), Some(Errno::NAMETOOLONG));
+    }
+
+    #[test]
+    fn only_the_hook_is_run() {
+        let (without, _folder) = helper(None);
+        assert_eq!(without.run_hook(&[]), Err(Errno::PERM));
+        let (gone, _folder) = helper(Some("/none/such"));
+        assert_eq!(gone.run_hook(&[]), Err(Errno::NOENT));
+        let (with, _folder) = helper(Some("/bin/sleep"));
+        for _ in 0..HOOKS_MAX {
+            assert_eq!(with.run_hook(&[OsStr::new("1")]), Ok(()));
+        }
+        assert_eq!(with.run_hook(&[OsStr::new("1")]), Err(Errno::AGAIN));
+    }
+
+    #[test]
+    fn questions_have_one_form() {
+        let open = Ask::Open {
+            path: "/dev/sda".into(),
+            flags: OFlags::RDWR,
+        };
+        let run = Ask::Run {
+            arguments: vec![OsString::new(), "a b".into()],
+        };
+        for ask in [open, run] {
+            let message = ask.encode();
+            assert_eq!(Ask::decode(&message), Some(ask));
+            // Nothing that is cut off is taken for another one.
+            for end in 0..5 {
+                assert_eq!(Ask::decode(&message[..end]), None);
+            }
+            assert_eq!(Ask::decode(&message[..message.len() - 1]), None);
+        }
+        assert_eq!(Ask::decode(b"x\0\0\0\0/\0"), None);
+        let (helper, _folder) = helper(None);
+        let socket = helper.socket.lock().expect("nobody has it");
+        send(socket.as_fd(), b"o", None).expect("it is there");
+        let mut reply = [0; 4];
+        receive(socket.as_fd(), &mut reply).expect("it answers");
+        let errno = Errno::from_raw_os_error(i32::from_le_bytes(reply));
+        assert_eq!(errno, Errno::INVAL);
+    }
+}

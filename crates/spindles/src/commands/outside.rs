@@ -1,0 +1,55 @@
+//! `spindles outside`: the helper that stays outside of a server's sandbox. Its standard input is the server's socket.
+
+use super::Command;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_serve::sandbox::helper::{self, Rules};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "outside",
+    about: "Do for a server what it gave up; `serve` starts this",
+    details: "",
+    hidden: true,
+    forwards: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Files in this folder may be opened
+    #[arg(long, value_name = "DIR")]
+    folder: Vec<PathBuf>,
+    /// This program may be run
+    #[arg(long, value_name = "PROGRAM")]
+    hook: Option<PathBuf>,
+}
+
+/// This program, to be started with these rules.
+pub(crate) fn command(rules: &Rules) -> process::Command {
+    // Not by its name: there may be another version of it by now.
+    let mut command = process::Command::new("/proc/self/exe");
+    command.arg(COMMAND.name);
+    for folder in &rules.folders {
+        command.arg("--folder").arg(folder);
+    }
+    if let Some(hook) = &rules.hook {
+        command.arg("--hook").arg(hook);
+    }
+    command
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let rules = Rules {
+        folders: arguments.folder,
+        hook: arguments.hook,
+    };
+    // Whoever ends the server may end all of its processes: this one ends after it.
+    ctrlc::set_handler(|| ())?;
+    helper::serve(std::io::stdin().as_fd(), &rules, |told| ui.note(told))?;
+    Ok(())
+}

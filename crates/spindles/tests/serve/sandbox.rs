@@ -1,0 +1,104 @@
+//! The sandbox of `spindles serve`: what the server still may, and what commands on its array need of the helper.
+
+use super::{MIB, Pool, Served, has, pattern};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What the kernel says of each thread of a server.
+fn threads(served: &Served<'_>) -> Vec<String> {
+    let id = served.server.as_ref().expect("it runs").id();
+    let folder = PathBuf::from(format!("/proc/{id}/task"));
+    let threads = fs::read_dir(folder).expect("it runs").flatten();
+    threads
+        .map(|thread| fs::read_to_string(thread.path().join("status")).unwrap_or_default())
+        .filter(|status| !status.is_empty())
+        .collect()
+}
+
+fn is(status: &str, name: &str, value: &str) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.is_some_and(|line| line.trim_start_matches(':').trim() == value)
+}
+
+/// Whether the helper of a server is there.
+fn helped(pool: &Pool) -> bool {
+    let folder = pool.0.path().canonicalize().expect("it is there");
+    let folder = folder.to_str().expect("UTF-8");
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    processes
+        .filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok())
+        .any(|line| line.contains("\0outside\0") && line.contains(folder))
+}
+
+#[test]
+fn all_threads_give_up_what_they_do_not_need() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    for io in ["io_uring", "threads"] {
+        let served = pool.serve_with(io, &[]);
+        for status in threads(&served) {
+            let confined = is(&status, "NoNewPrivs", "1")
+                && is(&status, "Seccomp", "2")
+                && is(&status, "CapEff", "0000000000000000")
+                && is(&status, "CapPrm", "0000000000000000");
+            assert!(confined, "{io}: {status}");
+        }
+        assert!(helped(&pool), "there is no helper");
+        served.kill();
+        let started = Instant::now();
+        while helped(&pool) {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "the helper stays"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let served = pool.serve(&["--no-sandbox"]);
+    assert!(
+        threads(&served)
+            .iter()
+            .all(|status| is(status, "Seccomp", "0"))
+    );
+    served.stop();
+}
+
+#[test]
+fn commands_on_a_served_array_get_their_devices() {
+    if !has("nbdcopy", "libnbd-bin") {
+        return;
+    }
+    for io in ["io_uring", "threads"] {
+        let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let new = elsewhere.path().join("new");
+        let file = fs::File::create(&new).expect("a file");
+        file.set_len(u64::try_from(9 * MIB).expect("64 bits"))
+            .expect("its length");
+        let letters = elsewhere.path().join("letters");
+        fs::write(&letters, "x".repeat(9 * MIB)).expect("it is written");
+        let served = pool.serve_with(io, &[]);
+        fs::write(pool.path("in"), pattern(8 * MIB, 5)).expect("it is written");
+        served.run("nbdcopy --flush %/in @");
+        let new = new.to_str().expect("UTF-8");
+        let letters = letters.to_str().expect("UTF-8");
+        for line in [
+            "fail a pool",
+            "remove a pool",
+            // What lies beside a member, and a new file anywhere.
+            "add a pool --force",
+            &format!("spare add {new} --array pool"),
+            "scrub pool",
+            "status pool",
+            "rename pool other",
+        ] {
+            let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
+            assert_eq!(run.status.code(), Some(0), "{io}: {line}: {run:?}");
+        }
+        let run = pool.spindles(&["spare", "add", letters, "--array", "other", "--force"]);
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        served.run("nbdcopy @ %/out");
+        assert!(super::read(&pool.path("out")).starts_with(&pattern(8 * MIB, 5)));
+        served.stop();
+    }
+}

@@ -1,0 +1,319 @@
+//! `spindles serve --tls`, with the clients that people have and with clients that mean harm.
+
+use super::{MIB, Pool, Served, has, pattern, read};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    date_time_ymd,
+};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A certificate authority.
+struct Authority(Issuer<'static, KeyPair>, String);
+
+impl Authority {
+    fn new() -> Self {
+        let mut about = CertificateParams::default();
+        about.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        about.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().expect("a key");
+        let own = about.self_signed(&key).expect("a certificate");
+        Self(Issuer::new(about, key), own.pem())
+    }
+
+    /// Its certificate alone: what a client has that knows the server, and shows nothing.
+    fn certify(&self, folder: &Path) {
+        fs::create_dir_all(folder).expect("a folder");
+        fs::write(folder.join("ca-cert.pem"), &self.1).expect("it is written");
+    }
+
+    /// A certificate, signed, and its key.
+    fn sign(&self, folder: &Path, who: &str, serial: u64) {
+        self.certify(folder);
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut about = CertificateParams::new(names).expect("names");
+        about.serial_number = Some(serial.into());
+        about.extended_key_usages = vec![match who {
+            "server" => ExtendedKeyUsagePurpose::ServerAuth,
+            _ => ExtendedKeyUsagePurpose::ClientAuth,
+        }];
+        let key = KeyPair::generate().expect("a key");
+        let signed = about.signed_by(&key, &self.0).expect("a certificate");
+        let write = |what: &str, text: &str| {
+            fs::write(folder.join(format!("{who}-{what}.pem")), text).expect("it is written");
+        };
+        write("cert", &signed.pem());
+        write("key", &key.serialize_pem());
+    }
+
+    /// A list that takes a certificate back.
+    fn revoke(&self, folder: &Path, serial: u64) {
+        let revoked = RevokedCertParams {
+            serial_number: SerialNumber::from(serial),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2124, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.0).expect("a list");
+        let list = list.pem().expect("PEM");
+        fs::write(folder.join("ca-crl.pem"), list).expect("it is written");
+    }
+}
+
+/// The certificates of a server and of clients, in folders beside the array.
+fn certificates(pool: &Pool) -> Authority {
+    let authority = Authority::new();
+    authority.sign(&pool.path("server"), "server", 1);
+    authority.sign(&pool.path("client"), "client", 2);
+    authority
+}
+
+fn port<'a>(served: &'a Served<'_>) -> &'a str {
+    let uri = served.uri.strip_prefix("nbds://127.0.0.1:");
+    let uri = uri.unwrap_or_else(|| panic!("{}", served.uri));
+    uri.strip_suffix("/pool").expect("the export")
+}
+
+#[test]
+fn libnbd_and_qemu_copy_with_certificates() {
+    if !has("nbdcopy", "libnbd-bin") || !has("qemu-img", "qemu-utils") {
+        return;
+    }
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    certificates(&pool);
+    let served = pool.serve_at("0", &["--tls", "server", "--json"]);
+    let uri = format!(
+        "nbds://localhost:{}/pool?tls-certificates=%/client",
+        port(&served)
+    );
+    let info = served.run(&format!("nbdinfo {uri}"));
+    let info = String::from_utf8_lossy(&info.stdout).into_owned();
+    assert!(
+        info.contains("with TLS, using structured packets"),
+        "{info}"
+    );
+    let bytes = pattern(40 * MIB, 11);
+    fs::write(pool.path("in"), &bytes).expect("it is written");
+    served.run(&format!("nbdcopy --flush %/in {uri}"));
+    served.run(&format!(
+        "nbdcopy --connections=4 --requests=64 {uri} %/out"
+    ));
+    let copied = read(&pool.path("out"));
+    assert!(copied.starts_with(&bytes), "it is not what was copied");
+    let qemu = format!(
+        "driver=nbd,host=127.0.0.1,port={},export=pool,tls-creds=tls",
+        port(&served)
+    );
+    let object = "tls-creds-x509,id=tls,endpoint=client,dir=%/client";
+    // One connection that reads 32 MiB at once: more than a socket takes.
+    served.run(&format!(
+        "qemu-img compare --object {object} --image-opts {qemu} driver=file,filename=%/out"
+    ));
+    let said = served.stop();
+    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(json["requests"].as_u64() > Some(100), "{said}");
+}
+
+#[test]
+fn who_shows_no_certificate_of_the_authority_is_refused() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let authority = certificates(&pool);
+    let stranger = Authority::new();
+    stranger.sign(&pool.path("stranger"), "client", 2);
+    // It knows the server, but the server doesn't know it.
+    authority.certify(&pool.path("stranger"));
+    authority.certify(&pool.path("bare"));
+    authority.sign(&pool.path("fired"), "client", 3);
+    authority.revoke(&pool.path("server"), 3);
+    let try_info = |served: &Served<'_>, scheme: &str, folder: &str| {
+        let port = port(served);
+        served.try_run(&format!(
+            "nbdinfo {scheme}://localhost:{port}/pool?tls-certificates=%/{folder}"
+        ))
+    };
+    let served = pool.serve_at("0", &["--tls", "server"]);
+    for folder in ["bare", "stranger", "fired"] {
+        let run = try_info(&served, "nbds", folder);
+        assert!(!run.status.success(), "{folder}: {run:?}");
+    }
+    assert!(try_info(&served, "nbds", "client").status.success());
+    // Without TLS, nothing is told but that.
+    for line in [
+        "nbdinfo nbd://localhost:#/pool",
+        "nbdinfo --list nbd://localhost:#/",
+    ] {
+        let run = served.try_run(&line.replace('#', port(&served)));
+        assert!(!run.status.success(), "{run:?}");
+        assert!(
+            !String::from_utf8_lossy(&run.stdout).contains("raid1"),
+            "{run:?}"
+        );
+    }
+    let begin = [&3_u32.to_be_bytes()[..], &option(3), &option(8), &option(2)].concat();
+    let mut plain = connect(&served);
+    plain.write_all(&begin).expect("it reads");
+    let mut answers = Vec::new();
+    plain
+        .read_to_end(&mut answers)
+        .expect("it answers and ends");
+    let tls_required = [0x80, 0, 0, 5];
+    let kinds = [&answers[18 + 12..][..4], &answers[18 + 20 + 14 + 12..][..4]];
+    assert_eq!(kinds, [tls_required, tls_required], "{answers:x?}");
+    assert!(answers.ends_with(&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0]));
+    served.stop();
+    let served = pool.serve_at("0", &["--tls", "server", "--tls-any-client"]);
+    assert!(try_info(&served, "nbds", "bare").status.success());
+    assert!(!try_info(&served, "nbd", "bare").status.success());
+    served.stop();
+    // A socket is as safe as its folder.
+    let served = pool.serve(&["--tls", "server"]);
+    let socket = "///pool?socket=%/socket&tls-certificates=%/client";
+    let info = served.run(&format!("nbdinfo nbds+unix:{socket}"));
+    assert!(String::from_utf8_lossy(&info.stdout).contains("with TLS"));
+    let info = served.run(&format!("nbdinfo nbd+unix:{socket}"));
+    assert!(String::from_utf8_lossy(&info.stdout).contains("without TLS"));
+    served.stop();
+}
+
+/// The commands of the document make folders that work.
+#[test]
+fn the_document_makes_certificates() {
+    if !has("openssl", "openssl") || !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+    let document = fs::read_to_string(document).expect("it is there");
+    let commands = document.split("```sh\n").nth(1).expect("commands");
+    let commands = commands.split("```").next().expect("their end");
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-e", "-c", commands]);
+    let run = shell.current_dir(pool.0.path()).output().expect("a shell");
+    assert!(run.status.success(), "{run:?}");
+    let served = pool.serve_at("0", &["--tls", "server"]);
+    let port = port(&served);
+    served.run(&format!(
+        "nbdinfo nbds://localhost:{port}/pool?tls-certificates=%/client"
+    ));
+    served.stop();
+}
+
+#[test]
+fn folders_without_what_is_needed_are_refused() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let authority = certificates(&pool);
+    let refusal = || {
+        let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--tls", "server"]);
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        String::from_utf8(run.stderr).expect("text")
+    };
+    let file = |name: &str| pool.path("server").join(name);
+    fs::remove_file(file("ca-cert.pem")).expect("it is there");
+    let told = refusal();
+    assert!(
+        told.contains("ca-cert.pem is not there") && told.contains("--tls-any-client"),
+        "{told}"
+    );
+    authority.certify(&pool.path("server"));
+    fs::copy(
+        pool.path("client").join("client-key.pem"),
+        file("server-key.pem"),
+    )
+    .expect("a copy");
+    let told = refusal();
+    assert!(
+        told.contains("server-cert.pem and server-key.pem can't be used"),
+        "{told}"
+    );
+    fs::write(file("server-key.pem"), "-----BEGIN\n").expect("it is written");
+    let told = refusal();
+    assert!(
+        told.contains("server-key.pem: there is no private key in it"),
+        "{told}"
+    );
+    fs::remove_file(file("server-cert.pem")).expect("it is there");
+    let told = refusal();
+    assert!(told.contains("server-cert.pem: No such file"), "{told}");
+}
+
+/// An option without data.
+fn option(number: u32) -> Vec<u8> {
+    let mut option = b"IHAVEOPT".to_vec();
+    option.extend(number.to_be_bytes());
+    option.extend(0_u32.to_be_bytes());
+    option
+}
+
+fn connect(served: &Served<'_>) -> TcpStream {
+    let stream = TcpStream::connect(format!("127.0.0.1:{}", port(served))).expect("it listens");
+    let limit = Some(Duration::from_secs(20));
+    stream.set_read_timeout(limit).expect("a limit");
+    stream
+}
+
+#[test]
+fn half_a_handshake_holds_up_nobody_and_nothing_is_taken_in_plain_text() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    certificates(&pool);
+    let served = pool.serve_at("0", &["--tls", "server"]);
+    // What comes with STARTTLS was put there by whoever is in between: there is no answer at all.
+    let start = [&3_u32.to_be_bytes()[..], &option(5)].concat();
+    let mut injected = connect(&served);
+    let message = [&start[..], &option(3)].concat();
+    injected.write_all(&message).expect("it reads");
+    let mut answers = Vec::new();
+    drop(injected.read_to_end(&mut answers));
+    assert_eq!(answers.len(), 18, "{answers:x?}");
+    let begun = |after: &[u8]| {
+        let mut stream = connect(&served);
+        stream.write_all(&start).expect("it reads");
+        let mut answer = [0; 18 + 20];
+        stream.read_exact(&mut answer).expect("it agrees");
+        assert!(answer.ends_with(&[0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0]));
+        stream.write_all(after).expect("it reads");
+        stream
+    };
+    // After that all but TLS is refused, in the words of TLS.
+    let mut plain = begun(&option(3));
+    let mut answers = Vec::new();
+    drop(plain.read_to_end(&mut answers));
+    assert!(
+        !answers.windows(4).any(|bytes| bytes == b"pool"),
+        "{answers:x?}"
+    );
+    assert!(answers.is_empty() || answers[0] == 21, "{answers:x?}");
+    // Nothing, the beginning of a record, and one that is longer than any.
+    let halves = [
+        &b""[..],
+        &[22, 3, 1, 2, 0, 1, 0],
+        &[22, 3, 1, 0xff, 0xff, 1],
+    ];
+    let waiting: Vec<TcpStream> = (0..45).map(|at| begun(halves[at % 3])).collect();
+    let started = Instant::now();
+    served.run(&format!(
+        "nbdinfo nbds://localhost:{}/pool?tls-certificates=%/client",
+        port(&served)
+    ));
+    assert!(started.elapsed() < Duration::from_secs(5), "it was held up");
+    drop(waiting);
+    served.stop();
+}
