@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|disk|stories [--hours N]",
+    arguments: "swarm|enumerate|disk|stories|kill9 [--hours N]",
     about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
-            disks that lie, or lives administrators' lives, for hours (1 by default); logs in \
-            target/fleet",
+            disks that lie, lives administrators' lives, or kills servers, for hours (1 by default; \
+            of kill9 200 rounds); logs in target/fleet",
     run,
 };
 
@@ -27,6 +27,8 @@ const LOGS: &str = "target/fleet";
 fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (job, hours): (&str, f64) = match arguments[..] {
+        // One call is what it is for.
+        ["kill9"] => ("kill9", 0.0),
         [job] => (job, 1.0),
         [job, "--hours", hours] => {
             let number = hours.parse().ok();
@@ -40,7 +42,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
         "swarm" => swarm(hours),
         "enumerate" => enumerate(hours),
         "disk" => disk(hours),
-        "stories" => stories(hours),
+        "stories" => STORIES.run(hours),
+        "kill9" => KILL9.run(hours),
         _ => Err(format!("usage: cargo xtask fleet {}", TASK.arguments)),
     }
 }
@@ -128,44 +131,88 @@ fn swarm(hours: f64) -> Result<(), String> {
     }
 }
 
-/// Lives of one call of the test: some minutes of work.
-const LIVES_PER_CALL: u64 = 500;
+/// A test of the program that does more than in the test command when it is told to.
+struct LongTest {
+    job: &'static str,
+    /// The file in `crates/spindles/tests`.
+    test: &'static str,
+    /// Of cargo: what is mostly waiting for processes is as fast without optimisation.
+    profile: &'static [&'static str],
+    /// The variables that say with which seed it begins, and how many it takes.
+    first: &'static str,
+    count: &'static str,
+    /// What it does for each seed.
+    what: &'static str,
+    /// So many in one call: some minutes of work.
+    per_call: u64,
+}
 
-/// Lives that nobody lived before. The whole story of one that fails is printed and logged.
-fn stories(hours: f64) -> Result<(), String> {
-    let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
-    let log = Log::of("stories")?;
-    let mut seed = now_s() << 20;
-    let (mut lives, mut failures) = (0_u64, 0_u64);
-    while Instant::now() < ends {
-        let (first, count) = (
-            format!("SPINDLES_STORY_FIRST={seed}"),
-            format!("SPINDLES_STORIES={LIVES_PER_CALL}"),
-        );
-        let cargo = process::cargo_program();
-        let test = ["test", "--quiet", "--release", "--package", "spindles"];
-        let arguments = [
-            &[first.as_str(), count.as_str(), cargo.as_str()][..],
-            &test,
-            &["--test", "stories", "--", "--nocapture"],
-        ];
-        let finished = process::capture("env", &arguments.concat())?;
-        let mut entry = json!({"first": seed, "lives": LIVES_PER_CALL, "good": finished.good});
-        if !finished.good {
-            failures += 1;
-            println!("{}", finished.output);
-            entry["output"] = json!(finished.output);
+const STORIES: LongTest = LongTest {
+    job: "stories",
+    test: "stories",
+    profile: &["--release"],
+    first: "SPINDLES_STORY_FIRST",
+    count: "SPINDLES_STORIES",
+    what: "lives",
+    per_call: 500,
+};
+
+const KILL9: LongTest = LongTest {
+    job: "kill9",
+    test: "kill_serve",
+    profile: &[],
+    first: "SPINDLES_KILL_FIRST",
+    count: "SPINDLES_KILL_ROUNDS",
+    what: "rounds",
+    per_call: 200,
+};
+
+impl LongTest {
+    /// Seeds that nobody tried before, one call at least. All that a call says is logged, and printed where it fails.
+    fn run(&self, hours: f64) -> Result<(), String> {
+        let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
+        let log = Log::of(self.job)?;
+        let what = self.what;
+        let mut seed = now_s() << 20;
+        let (mut done, mut failures) = (0_u64, 0_u64);
+        loop {
+            let (first, count) = (
+                format!("{}={seed}", self.first),
+                format!("{}={}", self.count, self.per_call),
+            );
+            let cargo = process::cargo_program();
+            let arguments = [
+                &[&first, &count, cargo.as_str(), "test", "--quiet"][..],
+                self.profile,
+                &["--package", "spindles", "--test", self.test],
+                &["--", "--nocapture"],
+            ];
+            let finished = process::capture("env", &arguments.concat())?;
+            let entry = json!({
+                "first": seed,
+                what: self.per_call,
+                "good": finished.good,
+                "output": finished.output,
+            });
+            if !finished.good {
+                failures += 1;
+                println!("{}", finished.output);
+            }
+            log.add(entry)?;
+            seed += self.per_call;
+            done += self.per_call;
+            println!("fleet: {done} {what} so far, {failures} calls with failures");
+            if Instant::now() >= ends {
+                break;
+            }
         }
-        log.add(entry)?;
-        seed += LIVES_PER_CALL;
-        lives += LIVES_PER_CALL;
-        println!("fleet: {lives} lives so far, {failures} calls with failures");
-    }
-    match failures {
-        0 => Ok(()),
-        _ => Err(format!(
-            "failures among {lives} lives: see {LOGS}/stories.jsonl"
-        )),
+        match failures {
+            0 => Ok(()),
+            _ => Err(format!(
+                "failures among {done} {what}: see {LOGS}/{}.jsonl",
+                self.job
+            )),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod extended;
+mod hostile;
 mod sandbox;
 mod tls;
 
@@ -558,50 +560,4 @@ fn who_asks_seldom_is_heard_while_others_ask_without_end() {
         }
         assert!(took < Duration::from_secs(8), "it waited for {took:?}");
     });
-}
-
-#[test]
-fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let served = pool.serve(&[]);
-    let mut good = served.connect();
-    choose(&mut good);
-    is_served(&mut good);
-    // Nothing, half a handshake, and noise.
-    let silent: Vec<UnixStream> = (0..200).map(|_| served.connect()).collect();
-    for (at, mut stream) in silent.iter().enumerate() {
-        let noise = [b"IHAVEOPT".as_slice(), &[0xff; 300], &[0, 0, 0]][at % 3];
-        drop(stream.write_all(noise));
-    }
-    is_served(&mut good);
-    drop(silent);
-    let begin = Instant::now();
-    let evil = |message: &[u8]| {
-        let mut stream = served.connect();
-        choose(&mut stream);
-        drop(stream.write_all(message));
-        stream
-    };
-    // Another protocol, a length that nobody has, a payload that is too long, half a payload, and half a header.
-    let whole = request(1, 1, 0, 65536);
-    let kept = [
-        evil(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
-        evil(&request(0, 1, 0, u32::MAX)),
-        evil(&request(1, 1, 0, u32::MAX)),
-        evil(&[&whole[..], &[1; 1000]].concat()),
-        evil(&whole[..20]),
-        evil(&request(99, 1, 0, 1)),
-    ];
-    is_served(&mut good);
-    // Those who read no replies: as many as the server has room for, and more.
-    let reads: Vec<u8> = (0..300)
-        .flat_map(|cookie| request(0, cookie, 0, 1 << 20))
-        .collect();
-    let deaf = evil(&reads);
-    let others: Vec<UnixStream> = (0..4).map(|_| evil(&reads)).collect();
-    drop((deaf, others, kept));
-    is_served(&mut good);
-    println!("served after {:?}", begin.elapsed());
-    let said = served.stop();
-    assert!(said.contains("is closed"), "{said}");
 }

@@ -156,7 +156,7 @@ impl Message {
             },
             16 => {
                 let bytes = body.u32(16)?;
-                if usize::try_from(bytes) != Ok(received_bytes.saturating_sub(HEAD_BYTES)) {
+                if usize::try_from(bytes).ok() != received_bytes.checked_sub(HEAD_BYTES) {
                     return Err(Violation);
                 }
                 Ask::Write {
@@ -472,6 +472,9 @@ mod tests {
             }
         }
         let short = sent(15, &[&[0; 16]]);
+        assert_eq!(decode(&short), Err(Violation));
+        // Nothing is to be written, and not even all of the request is there.
+        let short = sent(16, &[&[0; 24]]);
         assert_eq!(decode(&short), Err(Violation));
         // It promises more to be written than there is.
         let mut transfer = [0; 40];

@@ -229,7 +229,7 @@ impl Connection {
             self.take_no_more();
             return Ok(Some(Turn::Drained));
         }
-        let has_payload = request.command == Command::Write;
+        let has_payload = self.has_payload(&request);
         if has_payload && request.bytes > PAYLOAD_BYTES_MAX {
             return Err(io::Error::other("a payload that is too long to pass over"));
         }
@@ -285,6 +285,13 @@ impl Connection {
         }
     }
 
+    /// Whether its length is that of a payload: of a command that needs none too, which is refused, and the payload
+    /// passed over.
+    fn has_payload(&self, request: &Request) -> bool {
+        let says_so = request.flags.contains(CommandFlags::PAYLOAD_LEN);
+        request.command == Command::Write || self.headers == Headers::Extended && says_so
+    }
+
     /// Why a request is refused, if it is.
     fn refusal(&self, request: &Request, export: &Export) -> Option<(Failure, &'static str)> {
         let end = request.offset_bytes.checked_add(request.bytes);
@@ -312,7 +319,9 @@ impl Connection {
             }
             Command::Flush => None,
             _ if writes && self.read_only => Some((Failure::Permission, "the export is read only")),
-            Command::Write if is_outside => Some((Failure::NoSpace, "it ends behind the export")),
+            Command::Write | Command::WriteZeroes if is_outside => {
+                Some((Failure::NoSpace, "it ends behind the export"))
+            }
             _ if is_outside => Some((Failure::Invalid, "it ends behind the export")),
             Command::Read | Command::Write if request.bytes > PAYLOAD_BYTES_MAX => {
                 Some((Failure::Overflow, "it is longer than 32 MiB"))

@@ -1,0 +1,209 @@
+//! Clients that mean harm: others are served meanwhile, and the server gives back what it took for them.
+
+use super::{MIB, Pool, Served, choose, is_served, pattern, request};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve(&[]);
+    let mut good = served.connect();
+    choose(&mut good);
+    is_served(&mut good);
+    // Nothing, half a handshake, and noise.
+    let silent: Vec<UnixStream> = (0..200).map(|_| served.connect()).collect();
+    for (at, mut stream) in silent.iter().enumerate() {
+        let noise = [b"IHAVEOPT".as_slice(), &[0xff; 300], &[0, 0, 0]][at % 3];
+        drop(stream.write_all(noise));
+    }
+    is_served(&mut good);
+    drop(silent);
+    let begin = Instant::now();
+    let evil = |message: &[u8]| {
+        let mut stream = served.connect();
+        choose(&mut stream);
+        drop(stream.write_all(message));
+        stream
+    };
+    // Another protocol, a length that nobody has, a payload that is too long, half a payload, and half a header.
+    let whole = request(1, 1, 0, 65536);
+    let kept = [
+        evil(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
+        evil(&request(0, 1, 0, u32::MAX)),
+        evil(&request(1, 1, 0, u32::MAX)),
+        evil(&[&whole[..], &[1; 1000]].concat()),
+        evil(&whole[..20]),
+        evil(&request(99, 1, 0, 1)),
+    ];
+    is_served(&mut good);
+    // Those who read no replies: as many as the server has room for, and more.
+    let reads: Vec<u8> = (0..300)
+        .flat_map(|cookie| request(0, cookie, 0, 1 << 20))
+        .collect();
+    let deaf = evil(&reads);
+    let others: Vec<UnixStream> = (0..4).map(|_| evil(&reads)).collect();
+    drop((deaf, others, kept));
+    is_served(&mut good);
+    println!("served after {:?}", begin.elapsed());
+    let said = served.stop();
+    assert!(said.contains("is closed"), "{said}");
+}
+
+/// What such a client says at once, without waiting for anything.
+const HARM: [fn() -> Vec<u8>; 13] = [
+    Vec::new,
+    || vec![0, 0],
+    || options(&[&b"IHAVEOPT\0\0"[..]]),
+    // Data of options that is longer than any, and that never comes.
+    || options(&[&option(7, u32::MAX, b"")]),
+    || options(&[&option(7, 16 << 20, &[0; 5000])]),
+    || options(&[&option(6, 12, b"\xff\xff\xff\xff\0\0\0\0\0\0\xff\xff")]),
+    // Nobody reads what comes of these.
+    || options(&vec![&option(3, 0, b"")[..]; 5000]),
+    // Requests before there is an export.
+    || [&request(0, 1, 0, 4096)[..], &options(&[])].concat(),
+    || transmission(&[&request(3, 1, 0, 0), &request(1, 1, 0, 65536)[..20]]),
+    || transmission(&[&request(1, 1, 0, 1 << 20), &[1; 1000]]),
+    || transmission(&[&request(1, 1, 0, u32::MAX), &request(0, 2, 0, u32::MAX)]),
+    // All of one cookie, in an order that makes no sense, and a payload too much.
+    || {
+        let write = [&request(1, 1, 0, 512)[..], &[1; 600]].concat();
+        let rest = [
+            request(3, 1, 0, 0),
+            request(0, 1, 0, 512),
+            request(2, 1, 0, 0),
+        ];
+        transmission(&[&rest[0], &rest[1], &rest[1], &write, &rest[2], &rest[1]])
+    },
+    || {
+        let reads = (0..16).map(|cookie| request(0, cookie, 0, 1 << 20));
+        transmission(&[&reads.collect::<Vec<_>>().concat()])
+    },
+];
+
+fn option(number: u32, bytes: u32, data: &[u8]) -> Vec<u8> {
+    let head = [
+        &b"IHAVEOPT"[..],
+        &number.to_be_bytes(),
+        &bytes.to_be_bytes(),
+    ];
+    [&head.concat(), data].concat()
+}
+
+fn options(options: &[&[u8]]) -> Vec<u8> {
+    [&3_u32.to_be_bytes()[..], &options.concat()].concat()
+}
+
+fn transmission(requests: &[&[u8]]) -> Vec<u8> {
+    options(&[&option(1, 4, b"pool"), &requests.concat()])
+}
+
+impl Served<'_> {
+    /// Memory that it holds, in bytes.
+    fn resident_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(self.proc("status")).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1));
+        1024 * kib.expect("a size").parse::<usize>().expect("a number")
+    }
+
+    /// Files and sockets that it has open.
+    fn descriptors(&self) -> usize {
+        let all = std::fs::read_dir(self.proc("fd"));
+        all.expect("it runs").count()
+    }
+
+    fn proc(&self, file: &str) -> String {
+        let server = self.server.as_ref().expect("it was not stopped");
+        format!("/proc/{}/{file}", server.id())
+    }
+}
+
+/// Writes, and reads it back: how long both took.
+fn writes_and_reads(stream: &mut UnixStream, cookie: u64) -> Duration {
+    let bytes = pattern(65536, cookie);
+    let begin = Instant::now();
+    let write = request(1, cookie, 4 << 20, 65536);
+    stream.write_all(&write).expect("it reads");
+    stream.write_all(&bytes).expect("it reads");
+    let mut reply = vec![0; 16];
+    stream.read_exact(&mut reply).expect("it answers");
+    assert_eq!(reply[4..8], [0; 4]);
+    let read = request(0, cookie, 4 << 20, 65536);
+    stream.write_all(&read).expect("it reads");
+    reply.resize(16 + 65536, 0);
+    stream.read_exact(&mut reply).expect("it answers");
+    assert!(reply[4..8] == [0; 4] && reply[16..] == bytes, "other bytes");
+    begin.elapsed()
+}
+
+#[test]
+fn a_thousand_hostile_clients_leave_nothing_behind() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve(&[]);
+    let connect = || {
+        let mut stream = served.connect();
+        choose(&mut stream);
+        stream
+    };
+    let (mut busy, mut asks_seldom) = (connect(), connect());
+    // What it takes to write somewhere for the first time is not meant.
+    writes_and_reads(&mut busy, 0);
+    let (ends, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (begin, before) = (served.resident_bytes(), served.descriptors());
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !ends.load(Ordering::SeqCst) {
+                let cookie = answered.fetch_add(1, Ordering::SeqCst);
+                longest = longest.max(writes_and_reads(&mut busy, cookie));
+            }
+            longest
+        });
+        let start = Instant::now();
+        let mut count = 0;
+        while count < 1000 {
+            // Three of each kind: fewer than handshakes at once, and than there is room for requests.
+            let harm = HARM.iter().cycle().take(3 * HARM.len());
+            let harm = harm.map(|says| {
+                let mut stream = served.connect();
+                let limit = Some(Duration::from_millis(5));
+                stream.set_write_timeout(limit).expect("a limit");
+                // It is cut off, or says more than anybody listens to.
+                drop(stream.write_all(&says()));
+                stream
+            });
+            let harm: Vec<UnixStream> = harm.collect();
+            is_served(&mut asks_seldom);
+            // While they are all there.
+            let enough = answered.load(Ordering::SeqCst) + 10;
+            while answered.load(Ordering::SeqCst) < enough && !busy.is_finished() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            count += harm.len();
+        }
+        let took = start.elapsed();
+        ends.store(true, Ordering::SeqCst);
+        let longest = busy.join().expect("it is served");
+        println!("{count} in {took:?}; another waited for at most {longest:?}: {answered:?}");
+        assert!(longest < Duration::from_secs(5), "{longest:?}");
+    });
+    let last = served.resident_bytes();
+    println!("{begin} bytes resident, {last} in the end");
+    // Requests have room for 128 MiB, clients and their handshakes are limited in number: docs/serving.md. Twenty times as
+    // many clients come to the same.
+    assert!(last < begin + 192 * MIB, "{begin} bytes became {last}");
+    let end = Instant::now() + Duration::from_secs(5);
+    while served.descriptors() > before && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(served.descriptors() <= before, "sockets are left open");
+    is_served(&mut asks_seldom);
+    drop(asks_seldom);
+    let said = served.stop();
+    assert!(said.contains("is closed"), "{said}");
+}

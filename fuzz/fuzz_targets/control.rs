@@ -1,0 +1,81 @@
+//! Any bytes on the control socket are a command line, or are answered as none; and a command that hears any bytes from a
+//! server comes to an end.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use spindles_serve::control::{Answer, Asked, Control};
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use tempfile::TempDir;
+
+struct Sockets {
+    folder: TempDir,
+    fake: UnixListener,
+}
+
+impl Sockets {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+static SOCKETS: LazyLock<Sockets> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a folder");
+    let real = Control::bind(&folder.path().join("real")).expect("a socket");
+    let handler = real.open(Arc::new(|ask, answers| {
+        answers.out(&ask.arguments.join(" "));
+        answers.end(0);
+    }));
+    handler.expect("it listens");
+    let fake = UnixListener::bind(folder.path().join("fake")).expect("a socket");
+    Sockets { folder, fake }
+});
+
+/// A client that says this.
+fn serve(data: &[u8]) {
+    let mut stream = UnixStream::connect(SOCKETS.path("real")).expect("it listens");
+    // Who says more than is heard may find nobody.
+    drop(stream.write_all(data));
+    drop(stream.shutdown(Shutdown::Write));
+    let mut said = Vec::new();
+    if stream.read_to_end(&mut said).is_err() || said.is_empty() {
+        return;
+    }
+    let said = String::from_utf8(said).expect("text");
+    let last = said.lines().last().expect("a line");
+    assert!(last == r#"{"status":0}"# || last == r#"{"status":2}"#, "{said}");
+}
+
+/// A server that says this.
+fn ask(data: &[u8]) {
+    thread::scope(|scope| {
+        let server = scope.spawn(|| SOCKETS.fake.accept().expect("somebody comes").0);
+        let asked = Asked::ask(&SOCKETS.path("fake"), &[], SOCKETS.folder.path());
+        let mut asked = asked.expect("a socket").expect("it listens");
+        let mut server = server.join().expect("it accepts");
+        drop(server.write_all(data));
+        drop(server);
+        let mut lines = data.split(|&byte| byte == b'\n').count();
+        while let Ok(Some(answer)) = asked.next_answer() {
+            lines = lines.checked_sub(1).expect("an answer is a line");
+            if matches!(answer, Answer::End(_)) {
+                break;
+            }
+        }
+    });
+}
+
+fuzz_target!(|data: &[u8]| {
+    let (mode, data) = data.split_first().unwrap_or((&0, &[]));
+    match mode & 3 {
+        0 => serve(data),
+        1 => ask(data),
+        2 => serve(&[br#"{"arguments":["status"],"folder":""#, data, b"\"}\n"].concat()),
+        _ => ask(&[br#"{"progress":""#, data, b"\"}\n{\"status\":0}\n"].concat()),
+    }
+});
