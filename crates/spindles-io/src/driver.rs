@@ -9,8 +9,8 @@ use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::queues::{Watch, WatchId};
 use crate::report::Taken;
 use crate::{
-    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError, Target,
-    TargetFacts, TooSmall,
+    ArrayFacts, ArraySnapshot, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError,
+    Target, TargetFacts, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
@@ -260,6 +260,10 @@ impl Managed for Driver {
         let mut arrays = self.core.carry.arrays();
         let (_, array) = arrays.find(|(_, array)| array.name() == name)?;
         Some(array.engine().status())
+    }
+
+    fn snapshot(&self) -> Vec<ArraySnapshot> {
+        progress::snapshot(&self.core.carry)
     }
 
     fn command(&mut self, command: Command) -> Result<(), CommandError> {

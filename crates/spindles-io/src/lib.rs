@@ -60,6 +60,7 @@ pub mod scrub;
 pub mod settings;
 mod shell;
 pub mod signatures;
+mod snapshot;
 pub mod spare;
 mod stack;
 #[cfg(test)]
@@ -87,7 +88,9 @@ pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use peer::is_address;
 pub use probe::holds_superblock;
 pub use queues::{Readiness, Watch, WatchId};
+pub use report::positions;
 pub use room::TooSmall;
+pub use snapshot::{ArraySnapshot, DeviceSnapshot, MemberSnapshot};
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Target};
 pub use waiting::{report_waits, stop_waiting_for_space};

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
-use crate::{CloseError, Incident, LostBytes, TooSmall};
+use crate::{ArraySnapshot, CloseError, Incident, LostBytes, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -24,6 +24,11 @@ pub trait Managed {
     /// The state of the array of that name: this one, or one inside it.
     fn status_of(&self, _array: &str) -> Option<Status> {
         None
+    }
+
+    /// All arrays of the target that are in use, each before those inside it. Allocates.
+    fn snapshot(&self) -> Vec<ArraySnapshot> {
+        Vec::new()
     }
 
     /// Asks something of an array. To close it, use `close`.

@@ -129,6 +129,22 @@ impl ArrayReport {
             .collect()
     }
 
+    /// What it and arrays inside it count on and is not there, for people: a member that is out is not
+    /// counted on.
+    #[must_use]
+    pub fn awaited(&self) -> Option<String> {
+        let of_array = |array: &Self| {
+            let members = (0_u8..).zip(&array.members);
+            let awaited = members
+                .filter(|(_, member)| matches!(member, MemberReport::Missing { out_since: None }));
+            let awaited: MemberSet = awaited.map(|(index, _)| MemberIndex(index)).collect();
+            let name = &array.name;
+            (!awaited.is_empty()).then(|| format!("array '{name}' lacks {}", positions(awaited)))
+        };
+        let awaited: Vec<String> = self.arrays().into_iter().filter_map(of_array).collect();
+        (!awaited.is_empty()).then(|| awaited.join(", "))
+    }
+
     /// A member by the name of its device, or else by its number.
     #[must_use]
     pub fn name_of(&self, member: MemberIndex) -> String {
@@ -642,7 +658,8 @@ pub(crate) fn survives_more(members: u8) -> String {
 }
 
 /// "member 1", "members 1 and 2".
-pub(crate) fn positions(members: MemberSet) -> String {
+#[must_use]
+pub fn positions(members: MemberSet) -> String {
     let numbers: Vec<String> = members.iter().map(|member| member.to_string()).collect();
     match numbers.as_slice() {
         [] => "no member".to_owned(),

@@ -13,6 +13,8 @@ pub(crate) struct Moved {
     pub(crate) payload_bytes: u64,
     /// Of that, what was received elsewhere and copied to its place.
     pub(crate) copied_bytes: u64,
+    /// What was read for it, in bytes.
+    pub(crate) read_bytes: u64,
     /// Requests.
     pub(crate) requests: u64,
     /// What was sent, in bytes.

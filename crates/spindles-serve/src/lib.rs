@@ -9,25 +9,31 @@
 //! its clients and for its members in one place, and is the only one that touches the array. It knows nothing of
 //! what clients speak: each is a [`client::Client`].
 
+mod alarms;
 mod certificates;
 mod client;
 pub mod control;
+mod hook;
 mod left_behind;
 mod management;
+pub mod metrics;
 mod news;
 mod offer;
 mod polling;
+mod readiness;
 pub mod sandbox;
 mod server;
 mod transports;
 mod wake;
 mod working_directory;
 
+pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
 pub use certificates::{Certificates, CertificatesError, Clients};
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
-pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
+pub use readiness::Readiness;
+pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
 };

@@ -2,6 +2,7 @@
 
 use crate::news::{News, Newsroom};
 use crate::offer::Offer;
+use crate::server::ServerNumbers;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{
@@ -12,7 +13,9 @@ use spindles_io::host::{Change, Served, belongs, holds_journal, report_of};
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
-use spindles_io::{CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall};
+use spindles_io::{
+    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall,
+};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,6 +56,12 @@ impl Handle {
                 ..options.clone()
             },
         }
+    }
+
+    /// What the server did until now; `None` where it has ended.
+    #[must_use]
+    pub fn numbers(&self) -> Option<ServerNumbers> {
+        self.offer.numbers()
     }
 }
 
@@ -202,6 +211,10 @@ impl Managed for Remote {
         self.call(move |target| target.status_of(&array))?
     }
 
+    fn snapshot(&self) -> Vec<ArraySnapshot> {
+        self.call(|target| target.snapshot()).unwrap_or_default()
+    }
+
     fn command(&mut self, command: Command) -> Result<(), CommandError> {
         let done = self.call(move |target| target.command(command));
         done.unwrap_or(Err(CommandError::Busy))
@@ -210,7 +223,7 @@ impl Managed for Remote {
     fn next_event(&mut self) -> Option<(String, Event)> {
         loop {
             match self.news.try_recv().ok()? {
-                News::Event(array, event) => return Some((array, event)),
+                News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
             }
         }

@@ -1,32 +1,98 @@
 //! What happens to the arrays of a target, told to all who want to know.
 
+use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_io::spare::Taken;
-use spindles_io::{Managed, Target};
+use spindles_io::{ArraySnapshot, Managed, Target};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// In the array of that name.
-    Event(String, Event),
+    /// In an array.
+    Event {
+        /// Its name.
+        array: String,
+        /// What.
+        event: Event,
+        /// The device that it happened to, where it is one.
+        device: Option<String>,
+    },
     /// A spare took a place.
     Taken(Taken),
 }
 
 impl News {
-    /// All there are now.
-    pub(crate) fn of(target: &mut dyn Target) -> Vec<Self> {
-        let mut news = Vec::new(); // Without news nothing is allocated.
-        while let Some((array, event)) = target.next_event() {
-            news.push(Self::Event(array, event));
+    /// All there are now. `arrays` is how the target was before them, and then how it is.
+    pub(crate) fn of(target: &mut dyn Target, arrays: &mut Vec<ArraySnapshot>) -> Vec<Self> {
+        let mut events = Vec::new(); // Without news nothing is allocated.
+        while let Some(event) = target.next_event() {
+            events.push(event);
+        }
+        if events.is_empty() {
+            return Vec::new();
         }
         let managed: &mut dyn Managed = target;
-        if !news.is_empty() {
-            news.extend(managed.spares_taken().into_iter().map(Self::Taken));
-        }
+        let taken = managed.spares_taken();
+        let before = std::mem::replace(arrays, managed.snapshot());
+        let events = events.into_iter();
+        let mut news: Vec<Self> = events
+            .map(|(array, event)| Self::named(array, event, &before, arrays))
+            .collect();
+        news.extend(taken.into_iter().map(Self::Taken));
         news
+    }
+
+    /// An event with its device, by how the arrays were before it and are after it.
+    fn named(
+        array: String,
+        event: Event,
+        before: &[ArraySnapshot],
+        after: &[ArraySnapshot],
+    ) -> Self {
+        // A spare may have the place already of a device that is out.
+        let arrays = if is_over(&event) { before } else { after };
+        let device = device_of(&event, arrays.iter().find(|it| it.name == array));
+        Self::Event {
+            array,
+            event,
+            device,
+        }
+    }
+}
+
+/// Whether the array has done with the device that it is about.
+fn is_over(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::MemberOut { .. } | Event::JournalDeviceOut { .. }
+    )
+}
+
+fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
+    let device = match event {
+        Event::JournalDeviceOut { .. } => array?.journal.as_ref(),
+        event => array?.device(member_of(event)?),
+    };
+    device.map(|device| device.name.clone())
+}
+
+/// The member that something happened to.
+pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
+    match event {
+        Event::MemberOut { member, .. }
+        | Event::MemberFault { member, .. }
+        | Event::MemberSlow { member, .. }
+        | Event::MemberStalls { member, .. }
+        | Event::RebuildStarted { member }
+        | Event::NotFilled { member, .. }
+        | Event::RebuildDone { member }
+        | Event::ReplaceStarted { member }
+        | Event::ReplaceDone { member }
+        | Event::ReplaceEnded { member, .. } => Some(*member),
+        Event::Found(finding) => Some(finding.member),
+        _ => None,
     }
 }
 
@@ -50,5 +116,61 @@ impl Newsroom {
     pub(crate) fn tell(&self, news: &News) {
         let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| listener.send(news.clone()).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_engine::{ArrayState, JournalStatus, OutReason, ScrubStatus, Status};
+    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot};
+
+    fn array(device: &str) -> ArraySnapshot {
+        let status = Status {
+            state: ArrayState::Degraded,
+            members: Vec::new(),
+            generation: 1,
+            dirty: false,
+            jobs: Vec::new(),
+            lost_blocks: 0,
+            journal: JournalStatus::None,
+            growth: None,
+            scrub: ScrubStatus::default(),
+            regions: None,
+        };
+        let device = DeviceSnapshot {
+            name: device.to_owned(),
+            counters: DeviceCounters::default(),
+        };
+        ArraySnapshot {
+            name: "pool".to_owned(),
+            bytes: 0,
+            block_bytes: 4096,
+            status,
+            members: vec![Some(MemberSnapshot::Device(device))],
+            journal: None,
+        }
+    }
+
+    /// Whoever pulled out what took the place would break the array.
+    #[test]
+    fn what_is_out_is_the_device_before_a_spare_took_its_place() {
+        let member = MemberIndex(0);
+        let out = Event::MemberOut {
+            member,
+            reason: OutReason::Command,
+        };
+        for (event, wanted) in [(out, "disk"), (Event::RebuildStarted { member }, "spare")] {
+            let news = News::named(
+                "pool".to_owned(),
+                event,
+                &[array("disk")],
+                &[array("spare")],
+            );
+            assert!(
+                matches!(&news, News::Event { device: Some(device), .. } if device == wanted),
+                "{news:?}"
+            );
+        }
     }
 }

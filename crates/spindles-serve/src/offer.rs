@@ -1,7 +1,7 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
-use crate::server::Stopper;
+use crate::server::{ServerNumbers, Stopper};
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -47,6 +47,8 @@ pub(crate) enum Arrival {
     Client(Box<dyn Client>),
     /// Somebody does something with the target.
     Call(Call),
+    /// Somebody wants to know what the server did.
+    Numbers(Sender<ServerNumbers>),
     /// Somebody puts another target in the place of this one. Clients wait.
     Exchange(Exchange),
 }
@@ -122,6 +124,15 @@ impl Offer {
             drop(done.send(call(target)));
         });
         self.arrivals.send(Arrival::Call(call)).ok()?;
+        self.stopper.wake();
+        result.recv().ok()
+    }
+
+    /// What the server did until now. `None` where it has ended.
+    #[must_use]
+    pub fn numbers(&self) -> Option<ServerNumbers> {
+        let (done, result) = channel();
+        self.arrivals.send(Arrival::Numbers(done)).ok()?;
         self.stopper.wake();
         result.recv().ok()
     }

@@ -1,14 +1,14 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::client::{Client, Desk, Turn};
+use crate::client::{Client, Desk, Moved, Turn};
 use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::polling::Polling;
 use crate::wake::{Ticker, Waker};
 use spindles_engine::Event;
 use spindles_io::export::{Export, ExportLimits};
-use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
+use spindles_io::{ArraySnapshot, CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::io;
@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// Longest access, in bytes: longer requests have several.
@@ -102,6 +102,28 @@ pub struct Served {
     pub payload_bytes: u64,
     /// Of that, what was not received into the memory that goes to the members, but copied there.
     pub copied_bytes: u64,
+    /// What was read for them, in bytes.
+    pub read_bytes: u64,
+}
+
+impl Served {
+    fn add(&mut self, moved: Moved) {
+        self.requests += moved.requests;
+        self.payload_bytes += moved.payload_bytes;
+        self.copied_bytes += moved.copied_bytes;
+        self.read_bytes += moved.read_bytes;
+    }
+}
+
+/// A server's numbers until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerNumbers {
+    /// Clients that are there.
+    pub clients: u64,
+    /// When it began, in seconds since 1970.
+    pub since_s: u64,
+    /// What it did, for those that are gone too.
+    pub served: Served,
 }
 
 /// Whether a client is looked out for.
@@ -145,6 +167,10 @@ pub struct Server {
     ticker: Ticker,
     limits: ServerLimits,
     served: Served,
+    /// When it began, in seconds since 1970.
+    since_s: u64,
+    /// The arrays of the target after the last news.
+    arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
     /// Nothing more is taken until this is done.
@@ -177,6 +203,7 @@ impl Server {
                 access_bytes_max: ACCESS_BYTES_MAX,
             },
         );
+        let arrays = export.target().snapshot();
         let stopper = Stopper {
             waker,
             stops: Arc::new(AtomicBool::new(false)),
@@ -197,6 +224,10 @@ impl Server {
             stopper,
             limits,
             served: Served::default(),
+            since_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            arrays,
             facts,
             news: Newsroom::default(),
             exchange: None,
@@ -208,6 +239,23 @@ impl Server {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// How the arrays of the target are.
+    #[must_use]
+    pub fn arrays(&self) -> &[ArraySnapshot] {
+        &self.arrays
+    }
+
+    fn numbers(&self) -> ServerNumbers {
+        let mut served = self.served;
+        let guests = || self.guests.iter().flatten();
+        guests().for_each(|guest| served.add(guest.client.moved()));
+        ServerNumbers {
+            clients: u64::try_from(guests().count()).expect("64 bits"),
+            since_s: self.since_s,
+            served,
+        }
     }
 
     /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
@@ -225,12 +273,15 @@ impl Server {
         self.news.clone()
     }
 
-    /// Serves until it is stopped. `told` gets what happens to the target.
+    /// Serves until it is stopped. `told` gets what happens to the target, and how its arrays are after that.
     ///
     /// # Errors
     ///
     /// The target can't look out for clients, or is lost.
-    pub fn run(mut self, mut told: impl FnMut(&News)) -> Result<Self, ServerError> {
+    pub fn run(
+        mut self,
+        mut told: impl FnMut(&News, &[ArraySnapshot]),
+    ) -> Result<Self, ServerError> {
         self.watch_own()?;
         let mut ends = false;
         let mut turns = 0;
@@ -253,11 +304,15 @@ impl Server {
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            for news in News::of(self.export.target_mut()) {
-                if let News::Event(_, Event::Grown { .. }) = &news {
+            for news in News::of(self.export.target_mut(), &mut self.arrays) {
+                if let News::Event {
+                    event: Event::Grown { .. },
+                    ..
+                } = &news
+                {
                     self.tell_facts();
                 }
-                told(&news);
+                told(&news, &self.arrays);
                 self.news.tell(&news);
             }
             if self.stopper.is_stopping() {
@@ -369,6 +424,7 @@ impl Server {
         let exchange = self.exchange.take().expect("there is one");
         self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
         self.watch_own()?;
+        self.arrays = self.export.target().snapshot();
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
@@ -407,6 +463,8 @@ impl Server {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
                     Arrival::Call(call) => call(self.export.target_mut()),
+                    // Who asked may be gone.
+                    Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.
                     Arrival::Exchange(exchange) => self.exchange = Some(exchange),
                 }
@@ -532,9 +590,7 @@ impl Server {
             let is_watched = guest.reads == Lookout::Yes || guest.writes == Lookout::Yes;
             if !is_watched && guest.turn != Turn::Full {
                 let moved = guest.client.moved();
-                self.served.requests += moved.requests;
-                self.served.payload_bytes += moved.payload_bytes;
-                self.served.copied_bytes += moved.copied_bytes;
+                self.served.add(moved);
                 self.guests[user] = None;
             }
             return;

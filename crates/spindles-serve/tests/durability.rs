@@ -56,7 +56,7 @@ fn serve(transport: &'static str, address: String) -> Result<Served, String> {
         if refused {
             return;
         }
-        let ended = server.run(|_| {}).expect("it was stopped");
+        let ended = server.run(|_, _| {}).expect("it was stopped");
         assert_eq!(door.close(), None);
         ended.close().expect("all is durable");
     });

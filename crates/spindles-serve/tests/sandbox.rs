@@ -3,9 +3,9 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use spindles_serve::Watch;
 use spindles_serve::sandbox::helper::{Helper, Rules, serve};
 use spindles_serve::sandbox::{Needs, enter};
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, TcpStream};
@@ -121,7 +121,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     assert_eq!(rustix::io::pwrite(&device, b"B", 0), Ok(1));
     let refused = helper.open(Path::new("/etc/passwd"), OFlags::RDWR);
     assert_eq!(refused.expect_err("it is refused"), Errno::PERM);
-    let hook = helper.run_hook(&[OsStr::new("member"), OsStr::new("out; it is")]);
+    let hook = helper.run_hook(&Watch::unclean("pool; it is", "a test"));
     hook.expect("it is run outside");
     let started = Instant::now();
     let said = loop {
@@ -136,6 +136,6 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    assert_eq!(said, "member out; it is\n");
+    assert_eq!(said, "ClosedUnclean pool; it is\n");
     before.join().expect("threads that were there go on");
 }

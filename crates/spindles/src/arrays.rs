@@ -9,7 +9,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::host::Host;
+use spindles_io::host::{Host, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -53,6 +53,17 @@ impl Scan {
             ui.note(format!("what the array lacks may be here: {denied}"));
         }
         Ok(given.devices)
+    }
+
+    /// What the array lacks that its superblocks count on, for people, or why that is not known. Says nothing
+    /// itself.
+    pub(crate) fn awaited(&self, arguments: &[String]) -> Option<String> {
+        let given = scan::resolve(&names(arguments), &[], &self.places);
+        match given.map(|given| report_of(&given.devices)) {
+            Ok(Ok(report)) => report.awaited(),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// The same, and what else was found out. What may not be read is left to whoever asks.

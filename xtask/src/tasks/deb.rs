@@ -269,18 +269,21 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
         return Err(format!("the installed binary says {version}"));
     }
     for file in [
-        "man/man1/spindles.1.gz",
-        "man/man1/spindles-lab-run.1.gz",
-        "bash-completion/completions/spindles",
-        "zsh/vendor-completions/_spindles",
-        "fish/vendor_completions.d/spindles.fish",
-        "doc/spindles/copyright",
-        "doc/spindles/changelog.Debian.gz",
-        "doc/spindles/README.md",
-        "doc/spindles/administration.md",
+        "share/man/man1/spindles.1.gz",
+        "share/man/man1/spindles-lab-run.1.gz",
+        "share/bash-completion/completions/spindles",
+        "share/zsh/vendor-completions/_spindles",
+        "share/fish/vendor_completions.d/spindles.fish",
+        "share/doc/spindles/copyright",
+        "share/doc/spindles/changelog.Debian.gz",
+        "share/doc/spindles/README.md",
+        "share/doc/spindles/administration.md",
+        "lib/systemd/system/spindles-serve@.service",
+        "lib/systemd/system/spindles-scrub@.service",
+        "lib/systemd/system/spindles-scrub@.timer",
     ] {
-        if !root.join("usr/share").join(file).is_file() {
-            return Err(format!("the package lacks usr/share/{file}"));
+        if !root.join("usr").join(file).is_file() {
+            return Err(format!("the package lacks usr/{file}"));
         }
     }
     if !process::exists("lintian") {

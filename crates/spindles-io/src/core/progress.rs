@@ -2,12 +2,12 @@
 //! went wrong on these.
 
 use super::carry::{Array, Carry, Node};
-use super::tree::{in_use, leaves};
+use super::tree::{in_use, in_use_from_the_top, leaves};
 use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::positions;
-use crate::{Counters, Incident, LostBytes};
+use crate::{ArraySnapshot, Counters, DeviceSnapshot, Incident, LostBytes, MemberSnapshot};
 use spindles_block::{MemberError, MemberSet};
 use spindles_engine::{Member, OutReason};
 
@@ -85,6 +85,34 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
             .map(|device| carry.members().counters(device))
             .collect(),
     }
+}
+
+/// All arrays in use as they are now, each before those inside it.
+pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
+    let of_device = |device: DeviceIndex| DeviceSnapshot {
+        name: carry.members().facts(device).name.clone(),
+        counters: carry.members().counters(device),
+    };
+    let of_array = |index| {
+        let array = carry.array(index);
+        let engine = array.engine();
+        let block_bytes = engine.block_size().bytes();
+        let members = array.members().iter().map(|node| match node {
+            Some(Node::Device(device)) => Some(MemberSnapshot::Device(of_device(*device))),
+            Some(Node::Array(_)) => Some(MemberSnapshot::Array),
+            None => None,
+        });
+        ArraySnapshot {
+            name: array.name().to_owned(),
+            bytes: engine.geometry().blocks() * u64::from(block_bytes),
+            block_bytes,
+            status: engine.status(),
+            members: members.collect(),
+            journal: array.journal().map(of_device),
+        }
+    };
+    let arrays = in_use_from_the_top(carry).into_iter();
+    arrays.map(of_array).collect()
 }
 
 /// What went wrong on the devices of all arrays since they were opened.

@@ -3,15 +3,18 @@
 //!
 //! ```text
 //!  server ──▶ open PATH, FLAGS ──▶ helper: a device of the array's kind? ──▶ its descriptor
-//!         ──▶ run ARGUMENTS    ──▶ helper: the hook                      ──▶ it was started
+//!         ──▶ run for an alarm ──▶ helper: the hook                      ──▶ it will run
 //! ```
 
+use crate::alarms::Alarm;
+use crate::hook::{self, Hook, Words};
 use rustix::cmsg_space;
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
+    socketpair,
 };
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -22,15 +25,13 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// Longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// A file that begins with so many zeros holds nothing yet.
 const BLANK_BYTES: usize = 64 << 10;
-/// So many hooks may run at once.
-const HOOKS_MAX: usize = 16;
 /// Flags that are granted. Nothing is made, cut off or appended to.
 const FLAGS: OFlags = OFlags::RDWR
     .union(OFlags::WRONLY)
@@ -53,7 +54,7 @@ pub struct Rules {
 #[derive(Debug, PartialEq, Eq)]
 enum Ask {
     Open { path: PathBuf, flags: OFlags },
-    Run { arguments: Vec<OsString> },
+    Run { words: Words },
 }
 
 impl Ask {
@@ -61,8 +62,8 @@ impl Ask {
     fn encode(&self) -> Vec<u8> {
         let (letter, flags, words): (u8, OFlags, Vec<&OsStr>) = match self {
             Self::Open { path, flags } => (b'o', *flags, vec![path.as_os_str()]),
-            Self::Run { arguments } => {
-                let words = arguments.iter().map(OsString::as_os_str);
+            Self::Run { words } => {
+                let words = words.iter().map(OsString::as_os_str);
                 (b'r', OFlags::empty(), words.collect())
             }
         };
@@ -88,7 +89,9 @@ impl Ask {
                 let path = words.pop()?.into();
                 Some(Self::Open { path, flags })
             }
-            b'r' => Some(Self::Run { arguments: words }),
+            b'r' => Some(Self::Run {
+                words: hook::received(words)?,
+            }),
             _ => None,
         }
     }
@@ -132,14 +135,27 @@ impl Helper {
         file.ok_or(Errno::PROTO)
     }
 
-    /// Starts the hook with these arguments; it is not waited for.
+    /// Has the hook run for an alarm; that is not waited for.
     ///
     /// # Errors
     ///
-    /// What the system says; EPERM where no hook is configured, EAGAIN where too many run.
-    pub fn run_hook(&self, arguments: &[&OsStr]) -> Result<(), Errno> {
-        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        self.ask(&Ask::Run { arguments }).map(|_| ())
+    /// What the system says; EPERM where no hook is configured.
+    pub fn run_hook(&self, alarm: &Alarm) -> Result<(), Errno> {
+        for kind in alarm.kinds {
+            let words = hook::words(kind, alarm);
+            self.ask(&Ask::Run { words })?;
+        }
+        Ok(())
+    }
+
+    /// Asks for nothing more, and waits until the hook has run for all, which the helper lets it do for a while.
+    pub fn close(self) {
+        let socket = self.socket.into_inner();
+        let socket = socket.unwrap_or_else(PoisonError::into_inner);
+        if shutdown(&socket, Shutdown::Write).is_ok() {
+            // It says nothing more, and then it is gone.
+            drop(receive(socket.as_fd(), &mut [0; 1]));
+        }
     }
 
     fn ask(&self, ask: &Ask) -> Result<Option<OwnedFd>, Errno> {
@@ -177,21 +193,41 @@ impl From<Errno> for Refused {
 /// # Errors
 ///
 /// The socket broke.
-pub fn serve(socket: BorrowedFd<'_>, rules: &Rules, tell: impl Fn(&str)) -> io::Result<()> {
+pub fn serve(
+    socket: BorrowedFd<'_>,
+    rules: &Rules,
+    tell: impl Fn(&str) + Clone + Send + 'static,
+) -> io::Result<()> {
+    let program = rules.hook.as_ref();
+    let hook = program.map(|program| Hook::begin(program.into(), tell.clone()));
+    let mut hook = hook.transpose()?;
+    let done = answer(socket, rules, &mut hook, &tell);
+    let dropped = hook.map_or(0, Hook::close);
+    if dropped > 0 {
+        tell(&format!(
+            "for {dropped} events no program was run, because too many waited"
+        ));
+    }
+    done
+}
+
+fn answer(
+    socket: BorrowedFd<'_>,
+    rules: &Rules,
+    hook: &mut Option<Hook>,
+    tell: &dyn Fn(&str),
+) -> io::Result<()> {
     let mut message = vec![0; MESSAGE_BYTES_MAX];
-    let mut hooks: Vec<Child> = Vec::new();
     let mut given = HashSet::new();
     loop {
         let (count, _) = receive(socket, &mut message)?;
         if count == 0 {
             return Ok(());
         }
-        // Those that have ended are heard of here; an error is that of one that can't be.
-        hooks.retain_mut(|hook| matches!(hook.try_wait(), Ok(None)));
         let asked = Ask::decode(&message[..count]);
         let done = match &asked {
             Some(Ask::Open { path, flags }) => open(path, *flags, rules, &mut given).map(Some),
-            Some(Ask::Run { arguments }) => run(arguments, rules, &mut hooks).map(|()| None),
+            Some(Ask::Run { words }) => run(words, hook.as_mut()).map(|()| None),
             None => Err(Refused(Errno::INVAL, "it is no question")),
         };
         let errno = match &done {
@@ -291,19 +327,9 @@ fn not_ours(flags: OFlags) -> Refused {
     }
 }
 
-fn run(arguments: &[OsString], rules: &Rules, hooks: &mut Vec<Child>) -> Result<(), Refused> {
-    let Some(hook) = &rules.hook else {
-        return Err(Refused(Errno::PERM, "no hook is configured"));
-    };
-    if hooks.len() >= HOOKS_MAX {
-        return Err(Refused(Errno::AGAIN, "too many hooks run"));
-    }
-    let hook = Command::new(hook)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .spawn();
-    let hook = hook.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    hooks.push(hook);
+fn run(words: &Words, hook: Option<&mut Hook>) -> Result<(), Refused> {
+    let hook = hook.ok_or(Refused(Errno::PERM, "no hook is configured"))?;
+    hook.raise(words.clone());
     Ok(())
 }
 
@@ -348,6 +374,7 @@ fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Option<Ow
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alarms::Watch;
     use std::fs;
 
     /// A helper in a thread, and the folder of its rules.
@@ -416,15 +443,23 @@ mod tests {
 
     #[test]
     fn only_the_hook_is_run() {
+        let alarm = Watch::unclean("pool", "it is a test");
         let (without, _folder) = helper(None);
-        assert_eq!(without.run_hook(&[]), Err(Errno::PERM));
-        let (gone, _folder) = helper(Some("/none/such"));
-        assert_eq!(gone.run_hook(&[]), Err(Errno::NOENT));
-        let (with, _folder) = helper(Some("/bin/sleep"));
-        for _ in 0..HOOKS_MAX {
-            assert_eq!(with.run_hook(&[OsStr::new("1")]), Ok(()));
+        assert_eq!(without.run_hook(&alarm), Err(Errno::PERM));
+        let folder = tempfile::tempdir().expect("a folder");
+        let (script, ran) = (folder.path().join("hook"), folder.path().join("ran"));
+        let text = format!("#!/bin/sh\nsleep 0.2\necho \"$*\" >> {}\n", ran.display());
+        fs::write(&script, text).expect("it is written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&script, mode).expect("it may be run");
+        let (with, _folder) = helper(script.to_str());
+        for _ in 0..3 {
+            assert_eq!(with.run_hook(&alarm), Ok(()));
         }
-        assert_eq!(with.run_hook(&[OsStr::new("1")]), Err(Errno::AGAIN));
+        assert!(!ran.exists(), "it was waited for");
+        with.close();
+        let ran = fs::read_to_string(ran).expect("it ran");
+        assert_eq!(ran, "ClosedUnclean pool\n".repeat(3));
     }
 
     #[test]
@@ -434,7 +469,7 @@ mod tests {
             flags: OFlags::RDWR,
         };
         let run = Ask::Run {
-            arguments: vec![OsString::new(), "a b".into()],
+            words: ["Fail", "a b", "", "", "", "c"].map(OsString::from),
         };
         for ask in [open, run] {
             let message = ask.encode();

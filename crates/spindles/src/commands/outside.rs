@@ -1,7 +1,7 @@
 //! `spindles outside`: the helper that stays outside of a server's sandbox. Its standard input is the server's socket.
 
 use super::Command;
-use crate::ui::Ui;
+use crate::ui::{Ui, write_error};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::sandbox::helper::{self, Rules};
 use std::os::fd::AsFd as _;
@@ -42,7 +42,7 @@ pub(crate) fn command(rules: &Rules) -> process::Command {
     command
 }
 
-fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let rules = Rules {
         folders: arguments.folder,
@@ -50,6 +50,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     // Whoever ends the server may end all of its processes: this one ends after it.
     ctrlc::set_handler(|| ())?;
-    helper::serve(std::io::stdin().as_fd(), &rules, |told| ui.note(told))?;
+    helper::serve(std::io::stdin().as_fd(), &rules, |told| {
+        write_error(&format!("spindles: {told}\n"));
+    })?;
     Ok(())
 }

@@ -11,22 +11,27 @@ use crate::ui::Ui;
 use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_engine::Event;
 use spindles_format::ChecksumKind;
 use spindles_format::Uuid;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::create::CreateOptions;
-use spindles_io::{OpenOptions, Target, notice, open_device, scratch, why_out, wipe};
+use spindles_io::{OpenOptions, Target, notice, open_device, scratch, wipe};
 use spindles_layout::Expression;
 use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::metrics::MetricsServer;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
 use spindles_serve::{
-    Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle, News, Server,
-    ServerLimits, TRANSPORTS, Transport,
+    Alarm, Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle,
+    Readiness, Server, ServerLimits, TRANSPORTS, Transport, Watch, state_line,
 };
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether members have come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -73,6 +78,17 @@ struct Arguments {
     /// look by themselves that are given the array
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// Run this program when an administrator must know something, such as that a member is out: with
+    /// the event, the array, and the device where it is about one, as mdadm's monitor does
+    #[arg(long, value_name = "PROGRAM")]
+    on_event: Option<OsString>,
+    /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Wait so long for members that the array counts on and that are not there yet; then it begins
+    /// without them, where that is allowed
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -190,15 +206,101 @@ fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<d
         doors.collect::<Vec<_>>()
     };
     let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
-    doors.map_err(|error| match error {
+    doors.map_err(refused)
+}
+
+fn refused(error: DoorError) -> anyhow::Error {
+    match error {
         DoorError::Usage(what) => Usage::error(what),
         DoorError::Refused(_) => error.into(),
-    })
+    }
+}
+
+/// Waits for members that the array counts on. Whoever starts this is told.
+fn await_members(arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
+    let limit = Duration::from_secs(arguments.wait);
+    let begun = Instant::now();
+    let mut told = None;
+    while let Some(absent) = arguments.scan.awaited(&arguments.targets) {
+        if begun.elapsed() >= limit {
+            let seconds = arguments.wait;
+            ui.note(format!("{absent}: that did not change in {seconds} s"));
+            return;
+        }
+        if told.as_ref() != Some(&absent) {
+            ui.note(format!("waiting: {absent}"));
+            readiness.status(&format!("waiting: {absent}"));
+            told = Some(absent);
+        }
+        std::thread::sleep(LOOK_INTERVAL.min(limit));
+    }
+}
+
+/// Tells alarms to people, and to the program that is run for them.
+struct Teller<'a> {
+    hook: Option<Helper>,
+    ui: &'a Ui,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, alarm: &Alarm) {
+        self.ui.note(&alarm.message);
+        self.raise(alarm);
+    }
+
+    /// Has the program run for what people are told elsewhere.
+    fn raise(&mut self, alarm: &Alarm) {
+        let raised = self.hook.as_ref().map(|hook| hook.run_hook(alarm));
+        if let Some(Err(error)) = raised {
+            self.ui
+                .note(format!("nothing is run for events any more: {error}"));
+            self.hook = None;
+        }
+    }
+
+    /// Waits for the program, for a while.
+    fn close(self) {
+        if let Some(hook) = self.hook {
+            hook.close();
+        }
+    }
+}
+
+/// What runs that program: a helper of its own, which is outside of the sandbox, and has nothing else to do.
+fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>> {
+    let Some(program) = program else {
+        return Ok(None);
+    };
+    let path = Path::new(program);
+    // Another name is looked for in PATH.
+    if path.components().count() > 1 && !path.is_file() {
+        let path = path.display();
+        return Err(Usage::error(format!(
+            "{path}: there is no such program to run for events"
+        )));
+    }
+    let rules = Rules {
+        hook: Some(path.to_owned()),
+        ..Rules::default()
+    };
+    let helper = Helper::start(outside::command(&rules));
+    Ok(Some(
+        helper.context("can't start what runs programs for events")?,
+    ))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let what = what(&arguments, ui)?;
+    let readiness = Readiness::from_environment();
+    let metrics = arguments.metrics.as_deref();
+    let metrics =
+        metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
+    let metrics = metrics.transpose().map_err(refused)?;
+    let mut teller = Teller {
+        hook: hook(arguments.on_event.as_ref())?,
+        ui,
+    };
+    let what = what(&arguments, &readiness, ui)?;
     let ways = TRANSPORTS.iter().filter_map(|transport| {
         let values = matches.get_many::<String>(transport.name);
         values.map(|values| values.len())
@@ -264,14 +366,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for warning in warnings {
         ui.note(warning);
     }
-    let ended = server.run(|news| {
-        if let Some(told) = told(news) {
-            ui.note(told);
+    if let Some(metrics) = metrics {
+        ui.note(format!("{called} has metrics: {}", metrics.url()));
+        metrics.open(&offer)?;
+    }
+    for alarm in Watch::begin(server.arrays()) {
+        teller.tell(&alarm);
+    }
+    let mut state = state_line(server.arrays());
+    readiness.ready(&state);
+    let mut watch = Watch::default();
+    let ended = server.run(|news, arrays| {
+        if let Some(alarm) = watch.hear(news, arrays) {
+            teller.tell(&alarm);
+        }
+        let now = state_line(arrays);
+        if now != state {
+            readiness.status(&now);
+            state = now;
         }
     });
+    readiness.stopping();
     close(&mut doors, ui);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    if let Err(error) = &closed {
+        teller.raise(&Watch::unclean(&name, error));
+    }
     let closed = closed.map_err(|error| format!("{called}: {error}"));
     if let Some(serving) = serving {
         serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
@@ -279,6 +400,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(control) = control {
         control.close();
     }
+    teller.close();
     let closed = match closed {
         Ok(closed) => closed,
         Err(error) => bail!("{error}"),
@@ -293,6 +415,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "requests": closed.requests,
         "payload_bytes": closed.payload_bytes,
         "copied_bytes": closed.copied_bytes,
+        "read_bytes": closed.read_bytes,
     }));
     Ok(())
 }
@@ -331,8 +454,8 @@ struct Subject {
     array: Option<(Uuid, Vec<String>, AssembleOptions)>,
 }
 
-/// What the arguments mean. Nothing is opened.
-fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
+/// What the arguments mean, once it is there. Nothing is opened.
+fn what(arguments: &Arguments, readiness: &Readiness, ui: &Ui) -> anyhow::Result<What> {
     let checksum = arguments.checksum.as_deref().map(create::checksum);
     let checksum = checksum.transpose()?;
     let what = match &arguments.targets[..] {
@@ -342,7 +465,7 @@ fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
         }
         [text] => match arrays::expression(text)? {
             expression if scratch::is_scratch(&expression) => What::Scratch(expression, checksum),
-            Expression::Leaf(_) => assembled(arguments, ui)?,
+            Expression::Leaf(_) => assembled(arguments, readiness, ui)?,
             Expression::Array { .. } => {
                 return Err(Usage::error(format!(
                     "{text}: arrays of files and devices are not made by serving them: make it with spindles \
@@ -350,7 +473,7 @@ fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
                 )));
             }
         },
-        _ => assembled(arguments, ui)?,
+        _ => assembled(arguments, readiness, ui)?,
     };
     let is_fresh = matches!(what, What::Scratch(Expression::Array { .. }, _));
     if checksum.is_some() && !is_fresh {
@@ -366,7 +489,10 @@ fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
     Ok(what)
 }
 
-fn assembled(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
+fn assembled(arguments: &Arguments, readiness: &Readiness, ui: &Ui) -> anyhow::Result<What> {
+    if arguments.wait > 0 {
+        await_members(arguments, readiness, ui);
+    }
     let devices = arguments.scan.devices(&arguments.targets, &[], ui)?;
     Ok(What::Assembled(devices))
 }
@@ -453,41 +579,4 @@ fn bind_control(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Optio
 fn open_control(control: Control, serving: &Serving) -> anyhow::Result<OpenControl> {
     let serving = serving.clone();
     Ok(control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?)
-}
-
-/// What an administrator is to know of what happened.
-fn told(news: &News) -> Option<String> {
-    let (array, event) = match news {
-        News::Taken(taken) => return Some(taken.to_string()),
-        News::Event(array, event) => (array, event),
-    };
-    told_of(event).map(|told| format!("array '{array}': {told}"))
-}
-
-fn told_of(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::MemberOut { member, reason } => {
-            let why = why_out(*reason);
-            format!("member {member} is out: {why}; the array is degraded")
-        }
-        Event::ArrayFailed { missing } => {
-            format!("more members are out than it survives: {missing:?}; nothing more is written")
-        }
-        Event::JournalDeviceOut { error } => {
-            format!("the device of its journal is out: {error}; writes are logged on the members")
-        }
-        Event::Lost { block, blocks } => {
-            format!(
-                "a crash took {blocks} blocks from block {block} on: they answer errors until they are written"
-            )
-        }
-        Event::RebuildStarted { member } => format!("member {member} is being filled"),
-        Event::RebuildDone { member } => format!("member {member} is active again"),
-        Event::NotFilled { member, blocks, .. } => {
-            format!(
-                "{blocks} blocks of member {member} can't be filled: other members can't be read there"
-            )
-        }
-        _ => return None,
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
-use crate::failure::Answer;
+use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -13,6 +13,12 @@ use spindles_io::Managed;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::survey::{Health, User, survey};
+use spindles_serve::ServerNumbers;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process;
+use std::thread::sleep;
+use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
@@ -25,7 +31,9 @@ pub(crate) static COMMAND: Command = Command {
               the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing; 1 and 2 \
               as everywhere.\n\n\
+              With --watch it is shown again and again, until Ctrl-C.\n\n\
               spindles status pool\n\
+              spindles status pool --watch\n\
               spindles status a.img b.img c.img",
     hidden: false,
     forwards: true,
@@ -35,6 +43,16 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
+    /// Show it again every so many seconds [default: 2]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    watch: Option<u64>,
     #[command(flatten)]
     array: ArrayArguments,
 }
@@ -46,6 +64,12 @@ const STATUS_ARRAY_FAILED: u8 = 4;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if let Some(seconds) = arguments.watch {
+        if ui.serving().is_some() {
+            return Err(Usage::error("--watch: a server shows it once"));
+        }
+        return watch(Duration::from_secs(seconds));
+    }
     let given = arguments.array.given(ui)?;
     let survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
@@ -57,6 +81,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         target,
         users: &survey.users,
         is_in_use: !survey.users.is_empty(),
+        numbers: ui.serving().and_then(|serving| serving.handle().numbers()),
         ui,
     };
     let mut documents = Vec::new();
@@ -102,6 +127,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     document["warnings"] = json!(warnings);
     document["bad_blocks"] = json!(bad);
     document["unreadable"] = json!(given.unreadable);
+    document["served"] = json!(view.numbers.map(|numbers| json!({
+        "since_s": numbers.since_s,
+        "clients": numbers.clients,
+        "connections": numbers.served.connections,
+        "requests": numbers.served.requests,
+        "payload_bytes": numbers.served.payload_bytes,
+        "copied_bytes": numbers.served.copied_bytes,
+        "read_bytes": numbers.served.read_bytes,
+    })));
     document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
     match survey.health() {
@@ -109,6 +143,53 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Health::Degraded => Err(Answer(STATUS_DEGRADED).into()),
         Health::Failed => Err(Answer(STATUS_ARRAY_FAILED).into()),
     }
+}
+
+/// Runs the same command without `--watch` again and again, and shows what it prints: in the same place on a
+/// terminal, one after the other elsewhere. Comes back where it can't be done, or nobody reads.
+fn watch(interval: Duration) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let is_watch = |word: &OsString| word.to_string_lossy().starts_with("--watch");
+    let words = std::env::args_os().skip(1).filter(|word| !is_watch(word));
+    let words: Vec<OsString> = words.collect();
+    let mut out = io::stdout();
+    let in_place = out.is_terminal();
+    let mut is_first = true;
+    loop {
+        let shown = process::Command::new(&program).args(&words).output()?;
+        let status = shown.status.code().and_then(|code| u8::try_from(code).ok());
+        let cant = [STATUS_FAILED, STATUS_USAGE].map(Some).contains(&status);
+        if is_first && cant {
+            out.write_all(&shown.stdout)?;
+            io::stderr().write_all(&shown.stderr)?;
+            return Err(Answer(status.unwrap_or(STATUS_FAILED)).into());
+        }
+        let text = [shown.stdout, shown.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let text = match (in_place, is_first) {
+            // Each line is written over the one before, so that nothing flickers.
+            (true, _) => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
+            (false, true) => text.into_owned(),
+            (false, false) => format!("\n{text}"),
+        };
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if written.is_err() {
+            return Ok(());
+        }
+        is_first = false;
+        sleep(interval);
+    }
+}
+
+/// `served since 2026-11-26 08:15:07 UTC, 3 min ago: 2 clients, 5 have come, 1234 requests`.
+fn numbers_line(numbers: &ServerNumbers) -> String {
+    let since = arrays::moment(numbers.since_s);
+    let (clients, served) = (numbers.clients, numbers.served);
+    let s = if clients == 1 { "" } else { "s" };
+    format!(
+        "served since {since}: {clients} client{s}, {} have come, {} requests",
+        served.connections, served.requests
+    )
 }
 
 fn user(user: &User) -> Value {
@@ -215,6 +296,8 @@ struct View<'a> {
     target: Option<&'a dyn Managed>,
     users: &'a [User],
     is_in_use: bool,
+    /// Of the server that has it and does this.
+    numbers: Option<ServerNumbers>,
     ui: &'a Ui,
 }
 
@@ -281,6 +364,9 @@ impl View<'_> {
             self.users
                 .iter()
                 .for_each(|user| line(format!("  {}", user_line(user))));
+            if let Some(numbers) = &self.numbers {
+                line(format!("  {}", numbers_line(numbers)));
+            }
         }
         if let Some(growing) = &report.growing {
             line(format!(

@@ -201,6 +201,7 @@ impl Client for Kernel {
         match (answer.result, pending.operation) {
             (Err(error), _) => self.reply(&Reply::failed(unique, failure(error)), &[]),
             (Ok(()), Operation::Read) => {
+                self.moved.read_bytes += u64::from(pending.step_bytes);
                 let reply = Reply::read(unique, pending.step_bytes);
                 self.reply(&reply, desk.export.read_payload(slot));
             }

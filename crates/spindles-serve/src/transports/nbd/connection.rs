@@ -420,7 +420,10 @@ impl Connection {
         let (request, head) = (pending.request, &mut pending.head);
         match (pending.failed, request.command) {
             (Some((failure, why)), _) => replies.failed(&request, failure, why, head),
-            (None, Command::Read) => replies.data(&request, head),
+            (None, Command::Read) => {
+                self.moved.read_bytes += request.bytes;
+                replies.data(&request, head);
+            }
             (None, Command::BlockStatus) => {
                 let longest = match self.headers {
                     Headers::Extended => u64::MAX,

@@ -1,0 +1,64 @@
+//! The arrays of a target as they are now, for those who watch over them.
+
+use crate::DeviceCounters;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_engine::{Member, Status};
+
+/// An array as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArraySnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The length of its blocks in bytes.
+    pub block_bytes: u32,
+    /// Its state.
+    pub status: Status,
+    /// What is in each position, in their order.
+    pub members: Vec<Option<MemberSnapshot>>,
+    /// The device of its own that it has for its journal.
+    pub journal: Option<DeviceSnapshot>,
+}
+
+/// What is in a position of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberSnapshot {
+    /// A device, be it out.
+    Device(DeviceSnapshot),
+    /// Another array.
+    Array,
+}
+
+/// A device as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSnapshot {
+    /// As whoever gave it called it.
+    pub name: String,
+    /// What it was asked since it was opened.
+    pub counters: DeviceCounters,
+}
+
+impl ArraySnapshot {
+    /// The device in a position, where it is one.
+    #[must_use]
+    pub fn device(&self, member: MemberIndex) -> Option<&DeviceSnapshot> {
+        match self.members.get(usize::from(member.0))? {
+            Some(MemberSnapshot::Device(device)) => Some(device),
+            Some(MemberSnapshot::Array) | None => None,
+        }
+    }
+
+    /// The positions that lack a device which counts, or have one that is not filled yet.
+    #[must_use]
+    pub fn lacking(&self) -> MemberSet {
+        let lacking = (self.status.members.iter()).filter(|it| it.state != Member::Active);
+        lacking.map(|it| it.member).collect()
+    }
+
+    /// How much of it is lost, in bytes.
+    #[must_use]
+    pub fn lost_bytes(&self) -> u64 {
+        self.status.lost_blocks * u64::from(self.block_bytes)
+    }
+}

@@ -1,0 +1,418 @@
+//! What an administrator must know of what happens to an array: each kind has a name, that of mdadm where mdadm
+//! knows the like.
+
+use crate::news::{News, member_of};
+use spindles_block::MemberIndex;
+use spindles_engine::{ArrayState, Event, Fate, Flaw, ReplaceEnd};
+use spindles_io::{ArraySnapshot, positions, why_out};
+use std::collections::BTreeSet;
+
+/// A kind of alarm.
+#[derive(Debug)]
+pub struct AlarmKind {
+    /// What programs know it by.
+    pub name: &'static str,
+    /// Whether it is mdadm's name of the like.
+    pub is_mdadms: bool,
+    /// When it is raised, for people.
+    pub when: &'static str,
+}
+
+const fn mdadms(name: &'static str, when: &'static str) -> AlarmKind {
+    AlarmKind {
+        name,
+        is_mdadms: true,
+        when,
+    }
+}
+
+const fn ours(name: &'static str, when: &'static str) -> AlarmKind {
+    AlarmKind {
+        name,
+        is_mdadms: false,
+        when,
+    }
+}
+
+const DEGRADED: AlarmKind = mdadms(
+    "DegradedArray",
+    "the array lacks members where serving begins",
+);
+const FAIL: AlarmKind = mdadms("Fail", "a member is out");
+const ARRAY_FAILED: AlarmKind = ours("ArrayFailed", "more is out than the array survives");
+const FAIL_JOURNAL: AlarmKind = ours("FailJournal", "the device of the journal is out");
+const SPARE_TAKEN: AlarmKind = ours("SpareTaken", "a spare takes the place of a member");
+const FAIL_SPARE: AlarmKind = mdadms("FailSpare", "a spare could not take a place");
+const REBUILD_STARTED: AlarmKind = mdadms(
+    "RebuildStarted",
+    "a device is being filled, or a member copied onto another device",
+);
+const REBUILD_FINISHED: AlarmKind = mdadms("RebuildFinished", "that is done");
+const SPARE_ACTIVE: AlarmKind = mdadms("SpareActive", "the device is active, told with that");
+const REBUILD_INCOMPLETE: AlarmKind = ours("RebuildIncomplete", "that ended before all was done");
+const NOT_FILLED: AlarmKind = ours(
+    "NotFilled",
+    "a part of the device can't be filled; once for each rebuild",
+);
+const BLOCKS_LOST: AlarmKind = ours("BlocksLost", "a crash took blocks of the array");
+const ROT_FOUND: AlarmKind = ours(
+    "RotFound",
+    "a place of a member is rotten or can't be read, and was not repaired; once for each member until the next scrub",
+);
+const SCRUB_FINDINGS: AlarmKind = ours("ScrubFindings", "a scrub is done, and found something");
+const RESYNC_INCOMPLETE: AlarmKind = ours(
+    "ResyncIncomplete",
+    "places could not be put in order that a crash left",
+);
+const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for now");
+const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
+const CLOSED_UNCLEAN: AlarmKind = ours(
+    "ClosedUnclean",
+    "serving ended, and the array could not be closed in order",
+);
+
+/// All kinds.
+pub static ALARM_KINDS: &[&AlarmKind] = &[
+    &DEGRADED,
+    &FAIL,
+    &ARRAY_FAILED,
+    &FAIL_JOURNAL,
+    &SPARE_TAKEN,
+    &FAIL_SPARE,
+    &REBUILD_STARTED,
+    &REBUILD_FINISHED,
+    &SPARE_ACTIVE,
+    &REBUILD_INCOMPLETE,
+    &NOT_FILLED,
+    &BLOCKS_LOST,
+    &ROT_FOUND,
+    &SCRUB_FINDINGS,
+    &RESYNC_INCOMPLETE,
+    &GROWTH_STUCK,
+    &MEMBER_SLOW,
+    &CLOSED_UNCLEAN,
+];
+
+/// Something that an administrator must know.
+#[derive(Clone, Debug)]
+pub struct Alarm {
+    /// What it is; several where mdadm tells it as several.
+    pub kinds: &'static [&'static AlarmKind],
+    /// The array.
+    pub array: String,
+    /// The member that it is about.
+    pub member: Option<MemberIndex>,
+    /// The device that it is about.
+    pub device: Option<String>,
+    /// How the array is then: healthy, degraded, failed.
+    pub state: &'static str,
+    /// All of it for people, in a line.
+    pub message: String,
+}
+
+/// The name of a state.
+pub(crate) fn state_name(state: ArrayState) -> &'static str {
+    match state {
+        ArrayState::Healthy => "healthy",
+        ArrayState::Degraded => "degraded",
+        ArrayState::Failed => "failed",
+    }
+}
+
+/// How arrays are, in a line: `healthy`, `degraded: without member 2`.
+#[must_use]
+pub fn state_line(arrays: &[ArraySnapshot]) -> String {
+    let Some(outermost) = arrays.first() else {
+        return "open".to_owned(); // What is no array has no members.
+    };
+    let lacks = arrays.iter().filter_map(|array| {
+        let lacking = array.lacking();
+        let of = if array.name == outermost.name {
+            String::new()
+        } else {
+            format!(" of array '{}'", array.name)
+        };
+        (!lacking.is_empty()).then(|| positions(lacking) + &of)
+    });
+    let lacks: Vec<String> = lacks.collect();
+    let state = match outermost.status.state {
+        ArrayState::Failed => ArrayState::Failed,
+        _ if lacks.is_empty() => return state_name(ArrayState::Healthy).to_owned(),
+        _ => ArrayState::Degraded,
+    };
+    format!("{}: without {}", state_name(state), lacks.join(", "))
+}
+
+/// Tells alarms from other news.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Told, and not to be told again before the job begins anew.
+    told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
+}
+
+impl Watch {
+    /// The alarms that there are where serving begins.
+    #[must_use]
+    pub fn begin(arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let degraded = arrays.iter().filter_map(|array| {
+            let lacking = array.lacking();
+            let what = format!("it begins without {}", positions(lacking));
+            (!lacking.is_empty()).then(|| alarm(&[&DEGRADED], &array.name, arrays, &what))
+        });
+        degraded.collect()
+    }
+
+    /// The alarm that something is, with the arrays after it.
+    pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+        let (array, event, device) = match news {
+            News::Event {
+                array,
+                event,
+                device,
+            } => (array, event, device),
+            News::Taken(taken) => {
+                let kinds: &[&AlarmKind] = match taken.error {
+                    None => &[&SPARE_TAKEN],
+                    Some(_) => &[&FAIL_SPARE],
+                };
+                return Some(Alarm {
+                    member: Some(taken.member),
+                    device: Some(taken.device.clone()),
+                    message: taken.to_string(),
+                    ..alarm(kinds, &taken.array, arrays, "")
+                });
+            }
+        };
+        let again = match event {
+            Event::ScrubStarted { .. } => Some(ROT_FOUND.name),
+            Event::RebuildStarted { .. } => Some(NOT_FILLED.name),
+            _ => None,
+        };
+        if let Some(again) = again {
+            self.told
+                .retain(|(name, of, _)| *name != again || of != array);
+        }
+        let member = member_of(event);
+        let named = match (member, device) {
+            (Some(member), Some(device)) => format!("member {member}, {device},"),
+            (Some(member), None) => format!("member {member}"),
+            (None, _) => String::new(),
+        };
+        let (kinds, what) = kind_of(event, &named)?;
+        let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
+        let key = (kinds[0].name, array.clone(), member);
+        if is_told_once && !self.told.insert(key) {
+            return None;
+        }
+        Some(Alarm {
+            member,
+            device: device.clone(),
+            ..alarm(kinds, array, arrays, &what)
+        })
+    }
+
+    /// The alarm that an array could not be closed in order.
+    #[must_use]
+    pub fn unclean(array: &str, why: &str) -> Alarm {
+        alarm(&[&CLOSED_UNCLEAN], array, &[], why)
+    }
+}
+
+fn alarm(
+    kinds: &'static [&'static AlarmKind],
+    array: &str,
+    arrays: &[ArraySnapshot],
+    what: &str,
+) -> Alarm {
+    let state = arrays.iter().find(|it| it.name == array);
+    Alarm {
+        kinds,
+        array: array.to_owned(),
+        member: None,
+        device: None,
+        // Where it is not open any more nobody knows.
+        state: state.map_or("unknown", |array| state_name(array.status.state)),
+        message: format!("array '{array}': {what}"),
+    }
+}
+
+/// What an event is, and that for people. `member` names the member that it is about.
+fn kind_of(event: &Event, member: &str) -> Option<(&'static [&'static AlarmKind], String)> {
+    let (kinds, what): (&'static [&'static AlarmKind], String) = match event {
+        Event::MemberOut { reason, .. } => {
+            let why = why_out(*reason);
+            (
+                &[&FAIL],
+                format!("{member} is out: {why}; the array is degraded"),
+            )
+        }
+        Event::ArrayFailed { missing } => {
+            let what = format!(
+                "more members are out than it survives: {missing:?}; nothing more is written"
+            );
+            (&[&ARRAY_FAILED], what)
+        }
+        Event::JournalDeviceOut { error } => {
+            let what = format!(
+                "the device of its journal is out: {error}; writes are logged on the members"
+            );
+            (&[&FAIL_JOURNAL], what)
+        }
+        Event::Lost { block, blocks } => {
+            let what = format!(
+                "a crash took {blocks} blocks from block {block} on: they answer errors until they are written"
+            );
+            (&[&BLOCKS_LOST], what)
+        }
+        Event::TooMuchLost => {
+            let what = "a crash took more blocks than can be listed: nothing more is written";
+            (&[&BLOCKS_LOST], what.to_owned())
+        }
+        Event::RebuildStarted { .. } => (&[&REBUILD_STARTED], format!("{member} is being filled")),
+        Event::ReplaceStarted { .. } => (
+            &[&REBUILD_STARTED],
+            format!("{member} is being copied onto another device"),
+        ),
+        Event::RebuildDone { .. } => (
+            &[&REBUILD_FINISHED, &SPARE_ACTIVE],
+            format!("{member} is active again"),
+        ),
+        Event::ReplaceDone { .. } => (
+            &[&REBUILD_FINISHED, &SPARE_ACTIVE],
+            format!("{member} has the place now"),
+        ),
+        Event::RebuildIncomplete { failed } => {
+            let what = format!(
+                "a rebuild could not read {failed} stretches: it goes on from the first of them at the next opening"
+            );
+            (&[&REBUILD_INCOMPLETE], what)
+        }
+        Event::ReplaceEnded { why, .. } => {
+            let why = match why {
+                ReplaceEnd::ReplacementLost(error) => format!("the new device failed: {error}"),
+                _ => "it was given up".to_owned(),
+            };
+            (
+                &[&REBUILD_INCOMPLETE],
+                format!("{member} is not replaced: {why}"),
+            )
+        }
+        Event::NotFilled { blocks, .. } => {
+            let what = format!(
+                "{blocks} blocks of {member} can't be filled, and perhaps more: other members can't be read there"
+            );
+            (&[&NOT_FILLED], what)
+        }
+        Event::Found(finding) if finding.fate != Fate::Repaired => {
+            let flaw = match finding.flaw {
+                Flaw::Unreadable => "can't be read",
+                Flaw::Rotten => "are rotten",
+            };
+            let (blocks, block) = (finding.blocks, finding.block);
+            let what = format!(
+                "{blocks} blocks of {member} at block {block} {flaw}, are not repaired, and perhaps more"
+            );
+            (&[&ROT_FOUND], what)
+        }
+        Event::ScrubDone(found)
+            if found.repaired_blocks
+                + found.left_blocks
+                + found.disagreements
+                + found.made_to_agree
+                > 0 =>
+        {
+            let what = format!(
+                "a scrub is done: {} blocks were wrong and are repaired, {} are left wrong, {} rows of blocks \
+                 disagree, {} were made to agree",
+                found.repaired_blocks, found.left_blocks, found.disagreements, found.made_to_agree
+            );
+            (&[&SCRUB_FINDINGS], what)
+        }
+        Event::ResyncIncomplete { unsettled } => {
+            let what = format!("{unsettled} stretches could not be put in order that a crash left");
+            (&[&RESYNC_INCOMPLETE], what)
+        }
+        Event::GrowthStuck { block } => {
+            let what = format!(
+                "what begins at block {block} can't be moved: it grows on at the next opening"
+            );
+            (&[&GROWTH_STUCK], what)
+        }
+        Event::MemberSlow { slow: true, .. } => (
+            &[&MEMBER_SLOW],
+            format!("{member} is much slower than its peers"),
+        ),
+        _ => return None,
+    };
+    Some((kinds, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::BlockIndex;
+    use spindles_engine::Finding;
+
+    fn heard(watch: &mut Watch, event: Event) -> Option<Vec<&'static str>> {
+        let news = News::Event {
+            array: "pool".to_owned(),
+            event,
+            device: Some("c.img".to_owned()),
+        };
+        let alarm = watch.hear(&news, &[])?;
+        assert!(alarm.message.starts_with("array 'pool': "), "{alarm:?}");
+        Some(alarm.kinds.iter().map(|kind| kind.name).collect())
+    }
+
+    fn found(fate: Fate) -> Event {
+        Event::Found(Finding {
+            member: MemberIndex(2),
+            block: BlockIndex(7),
+            blocks: 1,
+            array_block: None,
+            flaw: Flaw::Rotten,
+            fate,
+            by_scrub: true,
+        })
+    }
+
+    #[test]
+    fn a_member_with_much_rot_is_told_once_for_each_scrub() {
+        let mut watch = Watch::default();
+        assert_eq!(heard(&mut watch, found(Fate::Repaired)), None);
+        assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
+        assert_eq!(heard(&mut watch, found(Fate::Left)), None);
+        let from = BlockIndex(0);
+        assert_eq!(heard(&mut watch, Event::ScrubStarted { from }), None);
+        assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
+    }
+
+    #[test]
+    fn a_rebuild_ends_as_mdadm_tells_it() {
+        let member = MemberIndex(2);
+        let mut watch = Watch::default();
+        assert_eq!(
+            heard(&mut watch, Event::RebuildStarted { member }),
+            Some(vec!["RebuildStarted"])
+        );
+        assert_eq!(
+            heard(&mut watch, Event::RebuildDone { member }),
+            Some(vec!["RebuildFinished", "SpareActive"])
+        );
+    }
+
+    /// The table in docs/serving.md has a row for each kind, and no other.
+    #[test]
+    fn all_kinds_are_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+        let page = std::fs::read_to_string(path).expect("it is there");
+        let (_, rest) = page.split_once("| event |").expect("the table is there");
+        let rows = rest.lines().skip(2).take_while(|line| !line.is_empty());
+        let rows: Vec<&str> = rows.collect();
+        let wanted = ALARM_KINDS.iter().map(|kind| {
+            let mdadm = if kind.is_mdadms { "mdadm's" } else { "" };
+            format!("| `{}` | {mdadm} | {} |", kind.name, kind.when)
+        });
+        assert_eq!(rows, wanted.collect::<Vec<_>>());
+    }
+}

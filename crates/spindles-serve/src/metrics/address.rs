@@ -1,0 +1,45 @@
+//! Where the page is asked for.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+
+/// `PORT` of this machine, or `HOST:PORT`; why not, for people.
+pub(super) fn parse(text: &str, allow_plaintext: bool) -> Result<SocketAddr, String> {
+    let address = if let Ok(port) = text.parse() {
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+    } else if text.contains(':') && !text.contains('/') {
+        let found = text.to_socket_addrs().map(|mut found| found.next());
+        let found = found.map_err(|error| format!("{text}: {error}"))?;
+        found.ok_or_else(|| format!("{text}: there is no such host"))?
+    } else {
+        return Err(format!("{text:?} is no address: PORT, or HOST:PORT"));
+    };
+    if !address.ip().is_loopback() && !allow_plaintext {
+        return Err(format!(
+            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
+             network is safe, or an address of this machine"
+        ));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_forms() {
+        for (text, wanted) in [
+            ("9100", Some("127.0.0.1:9100")),
+            ("[::1]:9100", Some("[::1]:9100")),
+            ("0.0.0.0:9100", None),
+            ("127.0.0.1", None),
+            ("unix:/run/a", None),
+            ("65536", None),
+            ("", None),
+        ] {
+            let wanted = wanted.map(|wanted| wanted.parse().expect("an address"));
+            assert_eq!(parse(text, false).ok(), wanted, "{text}");
+        }
+        assert!(parse("0.0.0.0:9100", true).is_ok());
+    }
+}

@@ -1,0 +1,196 @@
+//! As much of HTTP/1.1 as it takes to hand out one page.
+
+use super::page::{MEDIA_TYPE, page};
+use super::{Facts, METRICS, address};
+use crate::offer::Offer;
+use crate::transports::DoorError;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// So many who ask at once.
+const ASKS_MAX: usize = 8;
+/// As long as a request may be: its line and its headers.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// So long one may take to ask, and as long again to read the answer.
+const ASK_MAX: Duration = Duration::from_secs(5);
+/// After an error that keeps connections from being accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Listens for those who ask for the page.
+#[derive(Debug)]
+pub struct MetricsServer {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl MetricsServer {
+    /// Listens there: a PORT of this machine, or HOST:PORT. Nobody is answered yet.
+    ///
+    /// # Errors
+    ///
+    /// It is no address, or one that other machines can reach and that is not allowed, or the system refuses.
+    pub fn bind(text: &str, allow_plaintext: bool) -> Result<Self, DoorError> {
+        let asked = address::parse(text, allow_plaintext).map_err(DoorError::Usage)?;
+        let listener = TcpListener::bind(asked);
+        let listener = listener.and_then(|listener| listener.local_addr().map(|at| (listener, at)));
+        let (listener, address) = listener.map_err(|error| {
+            DoorError::Refused(Box::new(io::Error::new(
+                error.kind(),
+                format!("{asked}: {error}"),
+            )))
+        })?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where the page is.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/metrics", self.address)
+    }
+
+    /// Answers from now on, until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// There can be no thread for it.
+    pub fn open(self, offer: &Offer) -> io::Result<()> {
+        let offer = offer.clone();
+        let thread = thread::Builder::new().name("spindles-metrics".to_owned());
+        thread.spawn(move || accept(&self.listener, &offer))?;
+        Ok(())
+    }
+}
+
+fn accept(listener: &TcpListener, offer: &Offer) {
+    let under_way: Arc<AtomicUsize> = Arc::default();
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            thread::sleep(PAUSE);
+            continue;
+        };
+        if under_way.load(Ordering::SeqCst) >= ASKS_MAX {
+            continue; // It is closed.
+        }
+        under_way.fetch_add(1, Ordering::SeqCst);
+        let (counted, offer) = (Arc::clone(&under_way), offer.clone());
+        let thread = thread::Builder::new().name("spindles-metrics".to_owned());
+        let begun = thread.spawn(move || {
+            // Who is gone needs no answer.
+            drop(answer(stream, &offer));
+            counted.fetch_sub(1, Ordering::SeqCst);
+        });
+        if begun.is_err() {
+            under_way.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, offer: &Offer) -> io::Result<()> {
+    let response = match receive(&mut stream)? {
+        Some(head) => respond(&head, || {
+            Facts::of(offer).map(|facts| page(METRICS, &facts))
+        }),
+        None => plain("431 Request Header Fields Too Large"),
+    };
+    stream.set_write_timeout(Some(ASK_MAX))?;
+    stream.write_all(response.as_bytes())?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    // What is left unread would take the answer away with it.
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest)? > 0 {}
+    Ok(())
+}
+
+/// The line and the headers of a request; `None` where they are too long.
+fn receive(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let end = Instant::now() + ASK_MAX;
+    let mut request = Vec::new();
+    let mut bytes = [0; 1024];
+    while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let count = stream.read(&mut bytes)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        request.extend(&bytes[..count]);
+        if request.len() > REQUEST_BYTES_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(String::from_utf8_lossy(&request).into_owned()))
+}
+
+/// The answer to a request. `page` gives the page, while there is one.
+fn respond(head: &str, page: impl FnOnce() -> Option<String>) -> String {
+    let line = head.lines().next().unwrap_or_default();
+    let words: Vec<&str> = line.split(' ').collect();
+    let [method, path, version] = words.as_slice() else {
+        return plain("400 Bad Request");
+    };
+    if !version.starts_with("HTTP/1.") {
+        return plain("400 Bad Request");
+    }
+    if path.split('?').next() != Some("/metrics") {
+        return plain("404 Not Found");
+    }
+    if *method != "GET" {
+        return plain("405 Method Not Allowed");
+    }
+    match page() {
+        Some(page) => response("200 OK", MEDIA_TYPE, &page),
+        None => plain("503 Service Unavailable"),
+    }
+}
+
+fn plain(status: &str) -> String {
+    response(status, "text/plain; charset=utf-8", &format!("{status}\n"))
+}
+
+fn response(status: &str, media_type: &str, body: &str) -> String {
+    let allow = if status.starts_with("405") {
+        "Allow: GET\r\n"
+    } else {
+        ""
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(head: &str, page: Option<&str>) -> String {
+        let response = respond(head, || page.map(str::to_owned));
+        let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+        head.split(' ').nth(1).expect("a status").to_owned()
+    }
+
+    #[test]
+    fn only_the_page_is_handed_out() {
+        for (line, page, wanted) in [
+            ("GET /metrics HTTP/1.1", Some("a 1\n"), "200"),
+            ("GET /metrics?x=1 HTTP/1.0", Some("a 1\n"), "200"),
+            ("GET /metrics HTTP/1.1", None, "503"),
+            ("POST /metrics HTTP/1.1", Some(""), "405"),
+            ("GET / HTTP/1.1", Some(""), "404"),
+            ("GET /metrics/../etc/passwd HTTP/1.1", Some(""), "404"),
+            ("GET /metrics HTTP/2", Some(""), "400"),
+            ("GET /metrics", Some(""), "400"),
+            ("", Some(""), "400"),
+        ] {
+            assert_eq!(status(&format!("{line}\r\n\r\n"), page), wanted, "{line}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Numbers for monitoring: a page in the text format of Prometheus, for whoever asks over HTTP.
+
+mod address;
+mod http;
+mod page;
+mod rows;
+
+pub use http::MetricsServer;
+pub use rows::METRICS;
+
+use crate::offer::Offer;
+use crate::server::ServerNumbers;
+use spindles_io::ArraySnapshot;
+
+/// A row of the page.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it only grows while the array is open; otherwise it is how something is now.
+    pub counts: bool,
+    /// What it is, with its unit.
+    pub help: &'static str,
+    /// What tells its samples from each other.
+    pub labels: &'static [&'static str],
+    sample: fn(&Facts, &mut Samples<'_>),
+}
+
+/// What samples are taken of, at one moment.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// The name of the array that is served.
+    name: String,
+    numbers: ServerNumbers,
+    /// It, and those inside it.
+    arrays: Vec<ArraySnapshot>,
+}
+
+/// Takes samples: the values of the labels, and the number.
+type Samples<'a> = dyn FnMut(&[&str], u64) + 'a;
+
+impl Facts {
+    /// `None` where the server has ended.
+    fn of(offer: &Offer) -> Option<Self> {
+        let arrays = offer.call(|target| target.snapshot())?;
+        let first = arrays.first();
+        Some(Self {
+            name: first.map_or_else(|| offer.export().name, |array| array.name.clone()),
+            numbers: offer.numbers()?,
+            arrays,
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! The text format of Prometheus, version 0.0.4.
+
+use super::{Facts, Metric};
+use std::fmt::Write as _;
+
+/// Its media type.
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics of a table that have samples.
+pub(super) fn page(metrics: &[Metric], facts: &Facts) -> String {
+    let mut page = String::new();
+    for metric in metrics {
+        let kind = if metric.counts { "counter" } else { "gauge" };
+        let (name, help) = (metric.name, metric.help);
+        let mut lines = String::new();
+        (metric.sample)(facts, &mut |values, number| {
+            assert_eq!(values.len(), metric.labels.len(), "{name}");
+            let labels = metric.labels.iter().zip(values);
+            let labels: Vec<String> = labels
+                .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+                .collect();
+            writeln!(lines, "{name}{{{}}} {number}", labels.join(",")).expect("memory");
+        });
+        if !lines.is_empty() {
+            write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}").expect("memory");
+        }
+    }
+    page
+}
+
+fn escaped(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    value.replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Served, ServerNumbers};
+
+    #[test]
+    fn values_are_escaped() {
+        let metrics = [Metric {
+            name: "spindles_test_total",
+            counts: true,
+            help: "A test.",
+            labels: &["device"],
+            sample: |facts, samples| samples(&[&facts.name], 7),
+        }];
+        let facts = Facts {
+            name: "a\\b\"c\nd".to_owned(),
+            numbers: ServerNumbers {
+                clients: 0,
+                since_s: 0,
+                served: Served::default(),
+            },
+            arrays: Vec::new(),
+        };
+        assert_eq!(
+            page(&metrics, &facts),
+            "# HELP spindles_test_total A test.\n# TYPE spindles_test_total counter\n\
+             spindles_test_total{device=\"a\\\\b\\\"c\\nd\"} 7\n"
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! The metrics: a row each.
+
+use super::{Facts, Metric, Samples};
+use crate::alarms::state_name;
+use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
+use spindles_io::{ArraySnapshot, DeviceCounters};
+
+const SERVER: &[&str] = &["array"];
+const ARRAY: &[&str] = &["array"];
+const MEMBER: &[&str] = &["array", "member", "device"];
+const JOB: &[&str] = &["array", "job"];
+const STATE: &[&str] = &["array", "state"];
+
+const STATES: [ArrayState; 3] = [
+    ArrayState::Healthy,
+    ArrayState::Degraded,
+    ArrayState::Failed,
+];
+const MEMBER_STATES: [&str; 3] = ["active", "rebuilding", "missing"];
+
+const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    sample: fn(&Facts, &mut Samples<'_>),
+) -> Metric {
+    Metric {
+        name,
+        counts: false,
+        help,
+        labels,
+        sample,
+    }
+}
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    sample: fn(&Facts, &mut Samples<'_>),
+) -> Metric {
+    Metric {
+        name,
+        counts: true,
+        help,
+        labels,
+        sample,
+    }
+}
+
+/// All of them. docs/serving.md has the table.
+pub static METRICS: &[Metric] = &[
+    gauge(
+        "spindles_build_info",
+        &["version"],
+        "The version of Spindles; always 1.",
+        |_, samples| samples(&[env!("CARGO_PKG_VERSION")], 1),
+    ),
+    gauge(
+        "spindles_array_state",
+        STATE,
+        "1 for the state of the array, and 0 for all others: healthy, degraded, failed.",
+        |facts, samples| {
+            for array in &facts.arrays {
+                for state in STATES {
+                    let is_it = u64::from(array.status.state == state);
+                    samples(&[&array.name, state_name(state)], is_it);
+                }
+            }
+        },
+    ),
+    gauge(
+        "spindles_array_members",
+        STATE,
+        "Positions of the array with members of that state: active, rebuilding, missing.",
+        |facts, samples| {
+            for array in &facts.arrays {
+                for state in MEMBER_STATES {
+                    let members = array.status.members.iter();
+                    let count = members.filter(|it| member_state(it.state) == state).count();
+                    let count = u64::try_from(count).expect("64 bits");
+                    samples(&[&array.name, state], count);
+                }
+            }
+        },
+    ),
+    gauge(
+        "spindles_array_size_bytes",
+        ARRAY,
+        "The size of the array.",
+        |facts, samples| of_arrays(facts, samples, |array| array.bytes),
+    ),
+    gauge(
+        "spindles_array_lost_bytes",
+        ARRAY,
+        "Bytes of the array that a crash took and nobody has written since.",
+        |facts, samples| of_arrays(facts, samples, ArraySnapshot::lost_bytes),
+    ),
+    gauge(
+        "spindles_array_journal_out",
+        ARRAY,
+        "1 where the device of its own for the journal is out or not there, else 0.",
+        |facts, samples| {
+            of_arrays(facts, samples, |array| {
+                u64::from(array.status.journal == JournalStatus::DeviceOut)
+            });
+        },
+    ),
+    gauge(
+        "spindles_job_done_bytes",
+        JOB,
+        "Bytes of the array that a job under way has gone through: rebuild, replace, scrub, resync.",
+        |facts, samples| of_jobs(facts, samples, |job| job.done_bytes),
+    ),
+    gauge(
+        "spindles_job_size_bytes",
+        JOB,
+        "Bytes of the array that a job under way goes through in all.",
+        |facts, samples| of_jobs(facts, samples, |job| job.total_bytes),
+    ),
+    gauge(
+        "spindles_job_failed_stretches",
+        JOB,
+        "Stretches of the array that a job under way could not do.",
+        |facts, samples| of_jobs(facts, samples, |job| job.failed),
+    ),
+    gauge(
+        "spindles_scrub_repaired_bytes",
+        ARRAY,
+        "What the scrub under way, or else the last since opening, found wrong and repaired.",
+        |facts, samples| {
+            of_arrays(facts, samples, |array| {
+                array.status.scrub.repaired_blocks * u64::from(array.block_bytes)
+            });
+        },
+    ),
+    gauge(
+        "spindles_scrub_left_bytes",
+        ARRAY,
+        "What it found wrong and could not repair.",
+        |facts, samples| {
+            of_arrays(facts, samples, |array| {
+                array.status.scrub.left_blocks * u64::from(array.block_bytes)
+            });
+        },
+    ),
+    gauge(
+        "spindles_scrub_disagreements",
+        ARRAY,
+        "Rows of blocks that it found in disagreement, where nothing tells which is wrong.",
+        |facts, samples| {
+            of_arrays(facts, samples, |array| array.status.scrub.disagreements);
+        },
+    ),
+    gauge(
+        "spindles_member_active",
+        MEMBER,
+        "1 where the member holds all that it should, else 0.",
+        |facts, samples| {
+            of_members(facts, samples, |member, _| {
+                u64::from(member.state == Member::Active)
+            });
+        },
+    ),
+    gauge(
+        "spindles_member_slow",
+        MEMBER,
+        "1 where the member is much slower than its peers, else 0.",
+        |facts, samples| of_members(facts, samples, |member, _| u64::from(member.slow)),
+    ),
+    counter(
+        "spindles_member_read_errors_total",
+        MEMBER,
+        "Reads of the member that failed in some place.",
+        |facts, samples| of_members(facts, samples, |member, _| member.faults.read_errors),
+    ),
+    counter(
+        "spindles_member_rotten_bytes_total",
+        MEMBER,
+        "What was read of the member and found to be wrong.",
+        |facts, samples| {
+            of_members(facts, samples, |member, block_bytes| {
+                member.faults.rotten_blocks * block_bytes
+            });
+        },
+    ),
+    counter(
+        "spindles_member_rewritten_bytes_total",
+        MEMBER,
+        "What could not be read of the member and was written anew.",
+        |facts, samples| {
+            of_members(facts, samples, |member, block_bytes| {
+                member.faults.repaired_blocks * block_bytes
+            });
+        },
+    ),
+    gauge(
+        "spindles_member_bad_bytes",
+        MEMBER,
+        "What is not read of the member, because it refused to be written or could not be filled.",
+        |facts, samples| {
+            of_members(facts, samples, |member, block_bytes| {
+                member.faults.bad_blocks * block_bytes
+            });
+        },
+    ),
+    counter(
+        "spindles_member_hedged_reads_total",
+        MEMBER,
+        "Reads of the member that redundancy was asked for too, because they waited for long.",
+        |facts, samples| of_members(facts, samples, |member, _| member.hedged_reads),
+    ),
+    counter(
+        "spindles_device_reads_total",
+        MEMBER,
+        "Reads that the device was asked for. The member of the device of a journal is `journal`.",
+        |facts, samples| of_devices(facts, samples, |device| device.reads),
+    ),
+    counter(
+        "spindles_device_writes_total",
+        MEMBER,
+        "Writes that the device was asked for.",
+        |facts, samples| of_devices(facts, samples, |device| device.writes),
+    ),
+    counter(
+        "spindles_device_read_bytes_total",
+        MEMBER,
+        "Bytes of the reads.",
+        |facts, samples| of_devices(facts, samples, |device| device.bytes_read),
+    ),
+    counter(
+        "spindles_device_written_bytes_total",
+        MEMBER,
+        "Bytes of the writes.",
+        |facts, samples| of_devices(facts, samples, |device| device.bytes_written),
+    ),
+    counter(
+        "spindles_device_flushes_total",
+        MEMBER,
+        "Flushes that the device was asked for.",
+        |facts, samples| of_devices(facts, samples, |device| device.flushes),
+    ),
+    counter(
+        "spindles_device_zeroings_total",
+        MEMBER,
+        "Discards and write-zeroes that the device was asked for.",
+        |facts, samples| of_devices(facts, samples, |device| device.zeroings),
+    ),
+    counter(
+        "spindles_device_zeroed_bytes_total",
+        MEMBER,
+        "Bytes of these.",
+        |facts, samples| of_devices(facts, samples, |device| device.bytes_zeroed),
+    ),
+    counter(
+        "spindles_device_errors_total",
+        MEMBER,
+        "Operations of the device that failed.",
+        |facts, samples| of_devices(facts, samples, |device| device.errors),
+    ),
+    gauge(
+        "spindles_server_start_time_seconds",
+        SERVER,
+        "When serving began, in seconds since 1970.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.since_s),
+    ),
+    gauge(
+        "spindles_server_clients",
+        SERVER,
+        "Clients that are connected.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.clients),
+    ),
+    counter(
+        "spindles_server_connections_total",
+        SERVER,
+        "Clients that have come.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.served.connections),
+    ),
+    counter(
+        "spindles_server_requests_total",
+        SERVER,
+        "Requests of clients.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.served.requests),
+    ),
+    counter(
+        "spindles_server_read_bytes_total",
+        SERVER,
+        "What clients read.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.served.read_bytes),
+    ),
+    counter(
+        "spindles_server_written_bytes_total",
+        SERVER,
+        "What clients sent to be written.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.served.payload_bytes),
+    ),
+    counter(
+        "spindles_server_copied_bytes_total",
+        SERVER,
+        "Of that, what was not received into the memory that goes to the members, but copied there.",
+        |facts, samples| samples(&[&facts.name], facts.numbers.served.copied_bytes),
+    ),
+];
+
+fn member_state(state: Member) -> &'static str {
+    match state {
+        Member::Active => MEMBER_STATES[0],
+        Member::Rebuilding { .. } => MEMBER_STATES[1],
+        Member::Missing { .. } => MEMBER_STATES[2],
+    }
+}
+
+fn of_arrays(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&ArraySnapshot) -> u64) {
+    for array in &facts.arrays {
+        samples(&[&array.name], number(array));
+    }
+}
+
+fn of_jobs(
+    facts: &Facts,
+    samples: &mut Samples<'_>,
+    number: impl Fn(&spindles_engine::JobStatus) -> u64,
+) {
+    for array in &facts.arrays {
+        for job in array.status.jobs.iter().filter(|job| job.going) {
+            samples(&[&array.name, job.name], number(job));
+        }
+    }
+}
+
+/// Of every position; the device is empty where there is none, or an array.
+fn of_members(
+    facts: &Facts,
+    samples: &mut Samples<'_>,
+    number: impl Fn(&MemberStatus, u64) -> u64,
+) {
+    for array in &facts.arrays {
+        for member in &array.status.members {
+            let device = array.device(member.member);
+            let device = device.map_or("", |device| device.name.as_str());
+            let labels = [array.name.as_str(), &member.member.to_string(), device];
+            samples(&labels, number(member, u64::from(array.block_bytes)));
+        }
+    }
+}
+
+fn of_devices(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&DeviceCounters) -> u64) {
+    for array in &facts.arrays {
+        for member in &array.status.members {
+            if let Some(device) = array.device(member.member) {
+                let member = member.member.to_string();
+                samples(
+                    &[&array.name, &member, &device.name],
+                    number(&device.counters),
+                );
+            }
+        }
+        if let Some(device) = &array.journal {
+            samples(
+                &[&array.name, "journal", &device.name],
+                number(&device.counters),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        for (at, metric) in METRICS.iter().enumerate() {
+            let name = metric.name;
+            assert!(name.starts_with("spindles_"), "{name}");
+            let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            assert!(name.bytes().all(is_plain), "{name}");
+            assert_eq!(name.ends_with("_total"), metric.counts, "{name}");
+            assert!(
+                metric.help.ends_with('.') && !metric.help.contains('\n'),
+                "{name}"
+            );
+            assert!(
+                METRICS[..at].iter().all(|other| other.name != name),
+                "{name}"
+            );
+        }
+    }
+
+    /// The table in docs/serving.md has a row for each metric, and no other.
+    #[test]
+    fn all_metrics_are_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+        let page = std::fs::read_to_string(path).expect("it is there");
+        let (_, rest) = page.split_once("| metric |").expect("the table is there");
+        let rows = rest.lines().skip(2).take_while(|line| !line.is_empty());
+        let rows: Vec<&str> = rows.collect();
+        let wanted = METRICS.iter().map(|metric| {
+            let labels = metric.labels.join(", ");
+            format!("| `{}` | {labels} | {} |", metric.name, metric.help)
+        });
+        assert_eq!(rows, wanted.collect::<Vec<_>>());
+    }
+}

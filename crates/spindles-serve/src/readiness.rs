@@ -1,0 +1,100 @@
+//! Tells systemd how a service is: one datagram for each thing (`sd_notify(3)`). A crate for that would be longer than
+//! this file.
+
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Where systemd tells services to send that.
+const VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// The way to whoever started this process and wants to know.
+#[derive(Debug, Default)]
+pub struct Readiness(Option<UnixDatagram>);
+
+impl Readiness {
+    /// As the environment says. Where nobody wants to know, nothing is told.
+    #[must_use]
+    pub fn from_environment() -> Self {
+        let name = std::env::var_os(VARIABLE);
+        Self(name.and_then(|name| socket(&name)))
+    }
+
+    /// Clients are served from now on.
+    pub fn ready(&self, status: &str) {
+        self.tell(&format!("READY=1\nSTATUS={}", in_a_line(status)));
+    }
+
+    /// How it is, for people.
+    pub fn status(&self, status: &str) {
+        self.tell(&format!("STATUS={}", in_a_line(status)));
+    }
+
+    /// It is about to end.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1");
+    }
+
+    fn tell(&self, what: &str) {
+        if let Self(Some(socket)) = self {
+            // Who does not listen is not told.
+            drop(socket.send(what.as_bytes()));
+        }
+    }
+}
+
+/// A path, or after `@` a name that no file system has. It is connected at once: in its sandbox a server can't.
+fn socket(name: &OsStr) -> Option<UnixDatagram> {
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        [b'/', ..] => SocketAddr::from_pathname(name),
+        _ => return None,
+    };
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.connect_addr(&address.ok()?).ok()?;
+    Some(socket)
+}
+
+/// A line break would begin another thing.
+fn in_a_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(listener: &UnixDatagram) -> String {
+        let mut bytes = [0; 256];
+        let count = listener.recv(&mut bytes).expect("it was told");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    }
+
+    #[test]
+    fn both_kinds_of_sockets_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let by_path = UnixDatagram::bind(&path).expect("a socket");
+        let name = format!("spindles-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let by_name = UnixDatagram::bind_addr(&address).expect("a socket");
+        let at_name = format!("@{name}");
+        for (listener, name) in [(by_path, path.as_os_str()), (by_name, OsStr::new(&at_name))] {
+            let readiness = Readiness(socket(name));
+            readiness.ready("healthy");
+            assert_eq!(received(&listener), "READY=1\nSTATUS=healthy");
+            readiness.status("degraded:\nwithout member 2");
+            assert_eq!(received(&listener), "STATUS=degraded: without member 2");
+            readiness.stopping();
+            assert_eq!(received(&listener), "STOPPING=1");
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_where_nobody_listens() {
+        assert!(socket(OsStr::new("")).is_none());
+        Readiness::default().stopping();
+        Readiness(socket(OsStr::new("/there/is/none"))).stopping();
+    }
+}

@@ -1,0 +1,471 @@
+//! What administrators have of a server: a program for events, metrics, systemd, members that come late, and status.
+
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// So long something is waited for that has to come.
+const COMES_MAX: Duration = Duration::from_secs(10);
+
+/// An array of files in a folder.
+struct Pool(TempDir);
+
+impl Pool {
+    fn new(members: &str, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (at, name) in ["a", "b", "c", "spare"].iter().enumerate() {
+            let file = fs::File::create(folder.path().join(name)).expect("a file");
+            let bytes = u64::try_from(at).expect("few") * 300_000 + (8 << 20);
+            file.set_len(bytes).expect("its length");
+        }
+        let pool = Self(folder);
+        let created = pool.spindles(&[&["create", "pool", members], more].concat());
+        assert!(created.status.success(), "{created:?}");
+        pool
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn spindles(&self, arguments: &[&str]) -> Output {
+        let output = self.command().args(arguments).output();
+        output.expect("the command runs")
+    }
+
+    /// A program for events: it writes down what it was told.
+    fn program(&self, script: &str) -> String {
+        let path = self.path("on-event");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it is written");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, mode).expect("it may be run");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    fn serve(&self, more: &[&str]) -> Served {
+        self.serve_with(more, |_| {})
+    }
+
+    /// Serves it on a socket in its folder, and waits until it does.
+    fn serve_with(&self, more: &[&str], prepare: impl FnOnce(&mut Command)) -> Served {
+        let address = format!("unix:{}", self.path("socket").display());
+        let mut command = self.command();
+        command
+            .args(["serve", "pool", "--nbd", &address])
+            .args(more);
+        prepare(&mut command);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("the command runs");
+        let errors = BufReader::new(process.stderr.take().expect("it is piped"));
+        let said: Arc<Mutex<String>> = Arc::default();
+        let hears = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let mut said = hears.lock().expect("nobody panics");
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        let served = Served { process, said };
+        served.until(|| served.said().contains("is served: "));
+        served
+    }
+}
+
+struct Served {
+    process: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Served {
+    /// On standard error, until now.
+    fn said(&self) -> String {
+        self.said.lock().expect("nobody panics").clone()
+    }
+
+    fn until(&self, mut is_so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(
+                begun.elapsed() < COMES_MAX,
+                "it does not come: {}",
+                self.said()
+            );
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What the server was told to say there.
+    fn after(&self, what: &str) -> String {
+        self.until(|| self.said().contains(what));
+        let said = self.said();
+        let (_, rest) = said.split_once(what).expect("it was said");
+        rest.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Stops it as an administrator does. What it said on standard error.
+    fn stop(mut self) -> String {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
+        assert!(sent.expect("kill runs").success());
+        let ended = self.process.wait().expect("it ends");
+        assert!(ended.success(), "{ended}: {}", self.said());
+        self.said()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn a_program_is_run_for_what_must_be_known() {
+    let pool = Pool::new("raid1(a,b)", &["--spare", "spare"]);
+    let log = pool.path("log");
+    let script = format!(
+        "echo \"$1 $2 $3 member=$SPINDLES_MEMBER $SPINDLES_EVENT $SPINDLES_ARRAY\" >> {}\n\
+         echo \"the program heard $1: $SPINDLES_MESSAGE\"",
+        log.display()
+    );
+    let served = pool.serve(&["--on-event", &pool.program(&script)]);
+    let failed = pool.spindles(&["fail", "b", "pool"]);
+    assert!(failed.status.success(), "{failed:?}");
+    let heard = || fs::read_to_string(&log).unwrap_or_default();
+    served.until(|| heard().contains("SpareActive"));
+    let said = served.stop();
+    // Each with its device: never the spare for the one that failed.
+    let wanted = [
+        "Fail pool b member=1 Fail pool",
+        "RebuildStarted pool spare member=1 RebuildStarted pool",
+        "SpareTaken pool spare member=1 SpareTaken pool",
+        "RebuildFinished pool spare member=1 RebuildFinished pool",
+        "SpareActive pool spare member=1 SpareActive pool",
+    ];
+    let heard = heard().replace(&format!("{}/", pool.0.path().display()), "");
+    let mut heard: Vec<&str> = heard
+        .lines()
+        .map(|line| line.trim_start_matches("./"))
+        .collect();
+    let mut wanted = wanted.to_vec();
+    assert_eq!(heard.first(), wanted.first());
+    heard.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(heard, wanted);
+    assert!(
+        said.contains("the program heard Fail: array 'pool': member 1, "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_program_that_hangs_keeps_no_array_waiting() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let served = pool.serve(&["--on-event", &pool.program("exec sleep 3")]);
+    let failed = pool.spindles(&["fail", "b", "pool"]);
+    assert!(failed.status.success(), "{failed:?}");
+    let begun = Instant::now();
+    let status = pool.spindles(&["status", "pool"]);
+    assert_eq!(status.status.code(), Some(3), "{status:?}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
+    served.stop();
+    assert!(
+        begun.elapsed() > Duration::from_secs(1),
+        "the program was not waited for"
+    );
+    let run = pool.spindles(&[
+        "serve",
+        "pool",
+        "--nbd",
+        "0",
+        "--on-event",
+        "/there/is/none",
+    ]);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+}
+
+/// Asks for something over HTTP. The status and the body.
+fn ask(address: &str, request: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(request).expect("it reads");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("it answers");
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+    let length = format!("\r\nContent-Length: {}\r\n", body.len());
+    assert!(head.contains(&length), "{head}");
+    let status = head.strip_prefix("HTTP/1.1 ").expect("HTTP");
+    (status[..3].parse().expect("a status"), body.to_owned())
+}
+
+/// Reads the page as strictly as its format is meant: the samples by name and labels.
+fn parse(page: &str) -> BTreeMap<String, u64> {
+    let mut samples = BTreeMap::new();
+    let (mut name, mut has_type, mut seen) = ("", true, Vec::new());
+    for line in page.split_terminator('\n') {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            assert!(has_type, "{name} has no type");
+            (name, has_type) = (help.split_once(' ').expect("a text").0, false);
+            assert!(!seen.contains(&name), "{name} comes twice");
+            seen.push(name);
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let kind = kind.strip_prefix(name).expect("the type of the same");
+            let counts = name.ends_with("_total");
+            assert_eq!(kind, if counts { " counter" } else { " gauge" }, "{name}");
+            has_type = true;
+        } else {
+            let rest = line.strip_prefix(name).expect("a sample of the same");
+            let labels = rest.strip_prefix('{').expect("labels");
+            let (labels, number) = labels.rsplit_once("} ").expect("a number");
+            for label in labels.split("\",") {
+                let (label, value) = label.split_once("=\"").expect("a value");
+                assert!(
+                    label.bytes().all(|byte| byte.is_ascii_lowercase()),
+                    "{line}"
+                );
+                assert!(!value.trim_end_matches('"').contains(['"', '\\']), "{line}");
+            }
+            let number = number.parse().expect("a whole number");
+            let before = samples.insert(format!("{name}{{{labels}}}"), number);
+            assert_eq!(before, None, "{line} comes twice");
+        }
+    }
+    assert!(page.ends_with('\n') && has_type);
+    samples
+}
+
+#[test]
+fn metrics_are_handed_out() {
+    let pool = Pool::new("raid5(a,b,c)", &[]);
+    let served = pool.serve(&["--metrics", "0"]);
+    let url = served.after("array 'pool' has metrics: http://");
+    let address = url.strip_suffix("/metrics").expect("its path");
+    let page = || {
+        let (status, body) = ask(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(status, 200);
+        parse(&body)
+    };
+    let samples = page();
+    let value = |samples: &BTreeMap<String, u64>, sample: &str| {
+        let found = samples.get(sample);
+        *found.unwrap_or_else(|| panic!("{sample} is not in {samples:#?}"))
+    };
+    let members = "spindles_array_members{array=\"pool\",state=";
+    let healthy = "spindles_array_state{array=\"pool\",state=\"healthy\"}";
+    let degraded = "spindles_array_state{array=\"pool\",state=\"degraded\"}";
+    let connections = "spindles_server_connections_total{array=\"pool\"}";
+    let active = samples
+        .iter()
+        .filter(|(name, _)| name.starts_with("spindles_member_active{"));
+    assert_eq!(active.map(|(_, number)| number).sum::<u64>(), 3);
+    assert_eq!(value(&samples, healthy), 1);
+    assert_eq!(value(&samples, degraded), 0);
+    assert_eq!(value(&samples, &format!("{members}\"active\"}}")), 3);
+    assert_eq!(value(&samples, connections), 0);
+    let reads = samples
+        .keys()
+        .find(|name| name.starts_with("spindles_device_reads_total"));
+    let reads = reads.expect("reads of a device");
+    assert!(
+        reads.contains("member=\"0\",device=\"") && reads.contains("a\""),
+        "{reads}"
+    );
+    // A client that has nothing to say, one that says half, one that says too much.
+    let silent = TcpStream::connect(address).expect("it listens");
+    let mut half = TcpStream::connect(address).expect("it listens");
+    half.write_all(b"GET /metrics HTT").expect("it reads");
+    let long = [b"GET /metrics HTTP/1.1\r\nA: ".as_slice(), &[b'a'; 9000]].concat();
+    assert_eq!(ask(address, &long).0, 431);
+    assert_eq!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").0, 405);
+    assert_eq!(ask(address, b"GET / HTTP/1.1\r\n\r\n").0, 404);
+    let failed = pool.spindles(&["fail", "c", "pool"]);
+    assert!(failed.status.success(), "{failed:?}");
+    let samples = page();
+    assert_eq!(value(&samples, healthy), 0);
+    assert_eq!(value(&samples, degraded), 1);
+    assert_eq!(value(&samples, &format!("{members}\"missing\"}}")), 1);
+    drop((silent, half));
+    served.stop();
+    let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--metrics", "0.0.0.0:0"]);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("--allow-plaintext"), "{said}");
+}
+
+fn told(listener: &UnixDatagram) -> String {
+    let mut bytes = [0; 1024];
+    let count = listener.recv(&mut bytes).expect("systemd is told");
+    String::from_utf8_lossy(&bytes[..count]).into_owned()
+}
+
+#[test]
+fn systemd_is_told_how_it_is() {
+    let pool = Pool::new("raid5(a,b,c)", &[]);
+    let path = pool.path("notify");
+    let listener = UnixDatagram::bind(&path).expect("a socket");
+    listener.set_read_timeout(Some(COMES_MAX)).expect("a limit");
+    let served = pool.serve_with(&[], |command| {
+        command.env("NOTIFY_SOCKET", &path);
+    });
+    assert_eq!(told(&listener), "READY=1\nSTATUS=healthy");
+    let failed = pool.spindles(&["fail", "c", "pool"]);
+    assert!(failed.status.success(), "{failed:?}");
+    assert_eq!(told(&listener), "STATUS=degraded: without member 2");
+    served.stop();
+    assert_eq!(told(&listener), "STOPPING=1");
+}
+
+#[test]
+fn members_that_come_late_are_waited_for() {
+    let pool = Pool::new("raid5(a,b,c)", &[]);
+    let (here, away) = (pool.path("c"), pool.path("away/c"));
+    fs::create_dir(pool.path("away")).expect("a folder");
+    fs::rename(&here, &away).expect("it goes");
+    let path = pool.path("notify");
+    let listener = UnixDatagram::bind(&path).expect("a socket");
+    listener.set_read_timeout(Some(COMES_MAX)).expect("a limit");
+    let notify = |command: &mut Command| {
+        command.env("NOTIFY_SOCKET", &path);
+    };
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| pool.serve_with(&["--wait", "30"], notify));
+        assert_eq!(
+            told(&listener),
+            "STATUS=waiting: array 'pool' lacks member 2"
+        );
+        assert!(!pool.path("socket").exists(), "clients may come already");
+        fs::rename(&away, &here).expect("it comes back");
+        assert_eq!(told(&listener), "READY=1\nSTATUS=healthy");
+        served.join().expect("it serves").stop();
+        assert_eq!(told(&listener), "STOPPING=1");
+    });
+    fs::rename(&here, &away).expect("it goes");
+    let log = pool.path("log");
+    let program = pool.program(&format!("echo \"$1 $2\" >> {}", log.display()));
+    let more = ["--wait", "1", "--on-event", &program];
+    let begun = Instant::now();
+    let served = pool.serve_with(&more, notify);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert_eq!(
+        told(&listener),
+        "STATUS=waiting: array 'pool' lacks member 2"
+    );
+    assert_eq!(
+        told(&listener),
+        "READY=1\nSTATUS=degraded: without member 2"
+    );
+    let said = served.stop();
+    assert!(
+        said.contains("array 'pool': it begins without member 2"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(log).expect("it ran"),
+        "DegradedArray pool\n"
+    );
+}
+
+#[test]
+fn status_says_by_whom_it_is_served_and_goes_on() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let served = pool.serve(&[]);
+    let mut client = UnixStream::connect(pool.path("socket")).expect("it listens");
+    client.read_exact(&mut [0; 18]).expect("it greets");
+    let choice = [0, 0, 0, 3]
+        .iter()
+        .chain(b"IHAVEOPT")
+        .chain(&[0, 0, 0, 1, 0, 0, 0, 4]);
+    let choice: Vec<u8> = choice.chain(b"pool").copied().collect();
+    client.write_all(&choice).expect("it reads");
+    client.read_exact(&mut [0; 10]).expect("it answers");
+    let json = || {
+        let status = pool.spindles(&["status", "pool", "--json"]);
+        let json = serde_json::from_slice::<serde_json::Value>(&status.stdout);
+        json.expect("JSON")["served"].clone()
+    };
+    // Whoever has shaken hands is with the server in a moment.
+    served.until(|| json()["clients"] == 1);
+    assert_eq!(json()["connections"], 1);
+    let mut command = pool.command();
+    let command = command.args(["status", "pool", "--watch=1"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(watch.stdout.take().expect("it is piped")).lines();
+    let mut shown = Vec::new();
+    while shown
+        .iter()
+        .filter(|line: &&String| line.starts_with("array 'pool'"))
+        .count()
+        < 2
+    {
+        shown.push(lines.next().expect("it goes on").expect("text"));
+    }
+    watch.kill().expect("it runs");
+    watch.wait().expect("it ends");
+    let line = shown.iter().find(|line| line.contains("served since "));
+    let line = line.expect("it says so");
+    assert!(
+        line.ends_with(": 1 client, 1 have come, 0 requests"),
+        "{line}"
+    );
+    assert!(
+        !shown.concat().contains('\x1b'),
+        "nothing is drawn where no terminal is"
+    );
+    served.stop();
+    let gone = pool.spindles(&["status", "nobody", "--watch"]);
+    assert!(!gone.status.success(), "{gone:?}");
+}
+
+#[test]
+fn units_are_as_systemd_takes_them() {
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        println!("SKIPPED units: systemd-analyze is not installed (Debian: systemd)");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/systemd");
+    let mut paths = Vec::new();
+    for unit in fs::read_dir(units).expect("they are there") {
+        let path = unit.expect("a file").path();
+        let text = fs::read_to_string(&path).expect("text");
+        // The program is not installed there.
+        let text = text.replace("/usr/bin/spindles", env!("CARGO_BIN_EXE_spindles"));
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("UTF-8");
+        let copy = folder.path().join(name.replace('@', "@pool"));
+        fs::write(folder.path().join(name), &text).expect("it is written");
+        paths.push(copy);
+    }
+    assert_eq!(paths.len(), 3);
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .args(&paths)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&verify.stderr);
+    assert!(verify.status.success() && said.is_empty(), "{said}");
+}
