@@ -347,12 +347,14 @@ impl Managed for Driver {
         member: Option<MemberIndex>,
     ) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::attach(&mut self.core.carry, device, member)?;
+        self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named((array, member)))
     }
 
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         let back = manage::bring_back(&mut self.core.carry, device)?;
+        self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named(back))
     }
@@ -419,6 +421,7 @@ impl Managed for Driver {
 
     fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::replace(&mut self.core.carry, old, device)?;
+        self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named((array, member)))
     }

@@ -96,6 +96,7 @@ impl Opened {
         // It is open, which no superblock tells from a crash.
         let (in_sync, total) = target.in_sync_bytes();
         report.note_open(in_sync == total);
+        report.note_members(&target.snapshot());
         Ok(Self { target, report })
     }
 

@@ -202,6 +202,45 @@ pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
     sockets.filter(|path| path.exists()).collect()
 }
 
+/// The sockets of served arrays that are called so, or have that UUID: for whoever is not where their devices are.
+#[must_use]
+pub fn sockets_named(name: &str) -> Vec<PathBuf> {
+    let is_called = |path: &Path| {
+        let link = path
+            .file_name()
+            .and_then(|file| file.to_str())
+            .unwrap_or("");
+        link == format!("array-{name}.sock") || link == format!("named-{name}.sock")
+    };
+    let mut sockets: Vec<PathBuf> = Vec::new();
+    for folder in folders() {
+        if trusted(&folder).is_none() {
+            continue;
+        }
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let paths = entries.take(NOTICES_MAX).map(|entry| entry.path());
+        sockets.extend(paths.filter(|path| is_called(path)));
+    }
+    sockets
+}
+
+/// The name of an array that is served leads to its socket, as long as no other array of that name is served.
+#[must_use]
+pub fn name_socket(name: &str, array: Uuid) -> Option<PathBuf> {
+    let link = own_folder()?.join(format!("named-{name}.sock"));
+    // One that a server left behind which did not end in order.
+    let target = fs::read_link(&link).ok();
+    let is_left = target.is_some_and(|target| {
+        let path = link.with_file_name(target);
+        std::os::unix::net::UnixStream::connect(path).is_err()
+    });
+    if is_left {
+        drop(fs::remove_file(&link));
+    }
+    std::os::unix::fs::symlink(socket(array), &link).ok()?;
+    Some(link)
+}
+
 fn socket(array: Uuid) -> String {
     format!("array-{array}.sock")
 }

@@ -3,9 +3,10 @@
 use crate::clock::utc;
 use crate::notice::percent;
 use crate::shell::shell_word;
+use crate::snapshot::ArraySnapshot;
 use crate::{Incident, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_engine::{Policy, WriteHole};
+use spindles_engine::{Member, Policy, WriteHole};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
@@ -61,6 +62,8 @@ pub struct ArrayReport {
     pub read_only: bool,
     /// Whether it is open for writing.
     pub for_writing: bool,
+    /// Whether somebody else has it open, who goes on with it.
+    pub(crate) is_open: bool,
     /// Members that it counted on when it was last written, and that are not there.
     pub away: MemberSet,
     /// What they hold that is given up when it is written without them.
@@ -246,9 +249,31 @@ impl ArrayReport {
         })
     }
 
+    /// Members that are not found by their names, and that whoever has the array open works with all the same.
+    pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
+        let now = open.iter().find(|array| array.name == self.name);
+        for (member, found) in (0..).map(MemberIndex).zip(&mut self.members) {
+            let state = now.and_then(|now| now.status.members.get(usize::from(member.0)));
+            let works = state.is_some_and(|it| !matches!(it.state, Member::Missing { .. }));
+            let device = now.and_then(|now| now.device(member));
+            match (&mut *found, device) {
+                (MemberReport::Array(inner), _) => inner.note_members(open),
+                (MemberReport::Missing { out_since: None }, Some(device)) if works => {
+                    *found = MemberReport::Device {
+                        name: device.name.clone(),
+                        lagging: false,
+                        filled_bytes: None,
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Somebody has it open, and knows whether redundancy agrees with data.
     pub(crate) fn note_open(&mut self, in_sync: bool) {
         self.clean = in_sync;
+        self.is_open = true;
         for member in &mut self.members {
             if let MemberReport::Array(inner) = member {
                 inner.note_open(in_sync);
@@ -340,7 +365,7 @@ impl ArrayReport {
     /// inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings_while(false, &self.as_written())
+        self.warnings_while(self.is_open, &self.as_written())
     }
 
     /// The same while another program has it, without what that one is doing or will do.

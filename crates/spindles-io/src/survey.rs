@@ -68,6 +68,7 @@ pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
 /// Of an array that is served much is known that its superblocks do not say yet.
 fn of_served(served: &dyn Served) -> Result<Survey, AssembleError> {
     let (mut report, target) = (served.report()?, served.managed());
+    report.note_members(&target.snapshot());
     report.note_lost(&target.lost());
     let mut users = users_by_notice(std::slice::from_ref(&report));
     if users.is_empty() {

@@ -16,6 +16,7 @@ use spindles_io::spare::Taken;
 use spindles_io::{
     ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall,
 };
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,15 +83,16 @@ fn absolute(device: &str) -> String {
 
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
-        let mut devices = self
-            .offer
-            .call(|target| target.devices())
-            .unwrap_or_default();
-        for device in self.given() {
-            if devices.iter().all(|other| absolute(other) != device) {
-                devices.push(device);
-            }
-        }
+        // Those of members that are out too, which may come back.
+        let open = self.offer.call(|target| {
+            let mut devices = target.devices();
+            let all = target.facts().devices.iter();
+            devices.extend(all.map(|device| device.name.clone()));
+            devices
+        });
+        let all = open.unwrap_or_default().into_iter().chain(self.given());
+        let mut known = BTreeSet::new();
+        let mut devices: Vec<String> = all.filter(|it| known.insert(absolute(it))).collect();
         devices.retain(|device| belongs(device));
         devices
     }

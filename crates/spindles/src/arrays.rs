@@ -72,7 +72,14 @@ impl Scan {
             return Ok(serving.given());
         }
         let arguments = names(arguments);
-        let given = scan::resolve(&arguments, apart, &self.places).map_err(usage)?;
+        let given = scan::resolve(&arguments, apart, &self.places);
+        if let (Err(ScanError::Unknown { .. }), [name], true) =
+            (&given, &arguments[..], ui.forwards())
+            && let Some(server) = InServer::called(name)
+        {
+            return Err(server.into());
+        }
+        let given = given.map_err(usage)?;
         if ui.forwards()
             && let Some(server) = InServer::of(&given.arrays)
         {

@@ -24,8 +24,17 @@ impl InServer {
     /// The one that has one of these arrays, if one has.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
         let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
+        Self::first(sockets)
+    }
+
+    /// The one of the array that is called so, wherever its devices are.
+    pub(crate) fn called(name: &str) -> Option<Self> {
+        Self::first(notice::sockets_named(name).into_iter())
+    }
+
+    fn first(mut sockets: impl Iterator<Item = PathBuf>) -> Option<Self> {
         let listens = |path: &PathBuf| std::os::unix::net::UnixStream::connect(path).is_ok();
-        sockets.into_iter().find(listens).map(Self)
+        sockets.find(listens).map(Self)
     }
 }
 

@@ -335,6 +335,45 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     assert!(!path.exists());
 }
 
+/// Members come and go, by every way, and what is said of them is what the server has.
+#[test]
+fn devices_that_came_while_it_was_served_are_known() {
+    let mut place = Place::new("a b c d e f", 16 << 20);
+    place.does("create pool raid1(a,b,c)");
+    place.serve("");
+    // What was a spare and replaces a member is no spare any more.
+    place.does("spare add d --array pool");
+    place.does("replace a --onto d pool");
+    place.ends("status pool", 0);
+    // One that was added later comes back as well as any other.
+    place.does("fail b pool");
+    place.does("add e pool");
+    place.does("fail e pool");
+    assert!(
+        place.json("status pool")["refused"]
+            .to_string()
+            .contains("/e:")
+    );
+    place.does("rebuild pool");
+    // The device of a member whose place was taken is free.
+    place.does("spare add f --array pool");
+    place.does("fail c pool");
+    place.until("the spare", |place| place.run("status pool").status == 0);
+    assert!(place.does("add c pool --force").contains("spare"));
+    // A file that is called otherwise is a member all the same.
+    std::fs::rename(place.path("d"), place.path("away")).expect("it is there");
+    let status = place.json("status pool");
+    assert_eq!(states(&status), ["active"; 3], "{status}");
+    std::fs::rename(place.path("away"), place.path("d")).expect("it is there");
+    // From anywhere.
+    let mut elsewhere = place.command("status pool");
+    let uuid = status["uuid"].as_str().expect("a UUID");
+    let status = elsewhere.current_dir("/").output().expect("it runs");
+    assert!(String::from_utf8_lossy(&status.stdout).contains(uuid));
+    place.does("stop pool");
+    place.does("scrub pool");
+}
+
 /// A socket that a server left that was killed keeps no command from its work.
 #[test]
 fn a_server_that_is_killed_leaves_the_array_to_commands() {

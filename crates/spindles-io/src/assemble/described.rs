@@ -256,6 +256,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
         scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
         lost_bytes: 0,
+        is_open: false,
         clean: array.clean,
         failed: !geometry.survives(assembly.missing),
         survives_more: geometry

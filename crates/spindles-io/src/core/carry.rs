@@ -263,7 +263,13 @@ impl Carry {
     /// Puts a node in a place of an array.
     pub(crate) fn put_in(&mut self, array: ArrayIndex, member: MemberIndex, node: Node) {
         self.lead_upwards(Some(node), array, member);
-        self.arrays[array.index()].members[usize::from(member.0)] = Some(node);
+        let place = &mut self.arrays[array.index()].members[usize::from(member.0)];
+        // What was there before has no place any more.
+        if let Some(Node::Device(before)) = place.replace(node)
+            && Node::Device(before) != node
+        {
+            self.members.let_go(before);
+        }
     }
 
     /// Puts a device where an array has the one that it copies a member onto.

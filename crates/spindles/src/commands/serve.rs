@@ -332,9 +332,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let handle = Handle::new(&offer, &server.news(), &devices, &options);
         Serving::new(uuid, handle, stopper.clone())
     });
-    let mut control = None;
+    let (mut control, mut named) = (None, None);
     if let Some(serving) = &serving {
         control = bind_control(arguments.control.as_deref(), serving)?;
+        if arguments.control.is_none() {
+            named = notice::name_socket(&name, serving.array());
+        }
         if control.is_none() {
             ui.note("there can be no folder for a control socket: give --control PATH");
         }
@@ -399,6 +402,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if let Some(control) = control {
         control.close();
+    }
+    if let Some(named) = named {
+        // Somebody may have removed it already.
+        drop(std::fs::remove_file(named));
     }
     teller.close();
     let closed = match closed {

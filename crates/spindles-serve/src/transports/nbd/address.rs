@@ -102,6 +102,9 @@ impl FromStr for Address {
             let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
             return Ok(Self::Tcp(SocketAddr::new(host, port)));
         }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(form()); // No port is so large.
+        }
         if let Ok(address) = text.parse() {
             return Ok(Self::Tcp(address));
         }
@@ -150,6 +153,7 @@ mod tests {
             ("192.0.2.7", tcp("192.0.2.7:10809")),
             ("::1", tcp("[::1]:10809")),
             ("[2001:db8::1]:99", tcp("[2001:db8::1]:99")),
+            ("99999", Err(AddressError::Form("99999".to_owned()))),
             ("unix:", Err(AddressError::Form("unix:".to_owned()))),
             ("", Err(AddressError::Form(String::new()))),
             (
