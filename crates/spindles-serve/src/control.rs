@@ -1,6 +1,7 @@
 //! The control socket: command lines come in, and what they print goes out, a JSON document a line.
 //! docs/control.md has them.
 
+use crate::left_behind::{self, Fleeting};
 use rustix::fs::Mode;
 use rustix::process::umask;
 use serde::Deserialize;
@@ -77,14 +78,14 @@ impl Answers {
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
-    path: PathBuf,
+    path: Fleeting,
     under_way: Arc<AtomicUsize>,
 }
 
 /// One that is open.
 #[derive(Debug)]
 pub struct OpenControl {
-    path: PathBuf,
+    path: Fleeting,
     under_way: Arc<AtomicUsize>,
 }
 
@@ -106,13 +107,13 @@ impl Control {
     ///
     /// What the system says.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        crate::left_behind::remove(path)?;
+        left_behind::remove(path)?;
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(path);
         umask(before);
         Ok(Self {
             listener: listener?,
-            path: path.to_owned(),
+            path: Fleeting(path.to_owned()),
             under_way: Arc::default(),
         })
     }
@@ -120,7 +121,7 @@ impl Control {
     /// Where the socket lies.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        folder_of(&self.path)
+        folder_of(&self.path.0)
     }
 
     /// Lets command lines in from now on, each on a thread of its own.
@@ -142,8 +143,7 @@ impl Control {
 impl OpenControl {
     /// Lets those that are under way come to their end, for a moment, and takes the socket away.
     pub fn close(self) {
-        // Somebody may have removed it already.
-        drop(std::fs::remove_file(&self.path));
+        drop(self.path);
         let end = Instant::now() + Duration::from_secs(1);
         while self.under_way.load(Ordering::SeqCst) > 0 && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));

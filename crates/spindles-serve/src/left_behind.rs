@@ -3,7 +3,18 @@
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A file that is there as long as this is.
+#[derive(Debug)]
+pub(crate) struct Fleeting(pub(crate) PathBuf);
+
+impl Drop for Fleeting {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
 
 /// Removes a socket on which nobody listens; leaves everything else.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {

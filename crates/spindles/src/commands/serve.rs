@@ -363,7 +363,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         door.open(std::slice::from_ref(&offer))?;
-        // With --json too: it says that clients can come.
+    }
+    for door in &doors {
+        // With --json too: it says that clients can come, by every door.
         ui.note(format!("{called} is served{but}: {}", door.address(&name)));
     }
     for warning in warnings {

@@ -1,6 +1,7 @@
 //! Where a server listens.
 
 use crate::control::folder_of;
+use crate::left_behind::Fleeting;
 use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
@@ -37,11 +38,11 @@ pub(super) enum AddressError {
 }
 
 impl Address {
-    /// Takes away what listening there left: a server has ended.
-    pub(super) fn remove(&self) {
-        if let Self::Unix(path) = self {
-            // Somebody may have removed it already.
-            drop(std::fs::remove_file(path));
+    /// What listening there leaves in the file system.
+    pub(super) fn socket(&self) -> Option<Fleeting> {
+        match self {
+            Self::Unix(path) => Some(Fleeting(path.clone())),
+            Self::Tcp(_) => None,
         }
     }
 

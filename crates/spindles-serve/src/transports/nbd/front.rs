@@ -5,6 +5,7 @@ use super::address::Address;
 use super::connection::{Connection, PAYLOAD_BYTES_MAX};
 use super::socket::{Listener, Socket, Stream};
 use crate::certificates::Certificates;
+use crate::left_behind::Fleeting;
 use crate::offer::{ExportFacts, Offer};
 use crate::transports::Door;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -40,6 +41,8 @@ pub(super) struct FrontError {
 pub(super) struct Front {
     /// Until it is opened.
     listener: Option<Listener>,
+    /// Until it is closed, or where serving never began.
+    socket: Option<Fleeting>,
     address: Address,
     certificates: Option<Certificates>,
 }
@@ -59,6 +62,7 @@ impl Front {
         let listener = Some(listener);
         Ok(Self {
             listener,
+            socket: address.socket(),
             address,
             certificates,
         })
@@ -91,7 +95,7 @@ impl Door for Front {
     }
 
     fn close(&mut self) -> Option<String> {
-        self.address.remove();
+        self.socket = None;
         None
     }
 
