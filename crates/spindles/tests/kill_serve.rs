@@ -152,6 +152,8 @@ struct Tally {
     not_durable: u64,
     members_away: u64,
     journals_away: u64,
+    /// Servers that were refused what a killed one had, and were started again.
+    started_again: u64,
     /// Members that the running server was told to put out.
     put_out: u64,
     /// Reads of a block that answered errors as rule 5 has it: each is read twice.
@@ -375,6 +377,25 @@ impl<'a> Round<'a> {
         serve.spawn().expect("it runs")
     }
 
+    /// Serves it, and connects. A process that a server was just starting when it was killed has what the server had
+    /// until its own program begins: whoever comes that soon finds it in use, and tries again.
+    fn serve_client(&mut self) -> Result<(Child, Client), String> {
+        for _ in 0..50 {
+            let mut server = self.serve();
+            if let Some(client) = Client::connect(&self.path("socket"), &mut server) {
+                return Ok((server, client));
+            }
+            let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+            let last = log.trim_end().lines().last();
+            if !last.is_some_and(|line| line.contains("in use")) {
+                break;
+            }
+            self.tally.started_again += 1;
+            thread::sleep(Duration::from_millis(20));
+        }
+        Err("the server does not serve".to_owned())
+    }
+
     /// How many members may still be lost.
     fn tolerance(&self) -> usize {
         self.shape.tolerance - (self.shape.members.len() - self.left.len())
@@ -398,9 +419,7 @@ impl<'a> Round<'a> {
 
     /// Writes until the server is killed, at a moment that was drawn before. A member may be put out before that.
     fn write_until_killed(&mut self) -> Result<(), String> {
-        let mut server = self.serve();
-        let client = Client::connect(&self.path("socket"), &mut server);
-        let mut client = client.ok_or("the server does not serve")?;
+        let (mut server, mut client) = self.serve_client()?;
         let kill_us = self.random.below(250_000);
         let put_out = (self.tolerance() > 0 && self.random.percent(25)).then(|| {
             let at = self.random.index(self.left.len());
@@ -480,9 +499,7 @@ impl<'a> Round<'a> {
             server.wait().expect("it ended");
             self.tally.kills += 1;
         }
-        let mut server = self.serve();
-        let client = Client::connect(&self.path("socket"), &mut server);
-        let mut client = client.ok_or("the server does not serve again")?;
+        let (mut server, mut client) = self.serve_client()?;
         for _ in 0..2 {
             let mut first = 0;
             while first < BLOCKS {
