@@ -41,7 +41,7 @@ fn types(lines: &[(String, Vec<String>)]) {
     let mut script = "set -e\nexport PATH=\"$PWD/bin:/usr/sbin:/sbin:$PATH\"\n".to_owned();
     for (at, (typed, _)) in lines.iter().enumerate() {
         let typed = typed.replace("/tmp/away.img", "away/c.img");
-        script += &match typed.strip_suffix(" &") {
+        let line = match typed.strip_suffix(" &") {
             // What a person sees before the next line is typed.
             Some(served) => format!(
                 "{served} 2> served & until grep -q 'is served' served; do sleep 0.1; done\n"
@@ -52,6 +52,7 @@ fn types(lines: &[(String, Vec<String>)]) {
             }
             None => format!("{typed} > {at}.out\n"),
         };
+        script.push_str(&line);
     }
     fs::create_dir(at.join("away")).expect("a folder");
     let log = File::create(at.join("log")).expect("a file");

@@ -64,7 +64,6 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// An array: its name, or its devices in any order; or mem:SIZE, null:SIZE or an array on these:
     /// 'raid1(mem:1G,mem:1G)'
