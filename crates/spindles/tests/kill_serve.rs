@@ -180,28 +180,32 @@ impl Client {
     /// Connects as soon as there is somebody, and chooses the export. `None` where the server ends first.
     fn connect(socket: &Path, server: &mut Child) -> Option<Self> {
         let end = Instant::now() + Duration::from_mins(1);
-        let mut stream = loop {
-            if let Ok(stream) = UnixStream::connect(socket) {
-                break stream;
+        loop {
+            // The socket may still be that of a server that is only just gone.
+            if let Ok(stream) = Self::choose(socket) {
+                return Some(Self {
+                    stream,
+                    in_flight: BTreeMap::new(),
+                    next: 0,
+                });
             }
             if server.try_wait().expect("it is ours").is_some() {
                 return None;
             }
             assert!(Instant::now() < end, "nobody listens");
             thread::sleep(Duration::from_millis(2));
-        };
-        let limit = Some(Duration::from_mins(1));
-        stream.set_read_timeout(limit).expect("a limit");
+        }
+    }
+
+    fn choose(socket: &Path) -> io::Result<UnixStream> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
         let mut choice = 3_u32.to_be_bytes().to_vec();
         choice.extend(b"IHAVEOPT\0\0\0\x01\0\0\0\x04pool");
-        stream.read_exact(&mut [0; 18]).ok()?;
-        stream.write_all(&choice).ok()?;
-        stream.read_exact(&mut [0; 10]).ok()?;
-        Some(Self {
-            stream,
-            in_flight: BTreeMap::new(),
-            next: 0,
-        })
+        stream.read_exact(&mut [0; 18])?;
+        stream.write_all(&choice)?;
+        stream.read_exact(&mut [0; 10])?;
+        Ok(stream)
     }
 
     fn ask(&mut self, wish: &Wish, blocks: Range<u64>, history: &mut History) -> io::Result<()> {
