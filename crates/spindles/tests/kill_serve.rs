@@ -152,6 +152,8 @@ struct Tally {
     not_durable: u64,
     members_away: u64,
     journals_away: u64,
+    /// Servers that were refused what a killed one had, and were started again.
+    started_again: u64,
     /// Members that the running server was told to put out.
     put_out: u64,
     /// Reads of a block that answered errors as rule 5 has it: each is read twice.
@@ -178,28 +180,32 @@ impl Client {
     /// Connects as soon as there is somebody, and chooses the export. `None` where the server ends first.
     fn connect(socket: &Path, server: &mut Child) -> Option<Self> {
         let end = Instant::now() + Duration::from_mins(1);
-        let mut stream = loop {
-            if let Ok(stream) = UnixStream::connect(socket) {
-                break stream;
+        loop {
+            // The socket may still be that of a server that is only just gone.
+            if let Ok(stream) = Self::choose(socket) {
+                return Some(Self {
+                    stream,
+                    in_flight: BTreeMap::new(),
+                    next: 0,
+                });
             }
             if server.try_wait().expect("it is ours").is_some() {
                 return None;
             }
             assert!(Instant::now() < end, "nobody listens");
             thread::sleep(Duration::from_millis(2));
-        };
-        let limit = Some(Duration::from_mins(1));
-        stream.set_read_timeout(limit).expect("a limit");
+        }
+    }
+
+    fn choose(socket: &Path) -> io::Result<UnixStream> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
         let mut choice = 3_u32.to_be_bytes().to_vec();
         choice.extend(b"IHAVEOPT\0\0\0\x01\0\0\0\x04pool");
-        stream.read_exact(&mut [0; 18]).ok()?;
-        stream.write_all(&choice).ok()?;
-        stream.read_exact(&mut [0; 10]).ok()?;
-        Some(Self {
-            stream,
-            in_flight: BTreeMap::new(),
-            next: 0,
-        })
+        stream.read_exact(&mut [0; 18])?;
+        stream.write_all(&choice)?;
+        stream.read_exact(&mut [0; 10])?;
+        Ok(stream)
     }
 
     fn ask(&mut self, wish: &Wish, blocks: Range<u64>, history: &mut History) -> io::Result<()> {
@@ -375,6 +381,25 @@ impl<'a> Round<'a> {
         serve.spawn().expect("it runs")
     }
 
+    /// Serves it, and connects. A process that a server was just starting when it was killed has what the server had
+    /// until its own program begins: whoever comes that soon finds it in use, and tries again.
+    fn serve_client(&mut self) -> Result<(Child, Client), String> {
+        for _ in 0..50 {
+            let mut server = self.serve();
+            if let Some(client) = Client::connect(&self.path("socket"), &mut server) {
+                return Ok((server, client));
+            }
+            let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+            let last = log.trim_end().lines().last();
+            if !last.is_some_and(|line| line.contains("in use")) {
+                break;
+            }
+            self.tally.started_again += 1;
+            thread::sleep(Duration::from_millis(20));
+        }
+        Err("the server does not serve".to_owned())
+    }
+
     /// How many members may still be lost.
     fn tolerance(&self) -> usize {
         self.shape.tolerance - (self.shape.members.len() - self.left.len())
@@ -398,9 +423,7 @@ impl<'a> Round<'a> {
 
     /// Writes until the server is killed, at a moment that was drawn before. A member may be put out before that.
     fn write_until_killed(&mut self) -> Result<(), String> {
-        let mut server = self.serve();
-        let client = Client::connect(&self.path("socket"), &mut server);
-        let mut client = client.ok_or("the server does not serve")?;
+        let (mut server, mut client) = self.serve_client()?;
         let kill_us = self.random.below(250_000);
         let put_out = (self.tolerance() > 0 && self.random.percent(25)).then(|| {
             let at = self.random.index(self.left.len());
@@ -480,9 +503,7 @@ impl<'a> Round<'a> {
             server.wait().expect("it ended");
             self.tally.kills += 1;
         }
-        let mut server = self.serve();
-        let client = Client::connect(&self.path("socket"), &mut server);
-        let mut client = client.ok_or("the server does not serve again")?;
+        let (mut server, mut client) = self.serve_client()?;
         for _ in 0..2 {
             let mut first = 0;
             while first < BLOCKS {
