@@ -26,7 +26,7 @@ const CHUNK_BLOCKS: u64 = 4;
 /// Blocks of the array that are asked for: few, so that writes meet.
 const BLOCKS: u64 = 768;
 const MEMBER_BYTES: u64 = 16 << 20;
-/// The longest request, in blocks.
+/// The longest request, in blocks: a part of all.
 const LONGEST: u64 = 48;
 /// Rounds of the test command.
 const ROUNDS: u64 = 20;
@@ -504,13 +504,12 @@ impl<'a> Round<'a> {
             self.tally.kills += 1;
         }
         let (mut server, mut client) = self.serve_client()?;
-        for _ in 0..2 {
-            let mut first = 0;
-            while first < BLOCKS {
-                let blocks = first..BLOCKS.min(first + LONGEST);
-                self.read(&mut client, blocks.clone())?;
-                first = blocks.end;
-            }
+        let mut all = (0..2).flat_map(|_| (0..BLOCKS / LONGEST).map(|part| part * LONGEST));
+        let read = all.try_for_each(|first| self.read(&mut client, first..first + LONGEST));
+        if read.is_err() {
+            server.kill().expect("it is ours");
+            server.wait().expect("it ended");
+            return read;
         }
         let id = server.id().to_string();
         let stopped = Command::new("kill").args(["-s", "TERM", &id]).status();
