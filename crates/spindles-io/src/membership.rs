@@ -3,6 +3,7 @@
 
 use crate::assemble::{AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
+use crate::await_resync;
 use crate::host::{Host, Opened, belongs};
 use crate::identity;
 use crate::probe::Probe;
@@ -20,7 +21,8 @@ pub struct Out {
     pub member: MemberIndex,
 }
 
-/// Puts the member out that a device is: the array goes on without it.
+/// Puts the member out that a device is: the array goes on without it. An array that nobody serves, and that was not
+/// closed in order, is put in order first; `progress` gets how far that is, and with `false` it is not waited for.
 ///
 /// # Errors
 ///
@@ -29,6 +31,7 @@ pub fn fail<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
     options: &AssembleOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Out, ChangeError> {
     let host = host.into();
     let given = with_device(host, device);
@@ -36,6 +39,10 @@ pub fn fail<'a>(
     let host = host.or_on(&given);
     host.look(options)?;
     let mut opened = host.open(options)?;
+    if let Host::Devices(_) = host {
+        // What a crash left in doubt is settled while all members are there.
+        await_resync(opened.target.as_mut(), progress);
+    }
     let (array, member) = match opened.target.fail(device) {
         Ok(out) => out,
         Err(error) => {

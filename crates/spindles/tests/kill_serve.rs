@@ -428,10 +428,17 @@ impl<'a> Round<'a> {
         let put_out = (self.tolerance() > 0 && self.random.percent(25)).then(|| {
             let at = self.random.index(self.left.len());
             let device = self.left.remove(at);
+            // Of what a crash left in doubt nothing may be lost that needs all members, as long as they are there:
+            // so it is settled first.
+            let mut settle = self.command(&["resync", "pool"]);
             let mut command = self.command(&["fail", device, "pool"]);
             let pause = Duration::from_micros(kill_us / 2);
             thread::spawn(move || {
                 thread::sleep(pause);
+                let settled = settle.output().expect("it runs");
+                if !settled.status.success() {
+                    return settled;
+                }
                 command.output().expect("it runs")
             })
         });

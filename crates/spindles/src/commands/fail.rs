@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Put a member out: the array goes on without it",
     details: "For a device that is about to fail, or that is to be pulled out. A level that does not survive it \
               refuses. A spare takes its place at once, where there is one. What the member holds stays on it, and \
-              when it is added again it gets what it missed. Where the array is served the server still has the \
+              when it is added again, or the array is opened anew with it, it gets what it missed: spindles wipe keeps it out. Where the array is served the server still has the \
               device until spindles remove.\n\n\
               To exchange a member that works, spindles replace is safer: redundancy is never less meanwhile.\n\n\
               spindles fail b.img pool",
@@ -47,7 +47,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         degraded: arguments.degraded.degraded,
         ..AssembleOptions::default()
     };
-    let out = fail(arrays::host(&devices, ui), device, &options)?;
+    let mut on_progress = ui.until_interrupted("resync")?;
+    let out = fail(
+        arrays::host(&devices, ui),
+        device,
+        &options,
+        &mut on_progress,
+    )?;
+    drop(on_progress);
     let (array, member) = (&out.array, out.member);
     ui.line(format!(
         "array '{array}': member {member}, {device}, is out"
