@@ -365,9 +365,9 @@ fn devices_that_came_while_it_was_served_are_known() {
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active"; 3], "{status}");
     std::fs::rename(place.path("away"), place.path("d")).expect("it is there");
-    // From anywhere.
-    let mut elsewhere = place.command("status pool");
+    // From anywhere: here by the UUID, as other tests serve arrays of that name.
     let uuid = status["uuid"].as_str().expect("a UUID");
+    let mut elsewhere = place.command(&format!("status {uuid}"));
     let status = elsewhere.current_dir("/").output().expect("it runs");
     assert!(String::from_utf8_lossy(&status.stdout).contains(uuid));
     place.does("stop pool");
