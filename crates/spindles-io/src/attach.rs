@@ -190,13 +190,13 @@ pub(crate) fn work_through(
             goes_on &= on_event(array, event);
         }
         let Some(state) = target.rebuild_progress().filter(|_| goes_on) else {
-            return true;
+            return !target.has_ended();
         };
         if !progress(state.done_bytes, state.total_bytes) {
             return false;
         }
         if !target.work() {
-            return true;
+            return !target.has_ended();
         }
     }
 }

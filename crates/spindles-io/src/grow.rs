@@ -481,8 +481,8 @@ fn carry_on(
     let (mut through, mut stuck, mut error) = (false, None, None);
     let mut bytes = report.bytes;
     let old_members = (report.growing.as_ref()).map_or(report.members.len(), |it| it.members);
-    loop {
-        let status = target.status().expect("it is an array");
+    // Until it is through, or a server that had it has ended.
+    while let Some(status) = target.status() {
         let Some(growth) = status.growth else {
             through = true;
             break;

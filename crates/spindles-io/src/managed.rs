@@ -63,6 +63,11 @@ pub trait Managed {
         false
     }
 
+    /// Whether a server that had it has ended: nothing is known of it any more, nor done with it.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// Whether anything is under way, requests and jobs in the background.
     fn is_working(&self) -> bool {
         false
@@ -251,6 +256,9 @@ pub trait Managed {
 pub fn await_resync(target: &mut dyn Managed, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
     loop {
         let (in_sync, total) = target.in_sync_bytes();
+        if target.has_ended() {
+            return false;
+        }
         let goes_on = progress(in_sync, total);
         if in_sync == total {
             return true;

@@ -89,7 +89,10 @@ pub fn replace<'a>(
         }
         true
     };
-    while !attach::work_through(target.as_mut(), on_event, progress) && ended.get().is_none() {
+    while !attach::work_through(target.as_mut(), on_event, progress)
+        && ended.get().is_none()
+        && !target.has_ended()
+    {
         // Nothing is stopped before it has begun. A rebuild that it became goes on next time.
         target.stop_job("replace");
         target.work();

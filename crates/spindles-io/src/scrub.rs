@@ -148,6 +148,10 @@ pub fn scrub<'a>(
             }
         }
         let state = target.scrub_progress();
+        if target.has_ended() {
+            through = false;
+            break state;
+        }
         if !state.going {
             if !through || below {
                 break state;

@@ -20,10 +20,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So long a command waits for news before it looks how far its job is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// So long an array that was closed to be changed is tried to be opened again. Its clients wait, and it is theirs.
+const REOPEN_MAX: Duration = Duration::from_mins(1);
 
 /// An array that is served.
 #[derive(Clone, Debug)]
@@ -117,6 +119,7 @@ impl Served for Handle {
     ) -> Result<(), AssembleError> {
         let devices = self.offer.call(|target| target.devices());
         let mut devices = devices.unwrap_or_default();
+        devices.retain(|device| belongs(device));
         if let Some(more) = more {
             let given = self.given.lock();
             given
@@ -145,14 +148,11 @@ impl Served for Handle {
                 }
                 // Closed, the superblocks say it.
                 changed.close()?;
-                Ok(assemble(&devices, &options)?.target)
+                reopened(&devices, &options)
             });
             let (opened, result) = match changed {
                 Ok(changed) => (Ok(changed), Ok(())),
-                Err(error) => {
-                    let opened = assemble(&devices, &options);
-                    (opened.map(|assembled| assembled.target), Err(error))
-                }
+                Err(error) => (reopened(&devices, &options), Err(error)),
             };
             // Who asked may be gone.
             drop(done.send(result));
@@ -160,6 +160,17 @@ impl Served for Handle {
         });
         // Where the server has ended it was not changed.
         result.recv().unwrap_or(Err(AssembleError::Changed))
+    }
+}
+
+/// The array as it is, on devices that were open a moment ago: somebody may be looking at one of them.
+fn reopened(devices: &[&str], options: &AssembleOptions) -> Result<Box<dyn Target>, AssembleError> {
+    let end = Instant::now() + REOPEN_MAX;
+    loop {
+        match assemble(devices, options) {
+            Err(_) if Instant::now() < end => std::thread::sleep(LOOK_INTERVAL),
+            opened => return opened.map(|assembled| assembled.target),
+        }
     }
 }
 
@@ -246,6 +257,10 @@ impl Managed for Remote {
         let works = self.is_working();
         std::thread::sleep(LOOK_INTERVAL);
         works
+    }
+
+    fn has_ended(&self) -> bool {
+        self.call(|_| ()).is_none()
     }
 
     fn is_working(&self) -> bool {

@@ -96,6 +96,10 @@ pub(crate) struct Serving {
     handle: Handle,
     stopper: Stopper,
     ended: Arc<Ended>,
+    /// Nothing may be written.
+    read_only: bool,
+    /// Where the array itself is seen as a file.
+    files: Vec<PathBuf>,
 }
 
 /// How serving ended, once it has.
@@ -106,13 +110,36 @@ struct Ended {
 }
 
 impl Serving {
-    pub(crate) fn new(array: Uuid, handle: Handle, stopper: Stopper) -> Self {
+    pub(crate) fn new(
+        array: Uuid,
+        handle: Handle,
+        stopper: Stopper,
+        read_only: bool,
+        files: Vec<PathBuf>,
+    ) -> Self {
         Self {
             array,
             handle,
             stopper,
             ended: Arc::default(),
+            read_only,
+            files,
         }
+    }
+
+    /// Why a server does not do such a command, if so.
+    pub(crate) fn refuses(&self, command: &str, arguments: &[String]) -> Option<String> {
+        const READ: [&str; 4] = ["status", "scrub", "resync", "stop"];
+        if self.read_only && !READ.contains(&command) {
+            return Some("the array is served for reading only".to_owned());
+        }
+        let is_own = |word: &&String| {
+            let path = std::fs::canonicalize(word);
+            path.is_ok_and(|path| self.files.contains(&path))
+        };
+        // Whoever opens it waits for the one who opens it.
+        let own = arguments.iter().find(is_own);
+        own.map(|word| format!("{word} is the array itself: take another device"))
     }
 
     /// The array.

@@ -345,9 +345,13 @@ fn devices_that_came_while_it_was_served_are_known() {
     place.does("spare add d --array pool");
     place.does("replace a --onto d pool");
     place.ends("status pool", 0);
+    // A spare that was taken back keeps it from nothing.
+    place.does("spare add e --array pool");
+    place.does("spare remove e");
+    place.does("set pool --degraded-writes allow");
     // One that was added later comes back as well as any other.
     place.does("fail b pool");
-    place.does("add e pool");
+    place.does("add e pool --force");
     place.does("fail e pool");
     assert!(
         place.json("status pool")["refused"]
@@ -372,6 +376,60 @@ fn devices_that_came_while_it_was_served_are_known() {
     assert!(String::from_utf8_lossy(&status.stdout).contains(uuid));
     place.does("stop pool");
     place.does("scrub pool");
+}
+
+/// Commands whose server ends while they wait say so, and the work goes on when the array is used again.
+#[test]
+fn a_server_that_is_stopped_ends_the_commands_on_it() {
+    for (line, begun) in [
+        ("grow pool --add d", "the growth was stopped"),
+        ("add d pool", "not filled yet"),
+        ("replace a --onto d pool", "stopped"),
+        ("scrub pool", "stopped"),
+    ] {
+        let mut place = Place::new("a b c d", 200 << 20);
+        place.does("create pool raid5(a,b,c) --chunk 16K");
+        std::fs::write(place.path("data"), vec![7; 100 << 20]).expect("a file");
+        place.does("copy data array:pool");
+        if line.starts_with("add") {
+            place.does("fail a pool");
+        }
+        place.serve(" --rebuild-rate 1M");
+        let mut command = place.command(line);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let command = command.spawn().expect("it runs");
+        // Some are under way by then, some through, on whichever machine.
+        sleep(Duration::from_millis(300));
+        place.does("stop pool");
+        let ended = command.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&ended.stderr);
+        // It may have been through already.
+        let is_told = ended.status.code() == Some(1) && told.contains(begun);
+        assert!(is_told || ended.status.success(), "{line}: {told}");
+        place.does("resync pool");
+        place.does("scrub pool");
+    }
+}
+
+/// Nothing is written for a server that only reads.
+#[test]
+fn what_is_served_for_reading_is_not_changed() {
+    let mut place = Place::new("a b c d", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    let before = std::fs::read(place.path("d")).expect("a file");
+    place.serve(" --read-only");
+    for line in [
+        "grow pool --add d",
+        "add d pool",
+        "spare add d --array pool",
+        "rename pool lake",
+        "fail a pool",
+    ] {
+        assert!(place.run(line).error.contains("for reading only"), "{line}");
+    }
+    place.does("status pool");
+    place.does("stop pool");
+    assert_eq!(before, std::fs::read(place.path("d")).expect("a file"));
 }
 
 /// A socket that a server left that was killed keeps no command from its work.

@@ -187,6 +187,9 @@ pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) ->
         let error = Usage::error(format!("{name}: a server does not do that"));
         return failed(&error, &ui);
     }
+    if let Some(why) = serving.refuses(name, &ask.arguments) {
+        return failed(&anyhow::anyhow!(why), &ui);
+    }
     match run_parsed(&matches, &ui) {
         Ok(status) => status,
         Err(error) => failed(&error, &ui),

@@ -330,7 +330,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .map_or(Vec::new(), |(_, devices, _)| devices.clone());
     let serving = array.map(|(uuid, devices, options)| {
         let handle = Handle::new(&offer, &server.news(), &devices, &options);
-        Serving::new(uuid, handle, stopper.clone())
+        let files = doors.iter().map(|door| PathBuf::from(door.address(&name)));
+        let files = files.filter(|file| file.is_absolute()).collect();
+        Serving::new(uuid, handle, stopper.clone(), arguments.read_only, files)
     });
     let (mut control, mut named) = (None, None);
     if let Some(serving) = &serving {
