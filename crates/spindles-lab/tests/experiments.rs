@@ -92,7 +92,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             system("target = \"\""),
             "x.toml, line 4: a target is empty: write one of single, LEVEL(COUNT) or \
-             LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, mem:SIZE or \
+             LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or \
              null:SIZE",
         ),
         (

@@ -151,7 +151,9 @@ impl Shared {
                 let mut abilities = before;
                 let result = self.run(&mut transfer, &open, &mut abilities);
                 state = self.state();
-                if let Some((_, known)) = &mut state.files[file] {
+                if abilities != before
+                    && let Some((_, known)) = &mut state.files[file]
+                {
                     *known = abilities;
                 }
                 state.done.push_back((transfer.tag, result));
