@@ -127,6 +127,14 @@ fn fill(block: usize) -> u8 {
     u8::try_from(block % 251).unwrap()
 }
 
+/// One at a time: each looks at how long reads take, and the others would keep them waiting too.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 fn open(folder: &std::path::Path, level: &'static Level) -> (Box<dyn Target>, Until) {
     let mut stack = Stack::new(&OpenOptions::default()).unwrap();
     let members: Vec<_> = (0..4)
@@ -230,6 +238,7 @@ fn read_for(export: &mut Export, end: Instant, blocks: usize) -> Duration {
 
 #[test]
 fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for level in redundant() {
         let (target, until) = open(folder.path(), level);
@@ -323,6 +332,7 @@ fn read_directly(target: &mut dyn Target, end: Instant, length: u32) -> Duration
 
 #[test]
 fn whoever_reads_through_a_target_is_served_so_too() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for level in redundant() {
         let (mut target, until) = open(folder.path(), level);
@@ -357,6 +367,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
 /// where it would have to be hedged as well.
 #[test]
 fn a_member_stalls_on_while_all_are_busy() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     // With one parity, a read that goes around a member reads all others.
     let level = redundant().find(|level| level.redundancy == Redundancy::Parity(1));

@@ -242,12 +242,6 @@ impl Uring {
         None
     }
 
-    /// Whether the kernel has something to take, or to do before it can tell more.
-    fn has_to_enter(&mut self) -> bool {
-        let submissions = self.ring.0.submission();
-        !submissions.is_empty() || submissions.taskrun() || submissions.cq_overflow()
-    }
-
     /// Whether anything is in the kernel or on its way.
     fn busy(&self) -> bool {
         self.free.len() < self.slots.len()
@@ -392,8 +386,7 @@ impl Queue for Uring {
         };
         let wait = if nothing { wait } else { Wait::No };
         match wait {
-            Wait::No if self.has_to_enter() => enter(self.ring.0.submit()),
-            Wait::No => {}
+            Wait::No => enter(self.ring.0.submit()),
             Wait::Forever => enter(self.ring.0.submit_and_wait(1)),
             Wait::AtMost(time) => {
                 let time = Timespec::from(time);
