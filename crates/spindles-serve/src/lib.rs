@@ -7,7 +7,7 @@
 //! A *door* has threads of its own where its clients have to be talked to before they have chosen an export, so that
 //! one that is slow, or hostile, keeps nobody waiting. The *server* is one thread for each array, which waits for
 //! its clients and for its members in one place, and is the only one that touches the array. It knows nothing of
-//! what clients speak: each is a [`client::Client`].
+//! what clients speak: each is a `Client`.
 
 mod alarms;
 mod certificates;
