@@ -133,6 +133,26 @@ impl ArrayArguments {
     }
 }
 
+// A device, and the array that it comes to or goes from. (A doc comment here would become the help of the commands.)
+#[derive(Args)]
+pub(crate) struct DeviceOfArray {
+    /// The device
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) device: String,
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    scan: Scan,
+}
+
+impl DeviceOfArray {
+    /// The devices of the array, as [`Scan::devices`] has them.
+    pub(crate) fn devices(&self, ui: &Ui) -> anyhow::Result<Vec<String>> {
+        self.scan.devices(&self.devices, &[&self.device], ui)
+    }
+}
+
 /// The devices among arguments that can't be names of arrays.
 pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));

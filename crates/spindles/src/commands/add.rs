@@ -1,7 +1,7 @@
 //! `spindles add`: a device comes to an array, as what it lacks.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -29,20 +29,14 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The device
-    #[arg(value_name = "DEV", required = true)]
-    device: String,
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
+    #[command(flatten)]
+    given: DeviceOfArray,
     /// The position it takes, where several are missing; otherwise the first
     #[arg(long, value_name = "N")]
     member: Option<u8>,
     /// Overwrite what the device holds
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    scan: Scan,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -51,8 +45,8 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.device.as_str();
-    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let device = arguments.given.device.as_str();
+    let devices = arguments.given.devices(ui)?;
     let devices: Vec<&str> = arrays::names(&devices);
     let devices: Vec<&str> = devices.into_iter().filter(|it| *it != device).collect();
     let options = RebuildOptions {

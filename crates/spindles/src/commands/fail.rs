@@ -1,7 +1,7 @@
 //! `spindles fail`: puts a member out.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -26,22 +26,16 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The device
-    #[arg(value_name = "DEV", required = true)]
-    device: String,
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     #[command(flatten)]
-    scan: Scan,
+    given: DeviceOfArray,
     #[command(flatten)]
     degraded: Degraded,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.device.as_str();
-    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let device = arguments.given.device.as_str();
+    let devices = arguments.given.devices(ui)?;
     let devices = arrays::names(&devices);
     let options = AssembleOptions {
         degraded: arguments.degraded.degraded,

@@ -1,7 +1,7 @@
 //! `spindles remove`: lets go of a device.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, DeviceOfArray};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -24,20 +24,14 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The device
-    #[arg(value_name = "DEV", required = true)]
-    device: String,
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     #[command(flatten)]
-    scan: Scan,
+    given: DeviceOfArray,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.device.as_str();
-    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let device = arguments.given.device.as_str();
+    let devices = arguments.given.devices(ui)?;
     let devices = arrays::names(&devices);
     let removed = remove(
         arrays::host(&devices, ui),
