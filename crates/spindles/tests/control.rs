@@ -345,6 +345,10 @@ fn devices_that_came_while_it_was_served_are_known() {
     place.does("spare add d --array pool");
     place.does("replace a --onto d pool");
     place.ends("status pool", 0);
+    // The server has let go of the other one.
+    let replaced = File::open(place.path("a")).expect("it is there");
+    replaced.try_lock().expect("nobody has it");
+    drop(replaced);
     // A spare that was taken back keeps it from nothing.
     place.does("spare add e --array pool");
     place.does("spare remove e");
