@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|disk|stories|kill9 [--hours N]",
+    arguments: "swarm|enumerate|disk|stories|kill9|soak [--hours N]",
     about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
-            disks that lie, lives administrators' lives, or kills servers, for hours (1 by default; \
-            of kill9 200 rounds); logs in target/fleet",
+            disks that lie, lives administrators' lives, kills servers, or keeps them short of memory, for \
+            hours (1 by default; of kill9 200 rounds, of soak ten minutes); logs in target/fleet",
     run,
 };
 
@@ -28,7 +28,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (job, hours): (&str, f64) = match arguments[..] {
         // One call is what it is for.
-        ["kill9"] => ("kill9", 0.0),
+        [job @ ("kill9" | "soak")] => (job, 0.0),
         [job] => (job, 1.0),
         [job, "--hours", hours] => {
             let number = hours.parse().ok();
@@ -44,6 +44,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         "disk" => disk(hours),
         "stories" => STORIES.run(hours),
         "kill9" => KILL9.run(hours),
+        "soak" => SOAK.run(hours),
         _ => Err(format!("usage: cargo xtask fleet {}", TASK.arguments)),
     }
 }
@@ -165,6 +166,16 @@ const KILL9: LongTest = LongTest {
     count: "SPINDLES_KILL_ROUNDS",
     what: "rounds",
     per_call: 200,
+};
+
+const SOAK: LongTest = LongTest {
+    job: "soak",
+    test: "soak",
+    profile: &[],
+    first: "SPINDLES_SOAK_FIRST",
+    count: "SPINDLES_SOAK_SECONDS",
+    what: "seconds",
+    per_call: 600,
 };
 
 impl LongTest {

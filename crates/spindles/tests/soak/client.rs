@@ -1,0 +1,172 @@
+//! Clients: fio, which verifies what it wrote, and a hog.
+
+use crate::group::Group;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// In fio's lines: what was read and written, in KiB.
+const READ_FIELD: usize = 5;
+const WRITTEN_FIELD: usize = 46;
+
+/// How a client reaches the array.
+pub(crate) enum Engine {
+    /// Over a connection of its own, from there on.
+    Nbd { socket: PathBuf, offset: u64 },
+    /// A file on a file system on it, written through the page cache.
+    Buffered(PathBuf),
+    /// The same, mapped.
+    Mapped(PathBuf),
+}
+
+impl Engine {
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Self::Nbd { socket, offset } => vec![
+                "--ioengine=nbd".to_owned(),
+                format!("--uri=nbd+unix:///pool?socket={}", socket.display()),
+                format!("--offset={offset}"),
+                "--iodepth=16".to_owned(),
+            ],
+            Self::Buffered(file) => vec![
+                "--ioengine=psync".to_owned(),
+                format!("--filename={}", file.display()),
+                "--fsync=256".to_owned(),
+            ],
+            Self::Mapped(file) => vec![
+                "--ioengine=mmap".to_owned(),
+                format!("--filename={}", file.display()),
+            ],
+        }
+    }
+}
+
+/// fio, and how far it was when it was last looked at.
+pub(crate) struct Client {
+    name: String,
+    process: Child,
+    folder: TempDir,
+    done_kib: (u64, u64),
+    since: Instant,
+    stood_still_max: Duration,
+}
+
+impl Client {
+    /// It writes that many bytes at random, again and again for so long, and reads back what it wrote; or else once, and
+    /// then all of them.
+    pub(crate) fn begin(
+        name: &str,
+        engine: &Engine,
+        bytes: u64,
+        seconds: Option<u64>,
+        group: &Group,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name| File::create(folder.path().join(name)).expect("a file");
+        let mut command = group.command("fio");
+        command.args([
+            "--name=client",
+            "--rw=randwrite",
+            "--bssplit=4k/60:16k/30:128k/10",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--thread",
+            "--status-interval=1",
+            "--output-format=terse",
+            "--terse-version=3",
+            &format!("--size={bytes}"),
+        ]);
+        if let Some(seconds) = seconds {
+            // Without the backlog all of the time is for writing.
+            let runtime = format!("--runtime={seconds}");
+            command.args(["--time_based", &runtime, "--verify_backlog=128"]);
+        }
+        command.args(engine.arguments()).current_dir(folder.path());
+        let command = command.stdin(Stdio::null());
+        let command = command.stdout(file("lines")).stderr(file("errors"));
+        Self {
+            name: name.to_owned(),
+            process: command.spawn().expect("it runs"),
+            folder,
+            done_kib: (0, 0),
+            since: Instant::now(),
+            stood_still_max: Duration::ZERO,
+        }
+    }
+
+    fn said(&self, file: &str) -> String {
+        let said = fs::read(self.folder.path().join(file)).expect("it is there");
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    /// Looks how far it is. Whether it is through.
+    ///
+    /// # Errors
+    ///
+    /// It failed, or has done nothing for that long.
+    pub(crate) fn look(&mut self, standstill_max: Duration) -> Result<bool, String> {
+        let lines = self.said("lines");
+        let complete = lines.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let fields: Vec<&str> = complete.lines().last().unwrap_or("").split(';').collect();
+        let number = |at: usize| fields.get(at).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let done_kib = (number(READ_FIELD), number(WRITTEN_FIELD));
+        let still = self.since.elapsed();
+        self.stood_still_max = self.stood_still_max.max(still);
+        if done_kib != self.done_kib {
+            (self.done_kib, self.since) = (done_kib, Instant::now());
+        }
+        match self.process.try_wait().expect("it is ours") {
+            Some(status) if status.success() => Ok(true),
+            Some(status) => Err(format!("{self}: {status}: {}", self.said("errors"))),
+            None if still < standstill_max => Ok(false),
+            None => Err(format!("{self}: it hangs")),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (read_kib, written_kib) = self.done_kib;
+        write!(
+            f,
+            "{}: {} MiB written, {} MiB read back, stood still for {:.1} s at most",
+            self.name,
+            written_kib >> 10,
+            read_kib >> 10,
+            self.stood_still_max.as_secs_f64()
+        )
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// Takes memory and lets go of it, over and over: in waves, as there may be nowhere to swap to.
+pub(crate) struct Hog(Child);
+
+impl Hog {
+    pub(crate) fn begin(bytes: u64, group: &Group) -> Self {
+        // Until nobody listens. Where memory is not enough for all, it is the one that has to go.
+        let waves = r#"echo 1000 >/proc/self/oom_score_adj
+while echo; do head -c "$0" /dev/zero | tail -c "$0" | { sleep 0.3; cat >/dev/null; }; done"#;
+        let mut command = group.command("sh");
+        let command = command.args(["-c", waves, &bytes.to_string()]);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self(command.stderr(Stdio::null()).spawn().expect("it runs"))
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        drop(self.0.stdout.take());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,136 @@
+//! A control group with a limit on memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where systems mount them.
+const MOUNTED: &str = "/sys/fs/cgroup";
+
+/// What the two versions call it.
+struct Version {
+    limit: &'static str,
+    peak: &'static str,
+    /// How often the limit was reached: a number, or a line of several.
+    reached: &'static str,
+    reached_line: &'static str,
+    /// Whoever is in need of memory waits for what others write.
+    waits_for_writes: bool,
+}
+
+const V1: Version = Version {
+    limit: "memory.limit_in_bytes",
+    peak: "memory.max_usage_in_bytes",
+    reached: "memory.failcnt",
+    reached_line: "",
+    waits_for_writes: true,
+};
+const V2: Version = Version {
+    limit: "memory.max",
+    peak: "memory.peak",
+    reached: "memory.events",
+    reached_line: "max ",
+    waits_for_writes: false,
+};
+
+/// Removed when it is dropped; by then the processes in it have ended.
+pub(crate) struct Group {
+    folder: PathBuf,
+    version: &'static Version,
+}
+
+impl Group {
+    /// A new one below that of this process, or says why there can be none.
+    pub(crate) fn new(limit_bytes: u64) -> Result<Self, String> {
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let mut why = "no control group limits memory here".to_owned();
+        for line in own.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let path = path.trim_start_matches('/');
+            let made = if controllers == "memory" {
+                let own = Path::new(MOUNTED).join("memory").join(path);
+                Self::below(&own, &V1, limit_bytes)
+            } else if controllers.is_empty() {
+                Self::of_version_2(&Path::new(MOUNTED).join(path), limit_bytes)
+            } else {
+                continue;
+            };
+            match made {
+                Ok(group) => return Ok(group),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// There only groups without processes have groups with limits below them: that of this process, or one above.
+    fn of_version_2(own: &Path, limit_bytes: u64) -> Result<Self, String> {
+        let mut why = String::new();
+        for above in own.ancestors().take_while(|it| it.starts_with(MOUNTED)) {
+            // Where it is on already, or can't be, making the group tells.
+            drop(fs::write(above.join("cgroup.subtree_control"), "+memory"));
+            match Self::below(above, &V2, limit_bytes) {
+                Ok(group) => return Ok(group),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn below(above: &Path, version: &'static Version, limit_bytes: u64) -> Result<Self, String> {
+        let folder = above.join(format!("spindles-soak-{}", std::process::id()));
+        let explain = |error| format!("no control group: {}: {error}", folder.display());
+        fs::create_dir(&folder).map_err(explain)?;
+        let group = Self { folder, version };
+        let limited = fs::write(group.folder.join(version.limit), limit_bytes.to_string());
+        let explain = |error| format!("no limit on memory: {}: {error}", group.folder.display());
+        limited.map_err(explain)?;
+        Ok(group)
+    }
+
+    /// A program that is in the group from its first instruction on.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        let enter = r#"echo $$ >"$0" && exec "$@""#;
+        command.args(["-c", enter]);
+        command.arg(self.folder.join("cgroup.procs")).arg(program);
+        command
+    }
+
+    /// Whether a server that the kernel writes to, and that can't be exempt, would wait for itself in there.
+    pub(crate) fn waits_for_writes(&self) -> bool {
+        self.version.waits_for_writes
+    }
+
+    fn read(&self, file: &str, line: &str) -> u64 {
+        // Old kernels have no peak.
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        let value = text.lines().find_map(|it| it.strip_prefix(line));
+        value.and_then(|it| it.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// How often the limit made somebody wait for memory.
+    pub(crate) fn times_reached(&self) -> u64 {
+        self.read(self.version.reached, self.version.reached_line)
+    }
+
+    /// The most that they had together.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.read(self.version.peak, "")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        // Processes that have ended leave it a moment later.
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
