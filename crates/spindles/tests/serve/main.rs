@@ -5,6 +5,7 @@
 
 mod extended;
 mod hostile;
+mod restart;
 mod sandbox;
 mod tls;
 

@@ -1,0 +1,142 @@
+//! The server is stopped or killed while clients write, and started again a moment later: who goes on.
+
+use super::{MIB, Pool, has};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// So long nobody serves.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// A program between fio and the server: it is the client that is tried, and fio finds what it loses.
+struct Between {
+    program: &'static str,
+    package: &'static str,
+    /// Words apart by spaces; `%` stands for the folder.
+    arguments: &'static str,
+}
+
+/// The driver that is in `qemu-system`, too.
+const QEMU: Between = Between {
+    program: "qemu-storage-daemon",
+    package: "qemu-utils",
+    arguments: "--blockdev driver=nbd,node-name=pool,server.type=unix,server.path=%/socket,export=pool,\
+                reconnect-delay=20 --nbd-server addr.type=unix,addr.path=%/between \
+                --export type=nbd,id=pool,node-name=pool,name=,writable=on",
+};
+const NBDKIT: Between = Between {
+    program: "nbdkit",
+    package: "nbdkit",
+    arguments: "--foreground --unix %/between --filter=retry nbd uri=nbd+unix:///pool?socket=%/socket \
+                retries=20 retry-delay=1 retry-exponential=no",
+};
+
+struct Running(Child);
+
+impl Between {
+    fn begin(&self, folder: &Path) -> Running {
+        let folder_text = folder.to_str().expect("UTF-8");
+        let words = self.arguments.split_whitespace();
+        let words = words.map(|word| word.replace('%', folder_text));
+        let mut command = Command::new(self.program);
+        let command = command.args(words).stdin(Stdio::null());
+        let process = command.stderr(Stdio::null()).spawn().expect("it runs");
+        let end = Instant::now() + Duration::from_secs(20);
+        while !folder.join("between").exists() {
+            assert!(Instant::now() < end, "{} does not listen", self.program);
+            sleep(Duration::from_millis(20));
+        }
+        Running(process)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn await_writes(pool: &Pool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let status = pool.spindles(&["status", "pool", "--json"]);
+        let status: Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        if status["regions"]["written"].as_u64() > Some(0) {
+            return;
+        }
+        assert!(Instant::now() < end, "nothing is written: {status}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// fio writes, and in the middle of that the server gets the signal, and begins again; then fio reads it all.
+fn restart(between: Option<&Between>, kill: bool) -> Output {
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let served = pool.serve(&[]);
+    let running = between.map(|it| it.begin(pool.0.path()));
+    let uri = if running.is_some() {
+        format!("nbd+unix:///?socket={}", pool.path("between").display())
+    } else {
+        served.uri.clone()
+    };
+    let fio = Command::new("timeout")
+        .args(["60", "fio", "--name=v", "--ioengine=nbd", "--rw=randwrite"])
+        .args(["--bs=16k", "--iodepth=16", "--size=24M", "--rate=24M"])
+        .args(["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"])
+        .arg("--verify_state_save=0")
+        .arg(format!("--uri={uri}"))
+        .current_dir(pool.0.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let fio = fio.expect("it runs");
+    await_writes(&pool);
+    sleep(Duration::from_millis(200));
+    if kill {
+        served.kill();
+    } else {
+        served.stop();
+    }
+    sleep(AWAY);
+    let served = pool.serve(&[]);
+    let ended = fio.wait_with_output().expect("it ends");
+    drop(running);
+    served.stop();
+    let found = pool.spindles(&["scrub", "pool"]);
+    assert!(found.status.success(), "{found:?}");
+    ended
+}
+
+fn goes_on(between: &Between) {
+    if !has("fio", "fio") || !has(between.program, between.package) {
+        return;
+    }
+    for kill in [false, true] {
+        let fio = restart(Some(between), kill);
+        let program = between.program;
+        assert!(fio.status.success(), "{program}, killed: {kill}: {fio:?}");
+    }
+}
+
+#[test]
+fn qemu_goes_on_with_a_server_that_begins_again() {
+    goes_on(&QEMU);
+}
+
+#[test]
+fn nbdkit_goes_on_with_a_server_that_begins_again() {
+    goes_on(&NBDKIT);
+}
+
+/// Who does not connect again has an error, and no writes that look done.
+#[test]
+fn libnbd_alone_does_not_go_on() {
+    if !has("fio", "fio") {
+        return;
+    }
+    let fio = restart(None, false);
+    assert!(!fio.status.success(), "{fio:?}");
+}
