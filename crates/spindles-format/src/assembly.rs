@@ -79,8 +79,8 @@ impl fmt::Display for Reason {
                  missed: it gets that with spindles rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
-                "replaced: the array has another device in its position; leave it out, or make it \
-                 a spare",
+                "replaced: the array has another device in its position; spindles wipe makes a plain \
+                 device of it",
             ),
         }
     }

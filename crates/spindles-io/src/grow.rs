@@ -7,7 +7,7 @@ use crate::assemble::{
 };
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::{OwnRole, replace_first};
-use crate::host::{Host, Opened};
+use crate::host::{Host, Opened, while_closed};
 use crate::report::positions;
 use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
@@ -356,7 +356,20 @@ pub struct Aborted {
 /// # Errors
 ///
 /// The array still grows, unless a new device could not be written to.
-pub fn abort(
+pub fn abort<'a>(
+    host: impl Into<Host<'a>>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Aborted, ChangeError> {
+    match host.into() {
+        Host::Devices(devices) => abort_on(devices, progress),
+        // The server closes it in order, so there is nothing to wait for.
+        Host::Served(served) => while_closed(served, None, None, |devices, _| {
+            Ok((None, abort_on(devices, &mut |_, _| true)?))
+        }),
+    }
+}
+
+fn abort_on(
     devices: &[&str],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Aborted, ChangeError> {

@@ -3,8 +3,10 @@
 use crate::identity::{Identity, identity};
 use crate::notice::Work;
 use rustix::fs::{major, minor};
+use rustix::process::geteuid;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 /// So much of a command line is shown.
 const COMMAND_CHARS_MAX: usize = 120;
@@ -18,6 +20,23 @@ pub struct User {
     pub command: Option<String>,
     /// What it is doing with the array, if it says so.
     pub work: Option<Work>,
+}
+
+/// Whether a server of another user has a device: it does not do commands of this one, and goes on.
+pub(crate) fn is_served_by_another(device: &str) -> bool {
+    holders(&[device]).iter().any(|user| {
+        let command = user.command.as_deref().unwrap_or_default();
+        command.starts_with("spindles serve ") && user.pid.and_then(another_owner).is_some()
+    })
+}
+
+/// The user whose process that is, where it is another one, for people.
+pub(crate) fn another_owner(pid: u32) -> Option<String> {
+    let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    (owner != geteuid().as_raw()).then(|| match owner {
+        0 => "root".to_owned(),
+        owner => format!("user {owner}"),
+    })
 }
 
 impl User {

@@ -7,8 +7,10 @@ use crate::assemble::{
 };
 use crate::identity::share_bytes;
 use crate::probe::Probe;
-use crate::{CloseError, Managed, OpenOptions};
+use crate::{CloseError, Managed, OpenOptions, Target};
 use std::fmt::{self, Debug};
+use std::path::Path;
+use std::sync::mpsc::channel;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -36,18 +38,60 @@ pub trait Served: Debug {
     /// They can't be read.
     fn report(&self) -> Result<ArrayReport, AssembleError>;
 
-    /// Closes it, opens it again so that it becomes something else, and goes on serving it. Clients wait. It is
-    /// opened from the devices that it has, with `more`, and without those that are to go.
+    /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
+    /// from the devices that it has, with `more`, and without those that are to go.
     ///
     /// # Errors
     ///
-    /// Why it can't become that: it is served as it was.
-    fn change(
+    /// It can't be closed: it is served as it was.
+    fn reopen(
         &self,
-        change: &Change,
         more: Option<&str>,
         without: Option<&str>,
+        reopen: Reopen,
     ) -> Result<(), AssembleError>;
+}
+
+/// What is done with the devices of an array that its server has closed, with the options by which it opens it. Where
+/// no target comes of it the server opens the array as it is then.
+pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Option<Box<dyn Target>> + Send>;
+
+/// The same, with what came of it.
+pub(crate) fn while_closed<T, E>(
+    served: &dyn Served,
+    more: Option<&str>,
+    without: Option<&str>,
+    work: impl FnOnce(&[&str], &AssembleOptions) -> Result<(Option<Box<dyn Target>>, T), E>
+    + Send
+    + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<AssembleError> + Send + 'static,
+{
+    let (done, result) = channel();
+    let reopen = move |devices: &[&str], options: &AssembleOptions| {
+        let (target, told) = match work(devices, options) {
+            Ok((target, told)) => (target, Ok(told)),
+            Err(error) => (None, Err(error)),
+        };
+        // Who asked may be gone.
+        drop(done.send(told));
+        target
+    };
+    served.reopen(more, without, Box::new(reopen))?;
+    // Where the server has ended nothing was done.
+    let result = result.recv();
+    result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
+}
+
+/// A device as whoever has another working directory names it.
+#[must_use]
+pub fn absolute(device: &str) -> String {
+    let path = Path::new(device);
+    let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
+    let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
+    absolute.unwrap_or_else(|| device.to_owned())
 }
 
 impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {
@@ -92,7 +136,12 @@ impl From<Assembled> for Opened {
 impl Opened {
     /// One in a server.
     pub(crate) fn served(served: &dyn Served) -> Result<Self, AssembleError> {
-        let (mut report, target) = (served.report()?, served.managed());
+        Self::by(served, served.managed())
+    }
+
+    /// One in a server, by this way to it.
+    pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Result<Self, AssembleError> {
+        let mut report = served.report()?;
         // It is open, which no superblock tells from a crash.
         let (in_sync, total) = target.in_sync_bytes();
         report.note_open(in_sync == total);
@@ -193,7 +242,16 @@ impl<'a> Host<'a> {
                 assemble_to_change(devices, options, change).map(Opened::from)
             }
             Self::Served(served) => {
-                served.change(change, more, without)?;
+                let change = change.clone();
+                while_closed(*served, more, without, move |devices, options| {
+                    let changed = assemble_to_change(devices, options, &change)?.target;
+                    if let Change::Grow(_) = change {
+                        return Ok((Some(changed), ())); // It has begun, and goes on as it is.
+                    }
+                    // Closed, the superblocks say it.
+                    changed.close()?;
+                    Ok::<_, AssembleError>((None, ()))
+                })?;
                 Opened::served(*served)
             }
         }
@@ -203,10 +261,19 @@ impl<'a> Host<'a> {
 /// Whether a device says that it belongs to an array, as a member, a spare or with its journal.
 #[must_use]
 pub fn belongs(device: &str) -> bool {
-    Probe::glance(device).is_some_and(|probe| {
-        let found = probe.found();
-        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
-    })
+    says_so(device).unwrap_or(false)
+}
+
+/// Whether a device can be read, and says that it belongs to none.
+#[must_use]
+pub fn is_plain(device: &str) -> bool {
+    says_so(device).is_some_and(|belongs| !belongs)
+}
+
+fn says_so(device: &str) -> Option<bool> {
+    let found = Probe::glance(device)?.found();
+    let is_marked = found.spare().is_some() || found.journal_device().is_some();
+    Some(is_marked || found.record().is_ok())
 }
 
 /// Whether a device says that the journal of an array is on it.

@@ -219,6 +219,12 @@ impl Members {
         device.held.clear();
     }
 
+    /// All devices, those too that were let go.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceIndex> + use<> {
+        let count = u16::try_from(self.devices.len()).expect("few devices");
+        (0..count).map(DeviceIndex)
+    }
+
     /// Whether a device was let go.
     pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
         let reach = &self.devices[device.index()].reach;

@@ -4,7 +4,7 @@
 use crate::assemble::{AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
 use crate::await_resync;
-use crate::host::{Host, Opened, belongs};
+use crate::host::{Host, Opened, belongs, report_of};
 use crate::identity;
 use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
@@ -143,10 +143,13 @@ pub fn add<'a>(
     match host {
         Host::Served(served) => {
             let mut opened = Opened::served(served)?;
-            match opened.target.bring_back(device) {
-                Ok(_) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
-                Err(AttachError::NotReturning { .. }) => {}
-                Err(error) => return Err(error.into()),
+            // A copy is no member that comes back: which of the two is meant nobody could say later.
+            let is_copy = report_of(&with_device(host, device)).is_err();
+            let returned = (!is_copy).then(|| opened.target.bring_back(device));
+            match returned {
+                Some(Ok(_)) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
+                Some(Err(AttachError::NotReturning { .. })) | None => {}
+                Some(Err(error)) => return Err(error.into()),
             }
         }
         Host::Devices(devices) => {

@@ -279,8 +279,28 @@ fn trusted(folder: &Path) -> Option<u32> {
     (metadata.is_dir() && is_known && metadata.mode() & 0o022 == 0).then_some(owner)
 }
 
+/// How the names of files begin that stand for exports.
+pub(crate) const EXPORT: &str = "export-";
+
+/// Removes files that stand for exports which nobody uses. Whoever locks one looks afterwards whether it is still there.
+pub(crate) fn sweep(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(EXPORT.as_bytes()) {
+            continue;
+        }
+        // As long as this is open nobody locks it.
+        let file = File::open(entry.path());
+        if file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
 /// Removes what commands left that were killed.
 fn clear(folder: &Path) {
+    sweep(folder);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.take(NOTICES_MAX) {
         let name = entry.file_name().into_string().unwrap_or_default();

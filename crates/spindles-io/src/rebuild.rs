@@ -9,7 +9,7 @@ use crate::await_resync;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
-use crate::host::{Host, Opened, Served};
+use crate::host::{Host, Opened, Served, absolute, while_closed};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
@@ -55,6 +55,18 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
+    /// No member was missing.
+    fn nothing(report: ArrayReport) -> Self {
+        Self {
+            report,
+            members: Vec::new(),
+            through: true,
+            failed: 0,
+            wiped: Vec::new(),
+            made: None,
+        }
+    }
+
     /// The arrays that lack members still, and which.
     #[must_use]
     pub fn still_missing(&self) -> Vec<(String, String)> {
@@ -81,43 +93,79 @@ pub fn rebuild<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
     let host = host.into();
+    if let (Host::Served(served), Some(Expression::Array { .. })) = (host, &options.onto) {
+        return make(served, options, progress);
+    }
     let looked = match host {
         Host::Devices(devices) => look(devices, options)?,
         Host::Served(served) => look_at_served(served, options)?,
     };
     let ready = match looked {
         Looked::Ready(ready) => ready,
-        Looked::Whole(report) => {
-            return Ok(Rebuilt {
-                report: *report,
-                members: Vec::new(),
-                through: true,
-                failed: 0,
-                wiped: Vec::new(),
-                made: None,
-            });
-        }
+        Looked::Whole(report) => return Ok(Rebuilt::nothing(*report)),
     };
-    let wiped = match &ready.replacement {
-        Replacement::None => Vec::new(),
-        Replacement::Device(onto) => attach::may_overwrite(
-            &[onto.as_str()],
-            options.overwrite,
-            &ready.uuids,
-            Use::Rebuild,
-        )?,
-        Replacement::Array(inner, _) => inner.occupied.clone(),
-    };
+    let wiped = ready.may_overwrite(options)?;
     let (opened, made) = match host {
-        Host::Devices(_) => begin(ready, options)?,
+        Host::Devices(_) => {
+            let (assembled, made) = begin(ready, options)?;
+            (assembled.into(), made)
+        }
         Host::Served(served) => (begin_served(served, ready, options)?, None),
     };
     let rebuilt = fill(opened, made, progress)?;
     Ok(Rebuilt { wiped, ..rebuilt })
 }
 
+/// Makes an array anew inside one that is served: its server closes it for that, and goes on with both.
+fn make(
+    served: &dyn Served,
+    options: &RebuildOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Rebuilt, ChangeError> {
+    let options = RebuildOptions {
+        onto: options.onto.clone().map(with_absolute_names),
+        ..options.clone()
+    };
+    // It hears all that happens from here on.
+    let target = served.managed();
+    let made = while_closed(served, None, None, move |devices, assemble| {
+        let options = RebuildOptions {
+            assemble: assemble.clone(),
+            ..options
+        };
+        let ready = match look(devices, &options)? {
+            Looked::Ready(ready) => ready,
+            Looked::Whole(report) => return Ok((None, Err(Rebuilt::nothing(*report)))),
+        };
+        let wiped = ready.may_overwrite(&options)?;
+        let (assembled, made) = begin(ready, &options)?;
+        Ok::<_, ChangeError>((Some(assembled.target), Ok((made, wiped))))
+    })?;
+    let (made, wiped) = match made {
+        Ok(made) => made,
+        Err(nothing) => return Ok(nothing),
+    };
+    let rebuilt = fill(Opened::by(served, target)?, made, progress)?;
+    Ok(Rebuilt { wiped, ..rebuilt })
+}
+
+fn with_absolute_names(expression: Expression) -> Expression {
+    match expression {
+        Expression::Leaf(device) => Expression::Leaf(absolute(&device)),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => Expression::Array {
+            level,
+            layout,
+            members: members.into_iter().map(with_absolute_names).collect(),
+        },
+    }
+}
+
 /// Opens an array, and puts what is to be filled in its place.
-fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Opened, Option<Made>), ChangeError> {
+fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Made>), ChangeError> {
     let Ready {
         devices,
         replacement,
@@ -150,7 +198,7 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Opened, Option<Made>
         }
         Replacement::None => return Err(nothing_to_rebuild(assembled, array)?),
     };
-    Ok((assembled.into(), made))
+    Ok((assembled, made))
 }
 
 /// The same of an array that is served.
@@ -164,7 +212,7 @@ fn begin_served(
         Replacement::Device(onto) => {
             opened.target.attach(&onto, options.member)?;
         }
-        Replacement::Array(..) => unreachable!("it was refused"),
+        Replacement::Array(..) => unreachable!("the server closes the array for that"),
         Replacement::None => {
             for device in &ready.devices {
                 opened.target.bring_back(device)?;
@@ -251,6 +299,25 @@ struct Ready {
     uuids: Vec<Uuid>,
 }
 
+impl Ready {
+    /// What new devices hold that is overwritten, where it may be.
+    fn may_overwrite(
+        &self,
+        options: &RebuildOptions,
+    ) -> Result<Vec<(String, String)>, ChangeError> {
+        match &self.replacement {
+            Replacement::None => Ok(Vec::new()),
+            Replacement::Device(onto) => attach::may_overwrite(
+                &[onto.as_str()],
+                options.overwrite,
+                &self.uuids,
+                Use::Rebuild,
+            ),
+            Replacement::Array(inner, _) => Ok(inner.occupied.clone()),
+        }
+    }
+}
+
 /// Looks at everything for reading only, so that what can go wrong does so before anything is written.
 fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let onto = options.onto.as_ref();
@@ -310,12 +377,14 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
 
 /// The same of an array that is served. Devices that returned are the ones to go on with.
 fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
-    let Opened { target, report } = Opened::served(served)?;
+    let Opened { mut target, report } = Opened::served(served)?;
     let array = report.name.clone();
     let uuids = report.uuids();
     let (devices, replacement) = match &options.onto {
-        Some(Expression::Array { .. }) => return Err(ChangeError::WhileServed { array }),
+        Some(Expression::Array { .. }) => unreachable!("the server closes the array for that"),
         Some(Expression::Leaf(onto)) => {
+            // The server still has it where it was a member and came back with other contents.
+            drop(target.let_go(onto));
             let devices = Host::Served(served).devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
             attach::look_at_new(&devices, &[onto], Use::Rebuild)?;

@@ -1,7 +1,7 @@
 //! Devices and arrays put together from the leaves up.
 
 use crate::core::manage::{self, Vacancy};
-use crate::core::{Core, Node, progress, spares};
+use crate::core::{Core, Node, progress, spares, tree};
 use crate::driver::Driver;
 use crate::errors::AttachError;
 use crate::labels::Spare;
@@ -183,6 +183,13 @@ impl Stack {
     /// Ends what `Config::look_only` began, once the arrays around others have read of those what they are.
     pub(crate) fn end_look(&mut self) {
         self.core.carry.end_look();
+    }
+
+    /// Closes devices that no array has, as those that were left out, so that others may have them.
+    pub(crate) fn let_go_unused(&mut self) {
+        for device in tree::unused_devices(&self.core.carry) {
+            self.core.carry.members_mut().let_go(device);
+        }
     }
 
     /// The first place that waits for a device, or the one that is wanted.

@@ -1,6 +1,6 @@
 //! Messages about waiting: which device is in use, and by whom; and an end to waiting for space.
 
-use crate::holders::holders;
+use crate::holders::{another_owner, holders};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,8 +52,10 @@ pub(crate) fn show(device: &str, busy_timeout: Duration) {
 pub(crate) fn users(device: &str) -> Option<String> {
     let users = holders(&[device]).into_iter().filter_map(|user| {
         let pid = user.pid?;
+        let owner = another_owner(pid).map(|owner| format!(" of {owner}"));
         let command = user.command.map(|command| format!(" ({command})"));
-        Some(format!("pid {pid}{}", command.unwrap_or_default()))
+        let (owner, command) = (owner.unwrap_or_default(), command.unwrap_or_default());
+        Some(format!("pid {pid}{owner}{command}"))
     });
     let users: Vec<String> = users.collect();
     (!users.is_empty()).then(|| users.join(" and by "))

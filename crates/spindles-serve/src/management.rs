@@ -5,11 +5,9 @@ use crate::offer::Offer;
 use crate::server::ServerNumbers;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
-use spindles_io::assemble::{
-    ArrayReport, AssembleError, AssembleOptions, assemble, assemble_to_change,
-};
+use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
-use spindles_io::host::{Change, Served, belongs, holds_journal, report_of};
+use spindles_io::host::{Reopen, Served, absolute, belongs, holds_journal, is_plain, report_of};
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
@@ -17,7 +15,6 @@ use spindles_io::{
     ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall,
 };
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,14 +72,6 @@ impl Handle {
     }
 }
 
-/// The same device for whoever has another working directory.
-fn absolute(device: &str) -> String {
-    let path = Path::new(device);
-    let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
-    let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
-    absolute.unwrap_or_else(|| device.to_owned())
-}
-
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
         // Those of members that are out too, which may come back.
@@ -111,11 +100,11 @@ impl Served for Handle {
         report_of(&self.devices())
     }
 
-    fn change(
+    fn reopen(
         &self,
-        change: &Change,
         more: Option<&str>,
         without: Option<&str>,
+        reopen: Reopen,
     ) -> Result<(), AssembleError> {
         let devices = self.offer.call(|target| target.devices());
         let mut devices = devices.unwrap_or_default();
@@ -137,25 +126,15 @@ impl Served for Handle {
             .collect();
         devices.extend(journals);
         devices.retain(|device| without.is_none_or(|it| absolute(it) != absolute(device)));
-        let (options, change) = (self.options.clone(), change.clone());
+        let options = self.options.clone();
         let (done, result) = channel();
         self.offer.exchange(move |target| {
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-            let changed = target.close().map_err(AssembleError::from).and_then(|()| {
-                let changed = assemble_to_change(&devices, &options, &change)?.target;
-                if let Change::Grow(_) = change {
-                    return Ok(changed); // It has begun, and goes on as it is.
-                }
-                // Closed, the superblocks say it.
-                changed.close()?;
-                reopened(&devices, &options)
-            });
-            let (opened, result) = match changed {
-                Ok(changed) => (Ok(changed), Ok(())),
-                Err(error) => (reopened(&devices, &options), Err(error)),
-            };
+            let closed = target.close();
+            let changed = closed.is_ok().then(|| reopen(&devices, &options)).flatten();
+            let opened = changed.map_or_else(|| reopened(&devices, &options), Ok);
             // Who asked may be gone.
-            drop(done.send(result));
+            drop(done.send(closed.map_err(AssembleError::from)));
             opened.map_err(|error| error.to_string())
         });
         // Where the server has ended it was not changed.
@@ -167,7 +146,9 @@ impl Served for Handle {
 fn reopened(devices: &[&str], options: &AssembleOptions) -> Result<Box<dyn Target>, AssembleError> {
     let end = Instant::now() + REOPEN_MAX;
     loop {
-        match assemble(devices, options) {
+        // What was changed may have made plain devices of some.
+        let left = devices.iter().copied().filter(|device| !is_plain(device));
+        match assemble(&left.collect::<Vec<_>>(), options) {
             Err(_) if Instant::now() < end => std::thread::sleep(LOOK_INTERVAL),
             opened => return opened.map(|assembled| assembled.target),
         }

@@ -75,7 +75,7 @@ impl Scan {
         let given = scan::resolve(&arguments, apart, &self.places);
         if let (Err(ScanError::Unknown { .. }), [name], true) =
             (&given, &arguments[..], ui.forwards())
-            && let Some(server) = InServer::called(name)
+            && let Some(server) = InServer::called(name)?
         {
             return Err(server.into());
         }
@@ -136,9 +136,9 @@ impl ArrayArguments {
 // A device, and the array that it comes to or goes from. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
 pub(crate) struct DeviceOfArray {
-    /// The device
+    /// The device: it comes first, then the array
     #[arg(value_name = "DEV", required = true)]
-    pub(crate) device: String,
+    device: String,
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
@@ -147,10 +147,78 @@ pub(crate) struct DeviceOfArray {
 }
 
 impl DeviceOfArray {
-    /// The devices of the array, as [`Scan::devices`] has them.
-    pub(crate) fn devices(&self, ui: &Ui) -> anyhow::Result<Vec<String>> {
-        self.scan.devices(&self.devices, &[&self.device], ui)
+    /// The device, and those of the array as [`Scan::devices`] has them.
+    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(&str, Vec<String>)> {
+        let (device, scan) = (self.device.as_str(), &self.scan);
+        Ok((device, devices_apart(device, &self.devices, scan, ui)?))
     }
+}
+
+// A member, and its array. (A doc comment here would become the help of the commands.)
+#[derive(Args)]
+pub(crate) struct MemberOfArray {
+    /// The device: it comes first, then the array. None with --member
+    #[arg(value_name = "DEV", required = true)]
+    first: String,
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required_unless_present = "member")]
+    others: Vec<String>,
+    /// The member by its position, in place of its device
+    #[arg(long, value_name = "N")]
+    member: Option<u8>,
+    #[command(flatten)]
+    scan: Scan,
+}
+
+impl MemberOfArray {
+    /// The device, and those of the array as [`Scan::devices`] has them.
+    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
+        let first = self.first.clone();
+        let Some(member) = self.member else {
+            let devices = devices_apart(&first, &self.others, &self.scan, ui)?;
+            return Ok((first, devices));
+        };
+        let array: Vec<String> = [first].into_iter().chain(self.others.clone()).collect();
+        let devices = self.scan.devices(&array, &[], ui)?;
+        let report = report_of(&devices)?;
+        let why = match report.members.get(usize::from(member)) {
+            Some(MemberReport::Device { name, .. }) => return Ok((name.clone(), devices)),
+            Some(MemberReport::Array(inner)) => {
+                format!(
+                    "that is the array '{}': give one of its devices",
+                    inner.name
+                )
+            }
+            Some(MemberReport::Missing { .. }) => "that member is missing already".to_owned(),
+            None => format!(
+                "array '{}' has {} members",
+                report.name,
+                report.members.len()
+            ),
+        };
+        Err(Usage::error(format!("--member {member}: {why}")))
+    }
+}
+
+/// The devices of an array, of which one has another part in the command.
+fn devices_apart(
+    device: &str,
+    array: &[String],
+    scan: &Scan,
+    ui: &Ui,
+) -> anyhow::Result<Vec<String>> {
+    if !Path::new(device).exists()
+        && let Some(named) = scan::called(device, scan.places())
+    {
+        let name = scan::shell_word(device);
+        let others: Vec<_> = array.iter().map(|it| scan::shell_word(it)).collect();
+        return Err(Usage::error(format!(
+            "{device} is an array, with the devices {}: the device comes first, then the array: `{} {name}`",
+            named.devices.join(", "),
+            others.join(" "),
+        )));
+    }
+    scan.devices(array, &[device], ui)
 }
 
 /// The devices among arguments that can't be names of arrays.

@@ -13,6 +13,8 @@ use spindles_serve::control::{Answer, Answers, Ask, Asked};
 use spindles_serve::{Handle, Stopper};
 use std::ffi::OsString;
 use std::fmt;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -23,18 +25,35 @@ pub(crate) struct InServer(PathBuf);
 impl InServer {
     /// The one that has one of these arrays, if one has.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
-        let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
-        Self::first(sockets)
+        let mut sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
+        sockets
+            .find(|path| UnixStream::connect(path).is_ok())
+            .map(Self)
     }
 
     /// The one of the array that is called so, wherever its devices are.
-    pub(crate) fn called(name: &str) -> Option<Self> {
-        Self::first(notice::sockets_named(name).into_iter())
-    }
-
-    fn first(mut sockets: impl Iterator<Item = PathBuf>) -> Option<Self> {
-        let listens = |path: &PathBuf| std::os::unix::net::UnixStream::connect(path).is_ok();
-        sockets.find(listens).map(Self)
+    ///
+    /// # Errors
+    ///
+    /// It is another user's.
+    pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
+        let mut denied = None;
+        for path in notice::sockets_named(name) {
+            match UnixStream::connect(&path) {
+                Ok(_) => return Ok(Some(Self(path))),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
+                // One that a server left behind.
+                Err(_) => {}
+            }
+        }
+        match denied {
+            None => Ok(None),
+            // Other folders than these two are not looked at.
+            Some(path) => anyhow::bail!(
+                "array '{name}' is served by root, and its server does the commands of root alone ({})",
+                path.display()
+            ),
+        }
     }
 }
 

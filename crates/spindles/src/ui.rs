@@ -80,6 +80,16 @@ impl Ui {
         }
     }
 
+    /// What becomes of work that a command does not wait for any more: `was stopped, and goes on there next time`.
+    pub(crate) fn what_becomes_of_it(&self, otherwise: &'static str) -> &'static str {
+        let lives = |serving: &Serving| serving.handle().numbers().is_some();
+        if self.serving().is_some_and(lives) {
+            "goes on in the server"
+        } else {
+            otherwise
+        }
+    }
+
     /// Whether the command is one that a server does which has the array.
     pub(crate) fn may_forward(&self, may: bool) {
         self.forwards.set(may && self.serving().is_none());

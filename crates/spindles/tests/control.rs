@@ -141,18 +141,20 @@ impl Drop for Place {
 struct Writer(Child);
 
 impl Writer {
-    fn begin(place: &Place, runtime_s: u32) -> Option<Self> {
+    fn begin(place: &Place, block_bytes: u32, runtime_s: u32) -> Option<Self> {
         let uri = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
         let mut fio = Command::new("fio");
         let fio = fio.args([
             "--name=writer",
             "--ioengine=nbd",
             "--rw=randwrite",
-            "--bs=4k",
+            &format!("--bs={block_bytes}"),
             "--iodepth=8",
             "--size=16M",
             "--time_based",
             "--verify=crc32c",
+            // Without it all of the time is for writing.
+            "--verify_backlog=64",
             "--verify_state_save=0",
             &format!("--runtime={runtime_s}"),
             &format!("--uri={uri}"),
@@ -184,10 +186,18 @@ fn states(status: &Value) -> Vec<String> {
 
 #[test]
 fn an_array_is_managed_while_it_is_written() {
+    for (block_size, block_bytes) in [("4K", 4096), ("512", 512)] {
+        is_managed(block_size, block_bytes);
+    }
+}
+
+fn is_managed(block_size: &str, block_bytes: u32) {
     let mut place = Place::new("a b c d e f g", 24 << 20);
-    place.does("create pool raid5(a,b,c) --chunk 16K");
+    place.does(&format!(
+        "create pool raid5(a,b,c) --chunk 16K --block-size {block_size}"
+    ));
     place.serve("");
-    let Some(writer) = Writer::begin(&place, 6) else {
+    let Some(writer) = Writer::begin(&place, block_bytes, 6) else {
         return;
     };
     // A member goes and comes back, and gets what it missed alone.
@@ -251,6 +261,236 @@ fn an_array_is_managed_while_it_is_written() {
     assert!(ended.expect("it ended").success());
 }
 
+/// The same of arrays in an array: devices go and come below, and a whole array takes the place of a member.
+#[test]
+fn arrays_in_an_array_are_managed_while_they_are_written() {
+    let mut place = Place::new("a b c d e f g h", 24 << 20);
+    place.does("create pool raid1(raid5(a,b,c),d) --block-size 512");
+    place.serve("");
+    let Some(writer) = Writer::begin(&place, 512, 6) else {
+        return;
+    };
+    place.until("the first write", |place| {
+        place.json("status pool")["regions"]["written"] != json!(0)
+    });
+    place.does("fail b pool");
+    place.ends("status pool", 3);
+    assert!(place.does("add b pool").contains("is active again"));
+    let replaced = place.does("replace a pool --onto e");
+    assert!(replaced.contains("member 0 is e now"), "{replaced}");
+    // A device of the inner array is found anew by a spare.
+    place.does("spare add f --array pool");
+    place.does("fail c pool");
+    place.until("the spare", |place| {
+        place.json("status pool")["state"] == json!("healthy")
+    });
+    // A member that is an array has no device; one that is a device has.
+    assert!(place.run("fail --member 0 pool").error.contains("pool.0"));
+    place.does("fail --member 1 pool");
+    let made = place.does("rebuild pool --onto raid0(g,h)");
+    assert!(made.contains("'pool.1' (raid0) is made anew"), "{made}");
+    assert!(made.contains("member 1 is active again"), "{made}");
+    place.ends("status pool", 0);
+    let found = place.does("scrub pool");
+    let is_good = |line: &str| line.ends_with("nothing is wrong");
+    assert!(found.lines().all(is_good), "{found}");
+    place.does("resync pool");
+    place.does("set pool --degraded-writes allow");
+    place.does("rename pool lake");
+    writer.end();
+    assert!(place.does("stop lake").contains("closed"));
+    let found = place.does("scrub lake");
+    assert!(found.lines().all(is_good), "{found}");
+    place.ends("status lake", 0);
+}
+
+/// A growth of which nothing was moved is given up while the array is served: without its new device, which keeps it
+/// from going on, and with it, where the command is fast enough.
+#[test]
+fn a_growth_is_given_up_while_it_is_served() {
+    for new_is_there in [false, true] {
+        let mut place = Place::new("a b c d", 24 << 20);
+        place.does("create pool raid5(a,b,c) --chunk 16K");
+        begin_growth(&place);
+        if !new_is_there {
+            std::fs::remove_file(place.path("d")).expect("it is there");
+        }
+        place.serve("");
+        let aborted = place.run("grow pool --abort");
+        let is_late = ["can't be given up any more", "is not growing"];
+        let is_late = is_late.iter().any(|late| aborted.error.contains(late));
+        assert!(new_is_there || !is_late, "{aborted:?}");
+        if !is_late {
+            assert!(aborted.out.contains("is what it was before"), "{aborted:?}");
+            let is_plain = aborted.out.contains("d is a plain device again");
+            assert_eq!(is_plain, new_is_there, "{aborted:?}");
+            let status = place.json("status pool");
+            assert_eq!(states(&status), ["active"; 3]);
+            assert_eq!(status["growing"], Value::Null);
+        }
+        place.does("stop pool");
+        place.does("scrub pool");
+    }
+}
+
+/// A growth by the device `d` that was begun, and stopped before anything was moved.
+fn begin_growth(place: &Place) {
+    let path = |name: &str| place.path(name).to_str().expect("UTF-8").to_owned();
+    let devices = ["a", "b", "c"].map(path);
+    let devices = devices.each_ref().map(String::as_str);
+    let options = spindles_io::OpenOptions::default();
+    let begun = spindles_io::grow::begin(&devices, &path("d"), &options);
+    let mut begun = begun.expect("it begins");
+    let says_so = || {
+        let bytes = std::fs::read(place.path("d")).expect("a file");
+        [4096, 32768].map(|at| bytes[at..].starts_with(b"SPINDLES"))
+    };
+    while says_so() == [false; 2] {
+        assert!(begun.work(), "it has something to do");
+    }
+}
+
+/// What the server left out is anybody's.
+#[test]
+fn devices_that_were_left_out_are_not_held() {
+    let mut place = Place::new("a b c d", 16 << 20);
+    place.does("create pool raid1(a,b,c)");
+    // Nobody finds it there.
+    std::fs::create_dir(place.path("away")).expect("a folder");
+    let away = place.path("away").join("c");
+    std::fs::rename(place.path("c"), &away).expect("it is there");
+    place.does("rebuild pool --onto d --degraded");
+    std::fs::rename(&away, place.path("old")).expect("it is there");
+    place.serve("");
+    let told = place.run("status pool").error;
+    assert!(told.contains("old: replaced"), "{told}");
+    let free = File::open(place.path("old")).expect("it is there");
+    free.try_lock().expect("nobody has it");
+    drop(free);
+    place.does("wipe old --force");
+    assert_eq!(place.run("status pool").error, "");
+    place.does("stop pool");
+}
+
+/// A copy of a member does not come back in its place: nobody could tell which of them is meant.
+#[test]
+fn a_copy_of_a_member_is_a_new_device() {
+    let mut place = Place::new("a b c", 16 << 20);
+    place.does("create pool raid1(a,b,c)");
+    place.serve("");
+    place.does("fail b pool");
+    std::fs::copy(place.path("b"), place.path("copy")).expect("it is copied");
+    let told = place.run("add copy pool").error;
+    assert!(told.contains("--force"), "{told}");
+    place.does("add copy pool --force");
+    let status = place.json("status pool");
+    assert_eq!(states(&status), ["active"; 3]);
+    // Served or not it is found by its name.
+    place.does("stop pool");
+    place.ends("status pool", 0);
+    place.does("scrub pool");
+}
+
+/// An export that comes back with other contents is a new device.
+#[test]
+fn an_export_with_other_contents_takes_its_old_place() {
+    let mut place = Place::new("a b", 16 << 20);
+    let socket = place.path("export").display().to_string();
+    let address = format!("nbd+unix:///?socket={socket}");
+    let export = || {
+        drop(std::fs::remove_file(&socket));
+        let mut nbdkit = Command::new("nbdkit");
+        let nbdkit = nbdkit.args(["--foreground", "--unix", &socket, "memory", "16M"]);
+        nbdkit.spawn()
+    };
+    let listens = |_: &Place| UnixStream::connect(&socket).is_ok();
+    let mut nbdkit = match export() {
+        Ok(nbdkit) => nbdkit,
+        Err(error) => return println!("SKIPPED an export with other contents: {error}"),
+    };
+    place.until("nbdkit", listens);
+    place.does(&format!("create pool raid1(a,b,{address})"));
+    place.serve(&format!(" --scan . --scan {address}"));
+    nbdkit.kill().expect("it runs");
+    nbdkit.wait().expect("it ends");
+    place.until("the loss", |place| {
+        // It is noticed where it is asked for.
+        place.run("scrub pool");
+        place.json("status pool")["state"] == json!("degraded")
+    });
+    let mut nbdkit = export().expect("it ran before");
+    place.until("nbdkit", listens);
+    let rebuilt = place.does(&format!("rebuild pool --onto {address}"));
+    assert!(rebuilt.contains("member 2 is active again"), "{rebuilt}");
+    place.does("stop pool");
+    // What stood for the export in locks is not left behind for ever.
+    nbdkit.kill().expect("it runs");
+    nbdkit.wait().expect("it ends");
+}
+
+/// A command that is not waited for any more says what becomes of what it began.
+#[test]
+fn what_goes_on_in_the_server_is_not_called_stopped() {
+    let mut place = Place::new("a b c d", 200 << 20);
+    place.does("create pool raid5(a,b,c) --chunk 16K");
+    std::fs::write(place.path("data"), vec![7; 200 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    place.serve("");
+    let mut command = place.command("grow pool --add d");
+    let command = command.stderr(Stdio::piped());
+    let command = command.spawn().expect("it runs");
+    place.until("the growth", |place| {
+        place.json("status pool")["growing"] != Value::Null
+    });
+    let id = command.id().to_string();
+    let sent = Command::new("kill").args(["-s", "INT", &id]).status();
+    assert!(sent.expect("kill runs").success());
+    let ended = command.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    // It may have been through already.
+    let is_told = ended.status.code() == Some(1) && told.contains("goes on in the server");
+    assert!(is_told || ended.status.success(), "{told}");
+    place.until("the end of the growth", |place| {
+        place.json("status pool")["growing"] == Value::Null
+    });
+    assert_eq!(states(&place.json("status pool")), ["active"; 4]);
+    place.does("stop pool");
+}
+
+/// Devices that a server of another user has are not waited for, and it is said whose they are.
+#[test]
+fn a_server_of_another_user_is_named_at_once() {
+    const NAME: &str = "a_server_of_another_user_is_named_at_once";
+    let mut place = Place::new("a b", 8 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    let program = place.path("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_spindles"), &program).expect("it is copied");
+    let open = |path: PathBuf, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("it is ours");
+    };
+    open(place.path("."), 0o755);
+    open(place.path("a"), 0o666);
+    open(place.path("b"), 0o666);
+    let begun = Instant::now();
+    let mut other = Command::new("setpriv");
+    let other = other.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+    let other = other.arg(&program).args(["scrub", "pool"]);
+    let other = other.current_dir(place.folder.path()).output();
+    let told = match other {
+        Ok(other) => String::from_utf8_lossy(&other.stderr).into_owned(),
+        Err(error) => return println!("SKIPPED: {NAME}: setpriv: {error}"),
+    };
+    if told.starts_with("setpriv") {
+        return println!("SKIPPED: {NAME}: {told}");
+    }
+    assert!(told.contains("is in use by pid "), "{told}");
+    assert!(told.contains(" of root (spindles serve pool"), "{told}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "it waited");
+    place.does("stop pool");
+}
+
 /// What can't be done says the same, with the same exit status, whether the array is served or not.
 #[test]
 fn refusals_are_those_of_an_array_that_is_not_served() {
@@ -261,7 +501,12 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
         "replace a --onto b pool",
         "rebuild pool --onto d",
         "rebuild pool",
+        "rebuild pool --onto raid0(d,d)",
+        "rebuild pool --onto raid0(d,nobody)",
         "grow pool",
+        "grow pool --abort",
+        "fail pool a",
+        "fail --member 9 pool",
         "journal remove --array pool",
         "rename pool a/b",
         "set pool --degraded-writes perhaps",

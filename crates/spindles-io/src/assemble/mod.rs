@@ -356,6 +356,7 @@ impl Build {
 
     pub(crate) fn into_assembled(mut self) -> Assembled {
         self.report.taken = self.stack.spares_taken();
+        self.stack.let_go_unused();
         Assembled {
             target: self.stack.into_target(self.root),
             report: self.report,

@@ -31,7 +31,7 @@
 
 use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};
-use crate::peer::{Address, Connection, Link, Rest, connect, is_address, stand_in};
+use crate::peer::{Address, Connection, Link, Rest, StandIn, connect, is_address};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
 use spindles_nbd::TransmissionFlags;
 use std::io;
@@ -66,9 +66,13 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             return Err(OpenError::NoFlush { device: device() });
         }
     }
-    let held = stand_in(&address);
-    if let Some(file) = &held {
-        opening::lock(name, file, false, options)?;
+    let mut held = None;
+    while let Some(stand_in) = StandIn::of(&address) {
+        opening::lock(name, stand_in.file(), false, options)?;
+        if stand_in.is_there() {
+            held = Some(stand_in.into_file());
+            break;
+        }
     }
     Ok(Opened {
         held: held.into_iter().collect(),

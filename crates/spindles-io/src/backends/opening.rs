@@ -2,6 +2,7 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
+use crate::holders::is_served_by_another;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// An open file, and whether its I/O goes past the page cache.
@@ -97,7 +98,7 @@ pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>>
 /// readers may share, and so may those who write different parts of it.
 pub(super) fn lock(
     name: &str,
-    file: &OwnedFd,
+    file: &impl AsFd,
     shared: bool,
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
@@ -161,10 +162,14 @@ fn retry_while_busy<T>(
     mut attempt: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
-    let mut is_shown = false;
+    let (mut is_shown, mut is_kept) = (false, None);
     loop {
         match attempt() {
-            Err(errno) if errno == busy && started.elapsed() < busy_timeout => {
+            Err(errno)
+                if errno == busy
+                    && started.elapsed() < busy_timeout
+                    && !*is_kept.get_or_insert_with(|| is_served_by_another(name)) =>
+            {
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;
                     waiting::show(name, busy_timeout);

@@ -83,6 +83,21 @@ fn from_the_top<'a>(
     all
 }
 
+/// Devices that are open and that no array has, as a member or for its journal.
+pub(crate) fn unused_devices(carry: &Carry) -> Vec<DeviceIndex> {
+    let is_used = |device: DeviceIndex| {
+        carry.arrays().any(|(_, array)| {
+            let mut nodes = array.members().iter().flatten();
+            array.journal() == Some(device)
+                || nodes.any(|node| matches!(node, Node::Device(used) if *used == device))
+        })
+    };
+    let devices = carry.members().devices();
+    devices
+        .filter(|device| !carry.members().is_gone(*device) && !is_used(*device))
+        .collect()
+}
+
 /// The array that one is a member of, the one that this is a member of, and so on.
 pub(super) fn arrays_above(
     carry: &Carry,

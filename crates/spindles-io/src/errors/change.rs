@@ -216,12 +216,6 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// A server has the array, and can't do it.
-    #[error("array '{array}' is served: end that for this, with `spindles stop {array}`")]
-    WhileServed {
-        /// The array.
-        array: String,
-    },
     /// It serves as many as it can.
     #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
     TooManyArrays {

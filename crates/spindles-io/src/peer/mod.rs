@@ -19,4 +19,4 @@ pub use address::is_address;
 pub(crate) use connection::Connection;
 pub(crate) use link::{Link, connect};
 pub(crate) use rest::Rest;
-pub(crate) use stand_in::stand_in;
+pub(crate) use stand_in::StandIn;

@@ -45,8 +45,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.given.device.as_str();
-    let devices = arguments.given.devices(ui)?;
+    let (device, devices) = arguments.given.find(ui)?;
     let devices: Vec<&str> = arrays::names(&devices);
     let devices: Vec<&str> = devices.into_iter().filter(|it| *it != device).collect();
     let options = RebuildOptions {
@@ -99,8 +98,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     if !through {
+        let what = ui.what_becomes_of_it("goes on when the array is used");
         bail!(
-            "array '{}': {device} is not filled yet, and that goes on when the array is used",
+            "array '{}': {device} is not filled yet, and that {what}",
             report.name
         );
     }

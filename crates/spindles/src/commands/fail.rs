@@ -1,7 +1,7 @@
 //! `spindles fail`: puts a member out.
 
 use super::Command;
-use crate::arrays::{self, DeviceOfArray};
+use crate::arrays::{self, MemberOfArray};
 use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -17,7 +17,8 @@ pub(crate) static COMMAND: Command = Command {
               when it is added again, or the array is opened anew with it, it gets what it missed: spindles wipe keeps it out. Where the array is served the server still has the \
               device until spindles remove.\n\n\
               To exchange a member that works, spindles replace is safer: redundancy is never less meanwhile.\n\n\
-              spindles fail b.img pool",
+              spindles fail b.img pool\n\
+              spindles fail --member 1 pool",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -27,16 +28,15 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 struct Arguments {
     #[command(flatten)]
-    given: DeviceOfArray,
+    given: MemberOfArray,
     #[command(flatten)]
     degraded: Degraded,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.given.device.as_str();
-    let devices = arguments.given.devices(ui)?;
-    let devices = arrays::names(&devices);
+    let (device, devices) = arguments.given.find(ui)?;
+    let (device, devices) = (device.as_str(), arrays::names(&devices));
     let options = AssembleOptions {
         degraded: arguments.degraded.degraded,
         ..AssembleOptions::default()

@@ -94,9 +94,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let added: Vec<&str> = arrays::names(&arguments.add);
     let devices = arguments.array.devices(&added, ui)?;
     if arguments.abort {
-        if ui.serving().is_some() {
-            bail!("the array is served: end that first, with spindles stop");
-        }
         return give_up(&arrays::names(&devices), ui);
     }
     let options = GrowOptions {
@@ -167,14 +164,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     if !grown.through {
-        bail!("array '{name}': the growth was stopped, and goes on there next time");
+        let what = ui.what_becomes_of_it("was stopped, and goes on there next time");
+        bail!("array '{name}': the growth {what}");
     }
     Ok(())
 }
 
 fn give_up(devices: &[&str], ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("abort")?;
-    let aborted = abort(devices, &mut on_progress)?;
+    let aborted = abort(arrays::host(devices, ui), &mut on_progress)?;
     drop(on_progress);
     let name = &aborted.report.name;
     ui.line(format!(

@@ -176,7 +176,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     if !rebuilt.through {
-        bail!("array '{name}': the rebuild was stopped, and goes on there next time");
+        let what = ui.what_becomes_of_it("was stopped, and goes on there next time");
+        bail!("array '{name}': the rebuild {what}");
     }
     Ok(())
 }

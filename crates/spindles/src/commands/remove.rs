@@ -30,8 +30,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.given.device.as_str();
-    let devices = arguments.given.devices(ui)?;
+    let (device, devices) = arguments.given.find(ui)?;
     let devices = arrays::names(&devices);
     let removed = remove(
         arrays::host(&devices, ui),

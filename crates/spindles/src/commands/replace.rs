@@ -17,8 +17,8 @@ use spindles_layout::Expression;
 pub(crate) static COMMAND: Command = Command {
     name: "replace",
     about: "Copy a member that still works onto a device that takes its place",
-    details: "Give the member, the new device with --onto, and the other devices of the array, in \
-              any order. The member stays one until all of it is copied, so the array is never \
+    details: "Give the member, then the array or its other devices in any order, and the new device with \
+              --onto. The member stays one until all of it is copied, so the array is never \
               less safe meanwhile; the others are read only where the member can't be. The new \
               device must be as large as the old one, and what it holds is lost.\n\n\
               Stopped with Ctrl-C, or by a crash, the member is one as before, and the same \
@@ -28,8 +28,8 @@ pub(crate) static COMMAND: Command = Command {
               spindles rebuild.\n\n\
               Afterwards the old device is no member any more, and its superblock is \
               cleared; what else it holds stays.\n\n\
-              spindles replace b.img --onto new.img pool\n\
-              spindles replace b.img --onto new.img a.img c.img",
+              spindles replace b.img pool --onto new.img\n\
+              spindles replace b.img a.img c.img --onto new.img",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -139,9 +139,9 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
         let name = shell_word(old);
         return Some(Usage::error(format!(
             "{old} is an array, and the member that is to be replaced is missing: give one of {} in front, as in \
-             `spindles replace DEV --onto {} {name}`",
+             `spindles replace DEV {name} --onto {}`",
             array.devices.join(", "),
-            shell_word(onto),
+            shell_word(onto)
         )));
     }
     let examined = examine(old).ok()?;
@@ -153,8 +153,8 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
     let array = scan::array_of(old, places).and_then(|array| array.name);
     let array = array.map_or_else(|| "ARRAY".to_owned(), |name| shell_word(&name).into_owned());
     Some(Usage::error(format!(
-        "the array is missing: give its name, or its other devices, as in `spindles replace {} --onto {} \
-         {array}`",
+        "the array is missing: give its name, or its other devices, as in `spindles replace {} {array} \
+         --onto {}`",
         shell_word(old),
         shell_word(onto),
     )))

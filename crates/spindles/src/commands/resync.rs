@@ -65,7 +65,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         bail!("array '{name}': {no_space}");
     }
     if !resynced.through {
-        bail!("array '{name}': the resync was stopped, and goes on next time");
+        let what = ui.what_becomes_of_it("was stopped, and goes on next time");
+        bail!("array '{name}': the resync {what}");
     }
     // Of arrays inside it too.
     let was_clean = resynced.report.is_clean();
