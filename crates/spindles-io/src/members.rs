@@ -1,6 +1,6 @@
 //! The devices at the leaves with what they share: buffers and the queue.
 
-use crate::backends::{self, Inline, Medium};
+use crate::backends::{self, Inline, Medium, Opened};
 use crate::buffers::Buffers;
 use crate::later::{Job, LOOKOUTS, Later};
 use crate::queues::{self, Chosen, Wait, Watch, WatchId};
@@ -37,6 +37,9 @@ enum Reach {
 
 /// The first watch of the first device that answers later: those below are of whoever has the target.
 const OWN_WATCHES: u32 = 1 << 31;
+/// So long a file that was let go may take to be closed, and how often that is looked at.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Device {
@@ -68,6 +71,8 @@ pub(crate) struct Members {
     later: Vec<DeviceIndex>,
     /// What others look out for, and is ready.
     ready: VecDeque<WatchId>,
+    /// A file was let go, and the kernel may not have closed it yet.
+    lets_go: bool,
     block_size: BlockSize,
     options: OpenOptions,
 }
@@ -86,6 +91,7 @@ impl Members {
             devices: Vec::new(),
             later: Vec::new(),
             ready: VecDeque::new(),
+            lets_go: false,
             block_size,
             options: options.clone(),
         })
@@ -101,7 +107,7 @@ impl Members {
 
     /// Opens a device.
     pub(crate) fn add(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
-        let opened = backends::open(name, &self.options)?;
+        let opened = self.open(name)?;
         let block_bytes = self.block_size.bytes();
         if opened.facts.backend.whole_sectors_only && opened.facts.sector_bytes > block_bytes {
             return Err(OpenError::BlockSize {
@@ -151,6 +157,27 @@ impl Members {
             had_no_space: false,
         });
         Ok(DeviceIndex(index))
+    }
+
+    /// Before Linux 6.13 the kernel closes a file that was let go only when all is collected that was asked before: who
+    /// opens it again must not wait for that without collecting.
+    fn open(&mut self, name: &str) -> Result<Opened, OpenError> {
+        let end = Instant::now() + CLOSED_WITHIN;
+        let at_once = OpenOptions {
+            busy_timeout: Duration::ZERO,
+            ..self.options.clone()
+        };
+        while std::mem::take(&mut self.lets_go) {
+            match backends::open(name, &at_once) {
+                Err(OpenError::Busy { .. }) if Instant::now() < end => {
+                    self.turn(Wait::AtMost(PAUSE));
+                    self.lets_go = true;
+                }
+                Err(OpenError::Busy { .. }) => {}
+                opened => return opened,
+            }
+        }
+        backends::open(name, &self.options)
     }
 
     /// Adds a device of a test's own.
@@ -208,6 +235,7 @@ impl Members {
             Reach::File(file) => {
                 let chosen = self.queue.as_mut().expect("opened for the file");
                 chosen.queue.remove_file(file);
+                self.lets_go = true;
                 Reach::Nothing
             }
             Reach::Later(mut later) => {

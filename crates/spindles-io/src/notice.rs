@@ -348,6 +348,21 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_for_exports_goes_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let [used, left, other] = ["export-1", "export-2", "7-0"].map(|it| folder.path().join(it));
+        let used_file = File::create(&used).unwrap();
+        flock(&used_file, FlockOperation::NonBlockingLockShared).unwrap();
+        drop(File::create(&left).unwrap());
+        drop(File::create(&other).unwrap());
+        sweep(folder.path());
+        assert!(used.exists() && !left.exists() && other.exists());
+        drop(used_file);
+        sweep(folder.path());
+        assert!(!used.exists());
+    }
+
+    #[test]
     fn what_is_no_notice_is_none() {
         let arrays = [ARRAY.to_string()];
         let good = format!("{MAGIC} 7 scrub 5 10 - {} end  ", arrays[0]);
