@@ -283,7 +283,7 @@ impl Bench {
         };
         format!(
             "{} bytes are zero, {} old, {} new",
-            block.iter().filter(|byte| **byte == 0).count(),
+            alike(Some(&[0; 4096])),
             alike(self.old.get(here.clone())),
             alike(self.new.get(here)),
         )
