@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod exports;
 mod extended;
 mod hostile;
 mod sandbox;
@@ -152,10 +153,23 @@ impl Served<'_> {
         command.output().expect("the program runs")
     }
 
+    /// The next line that it says.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line).expect("text");
+        assert!(read > 0, "it says nothing more");
+        line
+    }
+
     /// Stops it as an administrator does. What it said.
-    fn stop(mut self) -> String {
+    fn stop(self) -> String {
+        signal(self.server.as_ref().expect("it was not stopped"), "TERM");
+        self.stop_has_come()
+    }
+
+    /// It ends by itself. What it said.
+    fn stop_has_come(mut self) -> String {
         let server = self.server.take().expect("it was not stopped");
-        signal(&server, "TERM");
         let output = server.wait_with_output().expect("it ends");
         let mut told = String::new();
         self.lines.read_to_string(&mut told).expect("text");
@@ -423,7 +437,7 @@ fn what_is_no_array_is_served_and_said_to_be_none() {
         (&["a", "--as-is"], "which clients would overwrite"),
         (&["raw disk"], "has no Spindles superblock"),
         (&["raid1(a,b)"], "make it with spindles create"),
-        (&["a", "b", "--as-is"], "serves one file or device"),
+        (&["a", "b", "--as-is"], "which clients would overwrite"),
         (&["pool", "--checksum", "none"], "is for a fresh array"),
     ];
     for (what, error) in cases {

@@ -11,9 +11,8 @@ use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
 use std::path::Path;
 
-/// What is served.
+/// What is served, but for the target itself.
 pub(super) struct Subject {
-    pub(super) target: Box<dyn Target>,
     /// The name of the export.
     pub(super) name: String,
     /// What an administrator calls it.
@@ -28,7 +27,10 @@ pub(super) struct Subject {
     pub(super) array: Option<(Uuid, Vec<String>, AssembleOptions)>,
 }
 
-pub(super) fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
+pub(super) fn open(
+    what: What,
+    arguments: &Arguments,
+) -> anyhow::Result<(Box<dyn Target>, Subject)> {
     let open = OpenOptions {
         read_only: arguments.read_only,
         ..arguments.rate.options()
@@ -43,15 +45,15 @@ pub(super) fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject>
             };
             let array = assemble(&arrays::names(&devices), &options)?;
             let report = array.report;
-            Ok(Subject {
-                target: array.target,
+            let subject = Subject {
                 called: format!("array '{}'", report.name),
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
                 warnings: report.warnings(),
                 name: report.name,
                 array: Some((report.uuid, devices, options)),
-            })
+            };
+            Ok((array.target, subject))
         }
         What::Scratch(expression, checksum) => {
             let name = match &expression {
@@ -63,15 +65,16 @@ pub(super) fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject>
                 open,
                 ..CreateOptions::new(&name)
             };
-            Ok(Subject {
-                target: scratch::open_created(&expression, &options)?,
+            let target = scratch::open_created(&expression, &options)?;
+            let subject = Subject {
                 called: expression.to_string(),
                 but: ", and gone when this ends",
                 description: expression.to_string(),
                 name,
                 warnings: Vec::new(),
                 array: None,
-            })
+            };
+            Ok((target, subject))
         }
         What::AsIs(device) => {
             let labelled = wipe::look(&[&device]).unwrap_or_default();
@@ -83,15 +86,16 @@ pub(super) fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject>
             }
             let name = Path::new(&device).file_name();
             let name = name.map_or_else(|| device.clone(), |it| it.to_string_lossy().into());
-            Ok(Subject {
-                target: open_device(&device, &open)?,
+            let target = open_device(&device, &open)?;
+            let subject = Subject {
                 called: device,
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
                 name,
                 warnings: Vec::new(),
                 array: None,
-            })
+            };
+            Ok((target, subject))
         }
     }
 }

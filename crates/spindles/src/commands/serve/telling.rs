@@ -1,5 +1,6 @@
 //! Who is told what happens: people, and the program that is run for events.
 
+use super::export::Export;
 use crate::commands::outside;
 use crate::failure::Usage;
 use crate::ui::Ui;
@@ -7,6 +8,7 @@ use anyhow::Context as _;
 use spindles_serve::Alarm;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 
 /// Tells alarms to people, and to the program that is run for them.
@@ -60,4 +62,44 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
     Ok(Some(
         helper.context("can't start what runs programs for events")?,
     ))
+}
+
+/// How exports are, in a line for whoever started the server.
+pub(super) struct States {
+    called: Vec<String>,
+    now: Vec<String>,
+    served: usize,
+}
+
+impl States {
+    pub(super) fn new(exports: &[Export]) -> Self {
+        Self {
+            called: exports.iter().map(|it| it.called.clone()).collect(),
+            now: exports.iter().map(|it| it.state.clone()).collect(),
+            served: exports.len(),
+        }
+    }
+
+    /// One of them is otherwise by now.
+    pub(super) fn set(&mut self, number: usize, state: String) {
+        self.now[number] = state;
+    }
+
+    /// One of them is served no more. Whether that was the last.
+    pub(super) fn end(&mut self, number: usize) -> bool {
+        self.set(number, "closed".to_owned());
+        self.served -= 1;
+        self.served == 0
+    }
+}
+
+impl fmt::Display for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = &self.now[..] {
+            return f.write_str(only);
+        }
+        let all = self.called.iter().zip(&self.now);
+        let all = all.map(|(called, state)| format!("{called}: {state}"));
+        f.write_str(&all.collect::<Vec<_>>().join("; "))
+    }
 }
