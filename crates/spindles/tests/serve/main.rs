@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod authority;
 mod exports;
 mod extended;
 mod holes;

@@ -17,7 +17,6 @@ mod connection;
 mod front;
 mod request;
 mod socket;
-mod tls;
 
 use super::{Door, DoorError, DoorOptions, Transport};
 use address::Address;
