@@ -31,7 +31,7 @@
 
 use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};
-use crate::peer::{Address, Connection, Link, Rest, StandIn, connect, is_address};
+use crate::peer::{Address, Connection, Link, Rest, Route, StandIn, connect, is_address};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
 use spindles_nbd::TransmissionFlags;
 use std::io;
@@ -43,7 +43,7 @@ pub(super) static BACKEND: Backend = Backend {
         outlives_process: true,
         whole_sectors_only: true,
     },
-    syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+    syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or with TLS nbds",
     summary: "the export of an NBD server",
     matches: is_address,
     open,
@@ -55,7 +55,7 @@ pub(super) static BACKEND: Backend = Backend {
 const SECTOR_BYTES: u32 = 512;
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let (address, link) = reach(name, options.peer_timeouts.connect)?;
+    let (route, link) = reach(name, options.peer_timeouts.connect)?;
     let device = || name.to_owned();
     let terms = link.terms;
     if !options.read_only {
@@ -67,7 +67,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         }
     }
     let mut held = None;
-    while let Some(stand_in) = StandIn::of(&address) {
+    while let Some(stand_in) = StandIn::of(&route.address) {
         opening::lock(name, stand_in.file(), false, options)?;
         if stand_in.is_there() {
             held = Some(stand_in.into_file());
@@ -88,10 +88,12 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: terms.has(TransmissionFlags::ROTATIONAL).then_some(true),
             physical_device: None,
             zeroes_without_moving_bytes: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
+            // It may make holes where no space is asked for.
+            thin: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
         },
         medium: Medium::Later(Box::new(Connection::new(
             name,
-            address,
+            route,
             link,
             options.peer_timeouts,
         ))),
@@ -104,15 +106,18 @@ fn at_rest(name: &str, _access: Access) -> io::Result<Box<dyn AtRest>> {
     Ok(Box::new(Rest::new(link, timeouts.silence)))
 }
 
-fn reach(name: &str, timeout: Duration) -> Result<(Address, Link), OpenError> {
+fn reach(name: &str, timeout: Duration) -> Result<(Route, Link), OpenError> {
     let address = Address::parse(name).map_err(|what| OpenError::Address {
         device: name.to_owned(),
         what,
     })?;
-    let link = connect(&address, Instant::now() + timeout);
-    let link = link.map_err(|reason| OpenError::Server {
+    let route = Route::to(address);
+    let linked = route.and_then(|route| {
+        let link = connect(&route, Instant::now() + timeout)?;
+        Ok((route, link))
+    });
+    linked.map_err(|reason| OpenError::Server {
         device: name.to_owned(),
         reason,
-    })?;
-    Ok((address, link))
+    })
 }
