@@ -79,8 +79,8 @@ impl fmt::Display for Reason {
                  missed: it gets that with spindles rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
-                "replaced: the array has another device in its position; spindles wipe makes a plain \
-                 device of it",
+                "replaced: the array has another device in its position; make it a spare, or a plain \
+                 device with spindles wipe",
             ),
         }
     }
