@@ -5,7 +5,6 @@ use super::{MIB, Pool, Served, has, pattern, read};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
