@@ -51,6 +51,7 @@ mod tests {
             name: "a\\b\"c\nd".to_owned(),
             numbers: ServerNumbers {
                 clients: 0,
+                over_ring: 0,
                 since_s: 0,
                 served: Served::default(),
             },
