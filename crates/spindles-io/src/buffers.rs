@@ -46,17 +46,6 @@ impl Region {
         Ok(region)
     }
 
-    /// The same for what is mostly touched in small parts: without large pages.
-    pub(crate) fn of_small_pages(bytes: usize) -> io::Result<Self> {
-        let region = Self::map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
-        // Some systems have large pages for all that do not refuse them.
-        // SAFETY: the range is exactly the mapping made above, and the advice does not change what it holds.
-        let advised =
-            unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxNoHugepage) };
-        debug_assert!(advised.is_ok() || advised == Err(rustix::io::Errno::INVAL));
-        Ok(region)
-    }
-
     /// Maps `bytes` that can only be read.
     fn zeros(bytes: usize) -> io::Result<Self> {
         Self::map(bytes, ProtFlags::READ)

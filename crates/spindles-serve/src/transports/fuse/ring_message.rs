@@ -60,3 +60,68 @@ pub(crate) fn command<const BYTES: usize>(commit: u64, queue: u16) -> [u8; BYTES
     bytes[16..18].copy_from_slice(&queue.to_ne_bytes());
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Ask;
+    use super::*;
+
+    /// As `struct fuse_uring_req_header` has it.
+    fn head(opcode: u32, body: &[u8], payload_bytes: u32) -> [u8; RING_HEAD_BYTES] {
+        let mut head = [0; RING_HEAD_BYTES];
+        head[4..8].copy_from_slice(&opcode.to_ne_bytes());
+        head[8..16].copy_from_slice(&77_u64.to_ne_bytes());
+        head[128..128 + body.len()].copy_from_slice(body);
+        head[264..272].copy_from_slice(&78_u64.to_ne_bytes());
+        head[272..276].copy_from_slice(&payload_bytes.to_ne_bytes());
+        head
+    }
+
+    #[test]
+    fn requests() {
+        let mut transfer = [0; 40];
+        transfer[8..16].copy_from_slice(&(1_u64 << 40).to_ne_bytes());
+        transfer[16..20].copy_from_slice(&512_u32.to_ne_bytes());
+        let (offset_bytes, bytes) = (1 << 40, 512);
+        let write = Ask::Write {
+            offset_bytes,
+            bytes,
+        };
+        let read = Ask::Read {
+            offset_bytes,
+            bytes,
+        };
+        for (opcode, payload_bytes, expected) in [
+            (16, 512, Ok(write)),
+            (15, 0, Ok(read)),
+            (17, 0, Ok(Ask::Statistics)),
+            // It promises more to be written than there is, and less.
+            (16, 511, Err(Violation)),
+            (16, 513, Err(Violation)),
+        ] {
+            let decoded = decode(&head(opcode, &transfer, payload_bytes));
+            let expected = expected.map(|ask| (Message { unique: 77, ask }, 78));
+            assert_eq!(decoded, expected, "{opcode} with {payload_bytes}");
+        }
+        assert_eq!(decode(&[0; RING_HEAD_BYTES - 1][..270]), Err(Violation));
+    }
+
+    #[test]
+    fn replies() {
+        let mut head = head(16, &[], 0);
+        put_reply(&mut head, &Reply::written(77, 512), 8);
+        assert_eq!(head[..4], 24_u32.to_ne_bytes());
+        assert_eq!(head[8..16], 77_u64.to_ne_bytes());
+        assert_eq!(head[272..276], 8_u32.to_ne_bytes());
+    }
+
+    /// As `struct fuse_uring_cmd_req` has it.
+    #[test]
+    fn commands() {
+        let bytes: [u8; 80] = command(78, 3);
+        assert_eq!(bytes[..8], [0; 8]);
+        assert_eq!(bytes[8..16], 78_u64.to_ne_bytes());
+        assert_eq!(bytes[16..18], 3_u16.to_ne_bytes());
+        assert_eq!(bytes[18..], [0; 62]);
+    }
+}
