@@ -171,8 +171,8 @@ impl CommandRing {
         // The crate has no name for this field.
         // SAFETY: all 128 bytes of the entry are plain numbers, and these four lie within them.
         unsafe {
-            let bytes = std::ptr::from_mut(&mut built).cast::<[u8; 4]>();
-            bytes.add(LENGTH_AT / 4).write(length.to_ne_bytes());
+            let bytes = std::ptr::from_mut(&mut built).cast::<u8>();
+            bytes.add(LENGTH_AT).cast::<u32>().write_unaligned(length);
         }
         self.send(entry, built);
     }
