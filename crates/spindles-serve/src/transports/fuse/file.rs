@@ -116,10 +116,10 @@ impl ArrayFile {
         if major < MAJOR || major == MAJOR && minor < MINOR_MIN {
             return Err(Errno::PROTO);
         }
-        let wanted = match self.has_ring {
-            true => features::WANTED | features::OVER_IO_URING,
-            false => features::WANTED,
-        };
+        let mut wanted = features::WANTED;
+        if self.has_ring {
+            wanted |= features::OVER_IO_URING;
+        }
         let features = offered & wanted;
         let pages = match features & features::MAX_PAGES {
             0 => PAGES_DEFAULT,

@@ -181,13 +181,13 @@ fn wrong_request() -> io::Error {
 }
 
 /// How many there may be.
-fn processors(list: &str) -> Option<u16> {
+fn processors(ranges: &str) -> Option<u16> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
         last.checked_sub(first)?.checked_add(1)
     };
-    let mut ranges = list.trim_end().split(',');
+    let mut ranges = ranges.trim_end().split(',');
     ranges.try_fold(0_u16, |sum, range| sum.checked_add(count(range)?))
 }
 
