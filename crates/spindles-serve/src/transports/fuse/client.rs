@@ -193,6 +193,7 @@ impl Kernel {
         }
         Some(Turn::More)
     }
+
     /// The export gets a request, or its next step.
     fn step(&mut self, slot: SlotId, mut pending: Pending, desk: &mut Desk<'_>) {
         let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");

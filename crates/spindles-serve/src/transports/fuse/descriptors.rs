@@ -40,7 +40,7 @@ impl Descriptors {
         self.device.as_ref().map(|device| device.as_fd())
     }
 
-    /// A ring, which looks out for the device itself, wakes whoever looks out for this from now on, or none does.
+    /// With a ring only the waker is looked out for: the ring wakes for all that comes, and for the device too.
     pub(super) fn set_ring(&mut self, has_ring: bool) {
         self.has_ring = has_ring;
         self.waker.heard();
