@@ -70,6 +70,7 @@ pub mod survey;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 mod transfer;
 mod waiting;
 pub mod wipe;

@@ -100,6 +100,11 @@ impl Offer {
         sent.is_ok()
     }
 
+    /// Whether clients can still come.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.stopper.is_stopping()
+    }
+
     /// What ends the server, or wakes it.
     pub(crate) fn stopper(&self) -> &Stopper {
         &self.stopper

@@ -86,7 +86,7 @@ impl Stopper {
         self.waker.wake();
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stops.load(Ordering::SeqCst)
     }
 }
@@ -237,6 +237,13 @@ impl Server {
         Ok((server, offer))
     }
 
+    /// The name under which it is offered.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.name.clone()
+    }
+
     /// What ends it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
@@ -282,7 +289,15 @@ impl Server {
     /// # Errors
     ///
     /// The target can't look out for clients, or is lost.
-    pub fn run(
+    pub fn run(self, told: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
+        let stopper = self.stopper();
+        let ended = self.serve_until_stopped(told);
+        // Whoever comes by a door that is open for others finds nothing here any more.
+        stopper.stop();
+        ended
+    }
+
+    fn serve_until_stopped(
         mut self,
         mut told: impl FnMut(&News, &[ArraySnapshot]),
     ) -> Result<Self, ServerError> {
