@@ -719,7 +719,7 @@ fn who_unmounts_it_ends_the_server(way: Way) {
 /// Of several arrays each is a file of its own, which ends without the others.
 #[test]
 fn several_arrays_are_a_file_each() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     for name in ["c", "d"] {
         let file = File::create(pool.path(name)).expect("a file");
         file.set_len(8 << 20).expect("its length");
