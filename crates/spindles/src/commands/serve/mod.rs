@@ -31,7 +31,7 @@ use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use targets::What;
 use telling::{States, Teller};
 
@@ -181,12 +181,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for alarm in exports.iter().flat_map(|export| &export.alarms) {
         teller.tell(alarm);
     }
-    let mut states = States::new(&exports);
+    let states = States::new(&exports);
     readiness.ready(&states.to_string());
-    let named = exports
-        .iter()
-        .map(|it| (it.name.clone(), it.called.clone()));
-    let named: Vec<(String, String)> = named.collect();
     let (tells, hears) = channel();
     let ways = Ways::of(doors).into_iter().zip(commands);
     let threads = exports.into_iter().zip(ways).enumerate();
@@ -200,6 +196,27 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     });
     let threads: Vec<_> = threads.collect();
     drop(tells);
+    let ended = until_all_end(&hears, states, &mut teller, &readiness);
+    for thread in threads {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+    }
+    teller.close();
+    let mut ended = ended?;
+    ui.json(&match ended.len() {
+        1 => ended.remove(0),
+        _ => json!({ "exports": ended }),
+    });
+    Ok(())
+}
+
+/// Tells what happens to exports until the last has ended. What each did, as JSON and in their order.
+fn until_all_end(
+    hears: &Receiver<Told>,
+    mut states: States,
+    teller: &mut Teller<'_>,
+    readiness: &Readiness,
+) -> anyhow::Result<Vec<Value>> {
+    let ui = teller.ui;
     let mut closed = Vec::new();
     let mut failed = Vec::new();
     for told in hears {
@@ -211,37 +228,37 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 states.set(number, state);
                 readiness.status(&states.to_string());
             }
-            Told::Ends(number) if states.end(number) => readiness.stopping(),
-            Told::Ends(_) => readiness.status(&states.to_string()),
-            Told::Closed(number, result) => {
-                let (name, called) = &named[number];
-                match result {
-                    Ok(served) => {
-                        let (clients, requests) = (served.connections, served.requests);
-                        ui.line(format!(
-                            "{called} is closed: {clients} clients, {requests} requests"
-                        ));
-                        closed.push((number, document(name, &served)));
-                    }
-                    Err(error) => failed.push(format!("{called}: {error}")),
+            Told::Ends(number) => {
+                states.end(number);
+                if states.are_over() {
+                    readiness.stopping();
+                } else {
+                    readiness.status(&states.to_string());
                 }
+            }
+            Told::Closed(number, Ok(served)) => {
+                let (clients, requests) = (served.connections, served.requests);
+                ui.line(format!(
+                    "{} is closed: {clients} clients, {requests} requests",
+                    states.called(number)
+                ));
+                closed.push((number, document(states.name(number), &served)));
+            }
+            Told::Closed(number, Err(error)) => {
+                let error = format!("{}: {error}", states.called(number));
+                // As long as others are served nobody looks how the command ends.
+                if !states.are_over() {
+                    ui.note(&error);
+                }
+                failed.push(error);
             }
         }
     }
-    for thread in threads {
-        thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-    }
-    teller.close();
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
     }
     closed.sort_by_key(|(number, _)| *number);
-    let mut closed: Vec<Value> = closed.into_iter().map(|(_, document)| document).collect();
-    ui.json(&match closed.len() {
-        1 => closed.remove(0),
-        _ => json!({ "exports": closed }),
-    });
-    Ok(())
+    Ok(closed.into_iter().map(|(_, document)| document).collect())
 }
 
 /// What an export did, as JSON.
