@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables of what bench/serve.sh measured: a row per server, with its ratio to the best of the others.
+"""Tables of what bench/serve.sh and bench/fuse.sh measured: a row per server, with its ratio to the best of the others.
 
 Each line of the file: round, cell, server, operations per second, microseconds of the server's processor per
 operation, percent of the client's. A ratio is taken in each round by itself; what is shown is the geometric mean
@@ -13,6 +13,17 @@ import sys
 from collections import defaultdict
 
 OTHERS = ("nbdkit-", "qemu-")
+# Compared by itself, where it is there.
+PAIRS = [
+    ("raid5", "qemu-quorum"),
+    ("raid5-plain", "qemu-quorum"),
+    ("raid5", "btrfs-raid5"),
+    ("raid5-ring", "btrfs-raid5"),
+    ("raid0-plain-ring", "raid0-plain"),
+    ("raid0-ring", "raid0"),
+    ("raid1-ring", "raid1"),
+    ("raid5-ring", "raid5"),
+]
 # Of 95 %, two-sided, for 1, 2, .. degrees of freedom.
 STUDENT = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
@@ -37,9 +48,9 @@ def title(cell):
 
 def summary(rates):
     """One row per cell: ours by the best other, and rows with parity by the mirror of QEMU too."""
-    ours = sorted({it for servers in rates.values() for it in servers if not it.startswith(OTHERS)})
-    pairs = [("raid5", "qemu-quorum"), ("raid5-plain", "qemu-quorum")]
-    pairs = [pair for pair in pairs if all(set(pair) <= set(servers) for servers in rates.values())]
+    known = {it for servers in rates.values() for it in servers}
+    ours = sorted(it for it in known if not it.startswith((*OTHERS, "btrfs-")))
+    pairs = [pair for pair in PAIRS if set(pair) <= known]
     heads = ["cell", "best other", *ours, *(f"{one} ÷ {other}" for one, other in pairs)]
     print("\nOperations per second, as parts of the best other\n")
     print("| " + " | ".join(heads) + " |")
@@ -51,7 +62,7 @@ def summary(rates):
             return
         best = max(others, key=medians.get)
         row = [ratio(servers[it], servers[best]) for it in ours]
-        row += [ratio(servers[one], servers[other]) for one, other in pairs]
+        row += [ratio(servers[one], servers[other]) if {one, other} <= set(servers) else "" for one, other in pairs]
         print(f"| {title(cell)} | {best} | " + " | ".join(row) + " |")
 
 

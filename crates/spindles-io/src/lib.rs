@@ -11,6 +11,7 @@ pub mod bench;
 mod buffers;
 mod clearing;
 mod clock;
+pub mod command_ring;
 mod compute;
 pub mod copy;
 mod core;

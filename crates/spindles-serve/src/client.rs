@@ -84,6 +84,11 @@ pub(crate) trait Client: Debug + Send {
 
     /// What was moved until now.
     fn moved(&self) -> Moved;
+
+    /// Whether requests and replies go over an `io_uring` that the client shares.
+    fn is_over_ring(&self) -> bool {
+        false
+    }
 }
 
 /// For people: what failed.

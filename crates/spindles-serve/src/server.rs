@@ -120,6 +120,8 @@ impl Served {
 pub struct ServerNumbers {
     /// Clients that are there.
     pub clients: u64,
+    /// Of those, so many whose requests come over `io_uring`.
+    pub over_ring: u64,
     /// When it began, in seconds since 1970.
     pub since_s: u64,
     /// What it did, for those that are gone too.
@@ -258,8 +260,10 @@ impl Server {
         let mut served = self.served;
         let guests = || self.guests.iter().flatten();
         guests().for_each(|guest| served.add(guest.client.moved()));
+        let over_ring = guests().filter(|guest| guest.client.is_over_ring());
         ServerNumbers {
             clients: u64::try_from(guests().count()).expect("64 bits"),
+            over_ring: u64::try_from(over_ring.count()).expect("64 bits"),
             since_s: self.since_s,
             served,
         }

@@ -22,25 +22,117 @@ const MIB: usize = 1 << 20;
 const FILES: usize = 1_500;
 const FILES_MAX: usize = 10_000;
 
+/// How requests come.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As it happens to be.
+    Either,
+    /// Read from the device.
+    Device,
+    /// Over `io_uring`, which the kernel must have, and root may switch on.
+    Ring,
+}
+
+/// Whether the kernel offers it to those who mount.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// Puts the switch back, also when a test fails.
+struct Switched<'a>(&'a File, &'static [u8]);
+
+impl Drop for Switched<'_> {
+    fn drop(&mut self) {
+        self.0
+            .write_all_at(self.1, 0)
+            .expect("it was written before");
+    }
+}
+
+impl Way {
+    fn is_over_ring(self) -> Option<bool> {
+        match self {
+            Self::Either => None,
+            Self::Device => Some(false),
+            Self::Ring => Some(true),
+        }
+    }
+
+    /// Begins to serve in that way. It is agreed upon when it begins: so the switch is where the test needs it only for
+    /// so long, and one test has it at a time, of those of other processes too.
+    fn begin<T>(self, begin: impl FnOnce() -> T) -> Result<T, String> {
+        let Some(over_ring) = self.is_over_ring() else {
+            return Ok(begin());
+        };
+        let failed = |error| format!("{SWITCH}: {error}");
+        let switch = File::options().read(true).write(true).open(SWITCH);
+        let switch = match switch {
+            Ok(switch) => switch,
+            Err(_) if !over_ring && !fs::read(SWITCH).is_ok_and(|it| it.starts_with(b"Y")) => {
+                return Ok(begin());
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        switch.lock().map_err(failed)?;
+        let was_on = read_at(&switch, 0, 1) == b"Y";
+        let value = |on| -> &'static [u8] { if on { b"1" } else { b"0" } };
+        let _switched = Switched(&switch, value(was_on));
+        switch.write_all_at(value(over_ring), 0).map_err(failed)?;
+        Ok(begin())
+    }
+}
+
+/// Tests of what holds in both ways.
+macro_rules! both_ways {
+    ($($case:ident,)*) => {
+        mod over_the_device {
+            $(#[test] fn $case() { super::$case(super::Way::Device); })*
+        }
+        mod over_a_ring {
+            $(#[test] fn $case() { super::$case(super::Way::Ring); })*
+        }
+    };
+}
+
+both_ways! {
+    programs_take_it_for_a_file,
+    two_files_are_one_array,
+    what_is_read_only_is_not_written,
+    it_holds_ext4,
+    a_file_system_outlives_a_member,
+    a_killed_server_leaves_no_mount,
+    a_file_that_is_open_is_unmounted_lazily,
+    who_unmounts_it_ends_the_server,
+}
+
 /// An array of files in a folder, and perhaps of a member somewhere else.
 struct Pool {
+    way: Way,
     folder: TempDir,
     elsewhere: Option<PathBuf>,
 }
 
 impl Pool {
-    fn new(level: &str, members: &str, bytes: usize) -> Self {
-        Self::with(level, members, bytes, None)
+    fn new(way: Way, level: &str, members: &str, bytes: usize) -> Self {
+        Self::with(way, level, members, bytes, None)
     }
 
-    fn with(level: &str, members: &str, bytes: usize, elsewhere: Option<PathBuf>) -> Self {
+    fn with(
+        way: Way,
+        level: &str,
+        members: &str,
+        bytes: usize,
+        elsewhere: Option<PathBuf>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for member in members.split(',') {
             let file = File::create(folder.path().join(member)).expect("a file");
             let bytes = u64::try_from(bytes).expect("64 bits");
             file.set_len(bytes).expect("its length");
         }
-        let pool = Self { folder, elsewhere };
+        let pool = Self {
+            way,
+            folder,
+            elsewhere,
+        };
         let elsewhere = pool.elsewhere.iter().map(|path| path.display().to_string());
         let members: Vec<String> = elsewhere.chain([members.to_owned()]).collect();
         pool.spindles(&["create", "pool", &format!("{level}({})", members.join(","))]);
@@ -72,6 +164,20 @@ impl Pool {
         if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
             return Err(format!("/dev/fuse: {error}"));
         }
+        let served = self.way.begin(|| self.begin(more))??;
+        if let Some(over_ring) = self.way.is_over_ring() {
+            let status = self.command(&["status", "pool", "--json"]).output();
+            let status = status.expect("the command runs").stdout;
+            let status: Value = serde_json::from_slice(&status).expect("JSON");
+            let (clients, rings) = (&status["served"]["clients"], &status["served"]["over_ring"]);
+            let expected = if over_ring { clients.as_u64() } else { Some(0) };
+            assert_eq!(rings.as_u64(), expected, "{status}");
+        }
+        Ok(served)
+    }
+
+    /// Serves it, until the kernel and the server have agreed how.
+    fn begin(&self, more: &[&str]) -> Result<Served<'_>, String> {
         let mut command = self.command(&["serve", "pool", "--fuse", "file"]);
         let command = command.args(more);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -90,6 +196,9 @@ impl Pool {
         }
         let expected = format!("array 'pool' is served: {}\n", served.file.display());
         assert!(line.ends_with(&expected), "{line}");
+        for file in ["file"].iter().chain(more) {
+            drop(fs::metadata(self.path(file)));
+        }
         Ok(served)
     }
 }
@@ -263,9 +372,8 @@ fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     read
 }
 
-#[test]
-fn programs_take_it_for_a_file() {
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+fn programs_take_it_for_a_file(way: Way) {
+    let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
     let served = or_skip!("programs_take_it_for_a_file", pool.serve(&["--json"]));
     let found = fs::metadata(&served.file).expect("it is there");
     let bytes = usize::try_from(found.len()).expect("64 bits");
@@ -301,9 +409,13 @@ fn programs_take_it_for_a_file() {
     let (said, told) = served.stop();
     assert_eq!(told, "");
     let json: Value = serde_json::from_str(&said).expect("JSON");
-    // Only the little that did not begin with a block was copied.
     assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{said}");
-    assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}");
+    match way {
+        // All of it has a place of its own on the way.
+        Way::Ring => assert_eq!(json["copied_bytes"], json["payload_bytes"], "{said}"),
+        // Only the little that did not begin with a block was copied.
+        _ => assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}"),
+    }
     assert!(!pool.path("file").exists(), "the file is left");
 }
 
@@ -319,7 +431,7 @@ fn status(process: &str, line: &str, base: u32) -> u64 {
 /// Memory that the kernel took away to write to the array would be missed by the server that writes it.
 #[test]
 fn its_memory_is_locked_where_it_may_be() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("its_memory_is_locked_where_it_may_be", pool.serve(&[]));
     let process = served.process.as_ref().expect("it runs").id().to_string();
     let may = status("self", "CapEff:", 16);
@@ -348,9 +460,8 @@ fn its_memory_is_locked_where_it_may_be() {
 }
 
 /// Nothing is cached on the way: what was written by one way is read by every other.
-#[test]
-fn two_files_are_one_array() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+fn two_files_are_one_array(way: Way) {
+    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("two_files_are_one_array", pool.serve(&["--fuse", "other"]));
     let other = pool.path("other");
     assert!(soon(|| is_mounted(&other)));
@@ -369,7 +480,7 @@ fn two_files_are_one_array() {
 
 #[test]
 fn qemu_converts_onto_it() {
-    let pool = Pool::new("raid6", "a,b,c,d", 24 * MIB);
+    let pool = Pool::new(Way::Either, "raid6", "a,b,c,d", 24 * MIB);
     let served = or_skip!("qemu_converts_onto_it", pool.serve(&[]));
     if !has("qemu_converts_onto_it", "qemu-img") {
         return;
@@ -383,9 +494,8 @@ fn qemu_converts_onto_it() {
     served.stop();
 }
 
-#[test]
-fn what_is_read_only_is_not_written() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+fn what_is_read_only_is_not_written(way: Way) {
+    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let before = fs::read(pool.path("a")).expect("it is there");
     let served = or_skip!(
         "what_is_read_only_is_not_written",
@@ -498,10 +608,13 @@ fn holds_a_file_system(
 
 const EXT4: (&str, &str) = ("mkfs.ext4 -q -F", "fsck.ext4 -f -n");
 
-#[test]
-fn it_holds_ext4() {
-    let pool = Pool::new("raid5", "a,b,c", 200 * MIB);
-    holds_a_file_system("it_holds_ext4", EXT4, &pool, FILES_MAX, || {});
+fn it_holds_ext4(way: Way) {
+    let pool = Pool::new(way, "raid5", "a,b,c", 200 * MIB);
+    let files = match way {
+        Way::Ring => FILES,
+        _ => FILES_MAX,
+    };
+    holds_a_file_system("it_holds_ext4", EXT4, &pool, files, || {});
 }
 
 #[test]
@@ -509,7 +622,7 @@ fn it_holds_xfs() {
     // It wants 300 MiB.
     let (xfs, pool) = (
         ("mkfs.xfs -q -f", "xfs_repair -n"),
-        Pool::new("raid5", "a,b,c", 200 * MIB),
+        Pool::new(Way::Either, "raid5", "a,b,c", 200 * MIB),
     );
     holds_a_file_system("it_holds_xfs", xfs, &pool, FILES, || {});
 }
@@ -518,19 +631,18 @@ fn it_holds_xfs() {
 fn it_holds_btrfs() {
     let (btrfs, pool) = (
         ("mkfs.btrfs -q -f", "btrfs check"),
-        Pool::new("raid0", "a,b,c", 200 * MIB),
+        Pool::new(Way::Either, "raid0", "a,b,c", 200 * MIB),
     );
     holds_a_file_system("it_holds_btrfs", btrfs, &pool, FILES, || {});
 }
 
 /// A member is taken away while a file system is written, which does not notice. The member is a file that is served
 /// too, and its server dies.
-#[test]
-fn a_file_system_outlives_a_member() {
+fn a_file_system_outlives_a_member(way: Way) {
     let name = "a_file_system_outlives_a_member";
-    let inner = Pool::new("raid1", "a,b", 200 * MIB);
+    let inner = Pool::new(way, "raid1", "a,b", 200 * MIB);
     let member = or_skip!("a_file_system_outlives_a_member", inner.serve(&[]));
-    let pool = Pool::with("raid5", "a,b", 200 * MIB, Some(member.file.clone()));
+    let pool = Pool::with(way, "raid5", "a,b", 200 * MIB, Some(member.file.clone()));
     let told = holds_a_file_system(name, EXT4, &pool, FILES, || {
         std::thread::sleep(Duration::from_millis(200));
         member.kill();
@@ -539,9 +651,8 @@ fn a_file_system_outlives_a_member() {
 }
 
 /// A mount that nobody answers for is taken away, and what was answered after an fsync is there.
-#[test]
-fn a_killed_server_leaves_no_mount() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+fn a_killed_server_leaves_no_mount(way: Way) {
+    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("a_killed_server_leaves_no_mount", pool.serve(&[]));
     let second = fails(&mut pool.command(&["serve", "pool", "--fuse", "other"]));
     assert!(second.contains("in use"), "{second}");
@@ -571,9 +682,8 @@ fn a_killed_server_leaves_no_mount() {
 }
 
 /// Who stops a server too early is told who still needs it.
-#[test]
-fn a_file_that_is_open_is_unmounted_lazily() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
+    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("a_file_that_is_open_is_unmounted_lazily", pool.serve(&[]));
     let file = served.open();
     file.write_all_at(b"answered", 0).expect("it writes");
@@ -599,9 +709,8 @@ fn a_file_that_is_open_is_unmounted_lazily() {
     );
 }
 
-#[test]
-fn who_unmounts_it_ends_the_server() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+fn who_unmounts_it_ends_the_server(way: Way) {
+    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     fs::write(pool.path("file"), "").expect("it is written");
     let served = or_skip!("who_unmounts_it_ends_the_server", pool.serve(&[]));
     served.run("umount @");
@@ -614,7 +723,7 @@ fn who_unmounts_it_ends_the_server() {
 /// Of several arrays each is a file of its own, which ends without the others.
 #[test]
 fn several_arrays_are_a_file_each() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     for name in ["c", "d"] {
         let file = File::create(pool.path(name)).expect("a file");
         file.set_len(8 << 20).expect("its length");
@@ -640,7 +749,7 @@ fn several_arrays_are_a_file_each() {
 
 #[test]
 fn what_would_be_hidden_is_refused() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     fs::write(pool.path("mine"), "mine").expect("it is written");
     for (file, why) in [
         ("mine", "mine is not empty"),
@@ -682,7 +791,7 @@ fn a_user_may_serve_it() {
     if !has(name, "fusermount3") || !has(name, "setpriv") || !has(name, "unshare") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     let script = r#"
 set -eu
 folder=$1 program=$2

@@ -57,6 +57,7 @@ mod tests {
             name: name.to_owned(),
             numbers: ServerNumbers {
                 clients: 0,
+                over_ring: 0,
                 since_s: 0,
                 served: Served::default(),
             },

@@ -136,6 +136,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     document["served"] = json!(view.numbers.map(|numbers| json!({
         "since_s": numbers.since_s,
         "clients": numbers.clients,
+        "over_ring": numbers.over_ring,
         "connections": numbers.served.connections,
         "requests": numbers.served.requests,
         "payload_bytes": numbers.served.payload_bytes,
@@ -193,8 +194,12 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
     let since = arrays::moment(numbers.since_s);
     let (clients, served) = (numbers.clients, numbers.served);
     let s = if clients == 1 { "" } else { "s" };
+    let over_ring = match numbers.over_ring {
+        0 => String::new(),
+        some => format!(" ({some} over io_uring)"),
+    };
     format!(
-        "served since {since}: {clients} client{s}, {} have come, {} requests",
+        "served since {since}: {clients} client{s}{over_ring}, {} have come, {} requests",
         served.connections, served.requests
     )
 }

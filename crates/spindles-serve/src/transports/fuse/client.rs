@@ -3,11 +3,15 @@
 //! Each request is one read and each reply one write of the descriptor, and neither waits. A request is read when a slot
 //! of the export is free: its head to the stack, and what follows, if it is a write, straight to the slot's memory. So
 //! each request has its slot before it is known what it asks, and those that need none give it back at once.
+//!
+//! Where the kernel offers it they go over a [`Ring`]: then payload has a place of its own there, and is copied
+//! between that and the slot.
 
 use super::descriptors::Descriptors;
-use super::file::{ArrayFile, Decision};
+use super::file::{ArrayFile, Asked, Decision};
 use super::leaving::Leaving;
-use super::message::{HEAD_BYTES, Message, Reply};
+use super::message::{Ask, HEAD_BYTES, Message, Reply, features};
+use super::ring::{EntryId, Ring};
 use crate::client::{Client, Desk, Moved, Turn};
 use rustix::io::Errno;
 use spindles_block::{Operation, RequestError};
@@ -21,9 +25,17 @@ const TURN_REQUESTS: usize = 64;
 /// Zeros and discards go to the export in steps of so many bytes, one after the other.
 const STEP_BYTES: u64 = 16 << 20;
 
+/// Where a request came from, and its reply goes to.
+#[derive(Clone, Copy, Debug)]
+enum Asker {
+    Device,
+    Ring(EntryId),
+}
+
 /// A request that the export has.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
+    from: Asker,
     unique: u64,
     operation: Operation,
     /// What it does at a time, and all that it does: from here, so many bytes.
@@ -32,9 +44,24 @@ struct Pending {
     bytes: u64,
 }
 
+impl Pending {
+    fn new(from: Asker, message: &Message, access: Asked) -> Self {
+        Self {
+            from,
+            unique: message.unique,
+            operation: access.operation,
+            step_bytes: 0,
+            offset_bytes: access.offset_bytes,
+            bytes: access.bytes,
+        }
+    }
+}
+
 /// The kernel's side of a mount.
 #[derive(Debug)]
 pub(super) struct Kernel {
+    /// Goes before the device: it has it too.
+    ring: Option<Ring>,
     descriptors: Descriptors,
     file: ArrayFile,
     leaving: Arc<Leaving>,
@@ -48,6 +75,7 @@ pub(super) struct Kernel {
 impl Kernel {
     pub(super) fn new(descriptors: Descriptors, file: ArrayFile, leaving: Arc<Leaving>) -> Self {
         Self {
+            ring: None,
             descriptors,
             file,
             leaving,
@@ -78,30 +106,92 @@ impl Kernel {
         }
     }
 
-    /// Begins what is asked for, or answers it.
+    /// Begins what was read into that slot, or answers it.
     fn take(&mut self, slot: SlotId, message: &Message, desk: &mut Desk<'_>) {
         self.moved.requests += 1;
-        self.file.attributes.bytes = desk.export.bytes();
-        match self.file.decide(message) {
-            Decision::Access {
-                operation,
-                offset_bytes,
-                bytes,
-            } => {
-                let pending = Pending {
-                    unique: message.unique,
-                    operation,
-                    step_bytes: 0,
-                    offset_bytes,
-                    bytes,
-                };
+        if let Ask::Init { features, .. } = message.ask {
+            self.prepare_ring(features);
+        }
+        match self.decide(message, desk) {
+            Decision::Access(access) => {
+                let pending = Pending::new(Asker::Device, message, access);
                 return self.step(slot, pending, desk);
             }
-            Decision::Reply(reply) => self.reply(&reply, &[]),
+            Decision::Reply(reply) => self.reply(Asker::Device, &reply, &[]),
             Decision::Silence => {}
             Decision::End => self.lose(),
         }
         desk.export.abandon(slot);
+        if let Ask::Init { .. } = message.ask {
+            self.begin_ring();
+        }
+    }
+
+    fn decide(&mut self, message: &Message, desk: &Desk<'_>) -> Decision {
+        self.file.attributes.bytes = desk.export.bytes();
+        self.file.decide(message)
+    }
+
+    /// Makes a ring where the kernel offers one. It has to be there before the offer is taken: from then on nobody is
+    /// served without.
+    fn prepare_ring(&mut self, offered: u64) {
+        let device = self.descriptors.device();
+        let device = device.filter(|_| offered & features::OVER_IO_URING != 0);
+        let (waker, bytes_max) = (self.descriptors.waker(), self.file.request_bytes_max);
+        // Without memory for it everything goes over the device.
+        self.ring = device.and_then(|device| Ring::new(device, waker, bytes_max).ok());
+        self.file.has_ring = self.ring.is_some();
+    }
+
+    /// The kernel has been told that there is a ring.
+    fn begin_ring(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.register();
+            self.descriptors.set_ring(true);
+        }
+    }
+
+    /// Takes what came over the ring. `None` where the device is to be looked at, too.
+    fn receive_from_ring(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Option<Turn> {
+        let ring = self.ring.as_mut()?;
+        let Ok(looks_at_device) = ring.turn() else {
+            self.lose();
+            return Some(Turn::Drained);
+        };
+        if ring.is_refused() {
+            // It is unmounted, or the kernel does without: the device says which.
+            self.ring = None;
+            self.descriptors.set_ring(false);
+            return None;
+        }
+        for _ in 0..TURN_REQUESTS {
+            let Some((entry, message)) = self.ring.as_ref()?.first() else {
+                return if looks_at_device {
+                    None
+                } else {
+                    Some(Turn::Drained)
+                };
+            };
+            let from = Asker::Ring(entry);
+            match self.decide(&message, desk) {
+                Decision::Access(access) => {
+                    if !may_take || desk.export.free_slots() == 0 {
+                        return Some(Turn::Full);
+                    }
+                    self.take_from_ring(entry, Pending::new(from, &message, access), desk);
+                }
+                Decision::Reply(reply) => self.reply(from, &reply, &[]),
+                // Each entry must go back.
+                Decision::Silence => self.reply(from, &Reply::done(message.unique), &[]),
+                Decision::End => {
+                    self.reply(from, &Reply::done(message.unique), &[]);
+                    self.lose();
+                }
+            }
+            self.moved.requests += 1;
+            self.ring.as_mut()?.take_first();
+        }
+        Some(Turn::More)
     }
 
     /// The export gets a request, or its next step.
@@ -120,6 +210,29 @@ impl Kernel {
             self.moved.payload_bytes += u64::from(bytes);
             self.moved.copied_bytes += u64::from(copied_bytes);
         }
+        self.submit(slot, pending, desk);
+    }
+
+    /// The same for what came over the ring, payload and all: that is copied to its place.
+    fn take_from_ring(&mut self, entry: EntryId, mut pending: Pending, desk: &mut Desk<'_>) {
+        let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");
+        pending.step_bytes = bytes;
+        let slot = desk.take(Access {
+            operation: pending.operation,
+            offset_bytes: pending.offset_bytes,
+            bytes,
+        });
+        let slot = slot.expect("it was looked");
+        if let (Operation::Write { .. }, Some(ring)) = (pending.operation, &self.ring) {
+            let place = desk.export.payload(slot);
+            place.copy_from_slice(&ring.payload(entry)[..place.len()]);
+            self.moved.payload_bytes += u64::from(bytes);
+            self.moved.copied_bytes += u64::from(bytes);
+        }
+        self.submit(slot, pending, desk);
+    }
+
+    fn submit(&mut self, slot: SlotId, pending: Pending, desk: &mut Desk<'_>) {
         if self.pending.len() <= slot.index() {
             self.pending.resize(slot.index() + 1, None);
         }
@@ -129,7 +242,13 @@ impl Kernel {
     }
 
     /// The kernel takes replies at once, and as a whole.
-    fn reply(&mut self, reply: &Reply, payload: &[u8]) {
+    fn reply(&mut self, from: Asker, reply: &Reply, payload: &[u8]) {
+        if let Asker::Ring(entry) = from {
+            if let Some(ring) = &mut self.ring {
+                ring.reply(entry, reply, payload);
+            }
+            return;
+        }
         let Some(device) = self.descriptors.device() else {
             return;
         };
@@ -153,6 +272,9 @@ impl Client for Kernel {
     }
 
     fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+        if let Some(turn) = self.receive_from_ring(may_take, desk) {
+            return turn;
+        }
         for _ in 0..TURN_REQUESTS {
             if self.is_gone || self.leaving.has_left() {
                 return Turn::Drained;
@@ -170,6 +292,9 @@ impl Client for Kernel {
                 Ok(Some(message)) => self.take(slot, &message, desk),
                 Ok(None) => {
                     desk.export.abandon(slot);
+                    if let Some(ring) = &mut self.ring {
+                        ring.look_out();
+                    }
                     return Turn::Drained;
                 }
                 Err(_) => {
@@ -198,26 +323,31 @@ impl Client for Kernel {
             return self.step(slot.expect("one was given back"), pending, desk);
         }
         let unique = pending.unique;
+        let from = pending.from;
         match (answer.result, pending.operation) {
-            (Err(error), _) => self.reply(&Reply::failed(unique, failure(error)), &[]),
+            (Err(error), _) => self.reply(from, &Reply::failed(unique, failure(error)), &[]),
             (Ok(()), Operation::Read) => {
                 self.moved.read_bytes += u64::from(pending.step_bytes);
                 let reply = Reply::read(unique, pending.step_bytes);
-                self.reply(&reply, desk.export.read_payload(slot));
+                self.reply(from, &reply, desk.export.read_payload(slot));
             }
             (Ok(()), Operation::Write { .. }) => {
-                self.reply(&Reply::written(unique, pending.step_bytes), &[]);
+                self.reply(from, &Reply::written(unique, pending.step_bytes), &[]);
             }
-            (Ok(()), _) => self.reply(&Reply::done(unique), &[]),
+            (Ok(()), _) => self.reply(from, &Reply::done(unique), &[]),
         }
         desk.export.give_back(slot);
     }
 
     fn has_replies(&self) -> bool {
-        false
+        self.ring.as_ref().is_some_and(Ring::has_replies)
     }
 
     fn send(&mut self, _: &mut Desk<'_>) -> bool {
+        let sent = self.ring.as_mut().map_or(Ok(()), Ring::send);
+        if sent.is_err() {
+            self.lose();
+        }
         true
     }
 
@@ -230,7 +360,7 @@ impl Client for Kernel {
 
     fn end(&mut self, _: &mut Desk<'_>) {
         self.is_gone = true;
-        self.descriptors.end();
+        self.shut_down();
     }
 
     fn is_gone(&self) -> bool {
@@ -242,6 +372,7 @@ impl Client for Kernel {
     }
 
     fn shut_down(&mut self) {
+        self.ring = None;
         self.descriptors.end();
     }
 
@@ -252,6 +383,10 @@ impl Client for Kernel {
 
     fn moved(&self) -> Moved {
         self.moved
+    }
+
+    fn is_over_ring(&self) -> bool {
+        self.ring.is_some()
     }
 }
 

@@ -22,23 +22,29 @@ pub(super) struct ArrayFile {
     pub(super) request_bytes_max: u32,
     /// Requests that are worked on at once.
     pub(super) requests_max: u16,
+    /// There is a ring for them.
+    pub(super) has_ring: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// The export does this, and then there is a reply.
-    Access {
-        operation: Operation,
-        offset_bytes: u64,
-        bytes: u64,
-    },
+    Access(Asked),
     /// The reply is known.
     Reply(Reply),
     /// There is none.
     Silence,
     /// Nothing more will be asked.
     End,
+}
+
+/// An access, as long as the kernel asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) operation: Operation,
+    pub(super) offset_bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl ArrayFile {
@@ -110,7 +116,11 @@ impl ArrayFile {
         if major < MAJOR || major == MAJOR && minor < MINOR_MIN {
             return Err(Errno::PROTO);
         }
-        let features = offered & features::WANTED;
+        let mut wanted = features::WANTED;
+        if self.has_ring {
+            wanted |= features::OVER_IO_URING;
+        }
+        let features = offered & wanted;
         let pages = match features & features::MAX_PAGES {
             0 => PAGES_DEFAULT,
             _ => self.request_bytes_max.div_ceil(PAGE_BYTES),
@@ -173,11 +183,11 @@ impl ArrayFile {
 }
 
 fn access(operation: Operation, offset_bytes: u64, bytes: u64) -> Decision {
-    Decision::Access {
+    Decision::Access(Asked {
         operation,
         offset_bytes,
         bytes,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -199,6 +209,7 @@ mod tests {
             read_only,
             request_bytes_max: 1 << 20,
             requests_max: 128,
+            has_ring: false,
         }
     }
 
@@ -336,6 +347,19 @@ mod tests {
             chosen(features::WANTED, 256, 1 << 20)
         );
         assert_eq!(init(8, 0, 1), chosen(1, 32, 128 << 10));
+        let with_ring = ArrayFile {
+            has_ring: true,
+            ..file(false)
+        };
+        let over_ring = features::WANTED | features::OVER_IO_URING;
+        let ask = Ask::Init {
+            major: 7,
+            minor: 45,
+            readahead_bytes: 1,
+            features: u64::MAX,
+        };
+        let decided = with_ring.decide(&Message { unique: 7, ask });
+        assert_eq!(decided, chosen(over_ring, 256, 1 << 20));
         assert_eq!(init(7, 27, u64::MAX), fails(Errno::PROTO));
     }
 

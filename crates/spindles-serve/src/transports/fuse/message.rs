@@ -39,6 +39,8 @@ pub(crate) mod features {
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     /// A file without a page cache can be mapped.
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    /// Requests come over `io_uring`, when entries are registered for that.
+    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
     /// All that are asked for, where the kernel has them.
     pub(crate) const WANTED: u64 =
         ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT | DIRECT_IO_ALLOW_MMAP;
@@ -131,11 +133,20 @@ pub(crate) struct Violation;
 impl Message {
     /// A request of which `received_bytes` came, and these are the first of them.
     pub(crate) fn decode(head: &[u8], received_bytes: usize) -> Result<Self, Violation> {
-        let header = Fields(head);
-        let body = Fields(head.get(HEADER_BYTES..).ok_or(Violation)?);
-        if usize::try_from(header.u32(0)?) != Ok(received_bytes) {
+        if usize::try_from(Fields(head).u32(0)?) != Ok(received_bytes) {
             return Err(Violation);
         }
+        let body = head.get(HEADER_BYTES..).ok_or(Violation)?;
+        Self::decode_parts(head, body, received_bytes.checked_sub(HEAD_BYTES))
+    }
+
+    /// A request with that header and that body; so much of it is payload, if its body is whole.
+    pub(crate) fn decode_parts(
+        header: &[u8],
+        body: &[u8],
+        payload_bytes: Option<usize>,
+    ) -> Result<Self, Violation> {
+        let (header, body) = (Fields(header), Fields(body));
         let ask = match header.u32(4)? {
             2 | 42 => Ask::Forget,
             3 => Ask::Attributes,
@@ -156,7 +167,7 @@ impl Message {
             },
             16 => {
                 let bytes = body.u32(16)?;
-                if usize::try_from(bytes).ok() != received_bytes.checked_sub(HEAD_BYTES) {
+                if usize::try_from(bytes).ok() != payload_bytes {
                     return Err(Violation);
                 }
                 Ask::Write {
@@ -313,6 +324,11 @@ impl Reply {
     /// As it goes to the kernel.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
+    }
+
+    /// Its header, and what follows that.
+    pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes().split_at(REPLY_HEADER_BYTES)
     }
 
     fn u16(self, value: u16) -> Self {

@@ -18,6 +18,8 @@ mod mount;
 mod mounts;
 mod place;
 mod reclaim;
+mod ring;
+mod ring_message;
 mod users;
 mod watcher;
 
@@ -117,6 +119,7 @@ impl Door for Mounting {
             read_only: export.read_only,
             request_bytes_max: export.access_bytes_max,
             requests_max: export.accesses_max,
+            has_ring: false,
         };
         let descriptors = Descriptors::new(device)?;
         offer.join(Box::new(Kernel::new(descriptors, file, leaving)));
