@@ -70,6 +70,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod transfer;
+pub mod ublk;
 mod waiting;
 pub mod wipe;
 mod zeros;

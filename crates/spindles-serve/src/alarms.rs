@@ -182,6 +182,7 @@ impl Watch {
                     ..alarm(kinds, &taken.array, arrays, "")
                 });
             }
+            News::Opened => return None,
         };
         let again = match event {
             Event::ScrubStarted { .. } => Some(ROT_FOUND.name),

@@ -19,6 +19,7 @@ mod management;
 pub mod metrics;
 mod news;
 mod offer;
+mod opening;
 mod polling;
 mod readiness;
 pub mod sandbox;
@@ -32,6 +33,7 @@ pub use certificates::{Certificates, CertificatesError, Clients};
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
+pub use opening::{Opened, Opening};
 pub use readiness::Readiness;
 pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
 pub use transports::{

@@ -21,6 +21,8 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
+    /// Clients can come, by all doors.
+    Opened,
 }
 
 impl News {

@@ -14,7 +14,7 @@ use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
@@ -173,6 +173,8 @@ pub struct Server {
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
+    /// All doors are open, and nobody was told.
+    has_opened: bool,
     /// Nothing more is taken until this is done.
     exchange: Option<Exchange>,
 }
@@ -230,6 +232,7 @@ impl Server {
             arrays,
             facts,
             news: Newsroom::default(),
+            has_opened: false,
             exchange: None,
         };
         Ok((server, offer))
@@ -304,6 +307,9 @@ impl Server {
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
+            if std::mem::take(&mut self.has_opened) {
+                told(&News::Opened, &self.arrays);
+            }
             for news in News::of(self.export.target_mut(), &mut self.arrays) {
                 if let News::Event {
                     event: Event::Grown { .. },
@@ -321,6 +327,8 @@ impl Server {
                     self.begin_end();
                 }
                 if self.guests.iter().all(Option::is_none) {
+                    // Whoever comes now is sent away, and does not wait.
+                    self.arrived = channel().1;
                     return Ok(self);
                 }
             }
@@ -442,7 +450,10 @@ impl Server {
     /// Clients who come from now on are told what it is now.
     fn look_again(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
+        *facts = ExportFacts {
+            identity: facts.identity,
+            ..ExportFacts::of(&self.export, &facts.name, facts.description.clone())
+        };
     }
 
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {
@@ -467,6 +478,7 @@ impl Server {
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.
                     Arrival::Exchange(exchange) => self.exchange = Some(exchange),
+                    Arrival::Opened => self.has_opened = true,
                 }
             }
             return Ok(());

@@ -14,7 +14,7 @@ use spindles_serve::{Handle, Stopper};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// A server that has the array of a command.
 #[derive(Debug)]
@@ -98,8 +98,8 @@ pub(crate) struct Serving {
     ended: Arc<Ended>,
     /// Nothing may be written.
     read_only: bool,
-    /// Where the array itself is seen as a file.
-    files: Vec<PathBuf>,
+    /// Where the array itself is seen as a file or device, once that is known.
+    files: Arc<OnceLock<Vec<PathBuf>>>,
 }
 
 /// How serving ended, once it has.
@@ -110,21 +110,21 @@ struct Ended {
 }
 
 impl Serving {
-    pub(crate) fn new(
-        array: Uuid,
-        handle: Handle,
-        stopper: Stopper,
-        read_only: bool,
-        files: Vec<PathBuf>,
-    ) -> Self {
+    pub(crate) fn new(array: Uuid, handle: Handle, stopper: Stopper, read_only: bool) -> Self {
         Self {
             array,
             handle,
             stopper,
             ended: Arc::default(),
             read_only,
-            files,
+            files: Arc::default(),
         }
+    }
+
+    /// The array itself is seen there, from now on.
+    pub(crate) fn is_seen_as(&self, files: Vec<PathBuf>) {
+        // Doors are opened once.
+        self.files.set(files).ok();
     }
 
     /// Why a server does not do such a command, if so.
@@ -135,7 +135,7 @@ impl Serving {
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
-            path.is_ok_and(|path| self.files.contains(&path))
+            path.is_ok_and(|path| self.files.get().is_some_and(|own| own.contains(&path)))
         };
         // Whoever opens it waits for the one who opens it.
         let own = arguments.iter().find(is_own);

@@ -22,8 +22,8 @@ use spindles_serve::metrics::MetricsServer;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
 use spindles_serve::{
-    Alarm, Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle,
-    Readiness, Server, ServerLimits, TRANSPORTS, Transport, Watch, state_line,
+    Alarm, Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle, News,
+    Opening, Readiness, Server, ServerLimits, TRANSPORTS, Transport, Watch, state_line,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array or a device to other programs, as a network block device or as a file",
+    about: "Present an array or a device to other programs: as a network block device, a file or a block device",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
@@ -46,6 +46,9 @@ pub(crate) static COMMAND: Command = Command {
               With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
               there, and must be empty otherwise. Before the server is stopped, what is on it has to be \
               unmounted, and loop devices detached.\n\n\
+              With --ublk the array is a block device of this machine, where its kernel has ublk; that takes root. When \
+              the server dies, or is stopped while somebody has the device open, it stays, and they wait until the array \
+              is served with --ublk again. Otherwise it goes with the server.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
@@ -60,6 +63,8 @@ pub(crate) static COMMAND: Command = Command {
               nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'\n\
               spindles serve pool --fuse /run/pool.img\n\
               losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
+              spindles serve pool --ublk auto\n\
+              mkfs.xfs /dev/ublkb0\n\
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
@@ -329,10 +334,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .as_ref()
         .map_or(Vec::new(), |(_, devices, _)| devices.clone());
     let serving = array.map(|(uuid, devices, options)| {
+        offer.identify(uuid.0);
         let handle = Handle::new(&offer, &server.news(), &devices, &options);
-        let files = doors.iter().map(|door| PathBuf::from(door.address(&name)));
-        let files = files.filter(|file| file.is_absolute()).collect();
-        Serving::new(uuid, handle, stopper.clone(), arguments.read_only, files)
+        Serving::new(uuid, handle, stopper.clone(), arguments.read_only)
     });
     let (mut control, mut named) = (None, None);
     if let Some(serving) = &serving {
@@ -363,27 +367,40 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let control = control.map(|(control, serving)| open_control(control, serving));
     let control = control.transpose()?;
     interrupt::call(move || stopper.stop())?;
-    for door in &mut doors {
-        door.open(std::slice::from_ref(&offer))?;
-    }
-    for door in &doors {
-        // With --json too: it says that clients can come, by every door.
-        ui.note(format!("{called} is served{but}: {}", door.address(&name)));
-    }
-    for warning in warnings {
-        ui.note(warning);
-    }
+    let page = metrics.as_ref().map(MetricsServer::url);
     if let Some(metrics) = metrics {
-        ui.note(format!("{called} has metrics: {}", metrics.url()));
         metrics.open(&offer)?;
     }
-    for alarm in Watch::begin(server.arrays()) {
-        teller.tell(&alarm);
-    }
+    let mut opening = Some(Opening::begin(doors, &offer)?);
+    let mut opened = None;
     let mut state = state_line(server.arrays());
-    readiness.ready(&state);
     let mut watch = Watch::default();
     let ended = server.run(|news, arrays| {
+        if let News::Opened = news {
+            let opening = opening.take().expect("doors are opened once");
+            let (doors, _) = opened.insert(opening.end());
+            let addresses: Vec<_> = doors.iter().map(|door| door.address(&name)).collect();
+            for address in &addresses {
+                // With --json too: it says that clients can come, by every door.
+                ui.note(format!("{called} is served{but}: {address}"));
+            }
+            if let Some(serving) = &serving {
+                let files = addresses.iter().map(PathBuf::from);
+                serving.is_seen_as(files.filter(|file| file.is_absolute()).collect());
+            }
+            for warning in &warnings {
+                ui.note(warning);
+            }
+            if let Some(page) = &page {
+                ui.note(format!("{called} has metrics: {page}"));
+            }
+            for alarm in Watch::begin(arrays) {
+                teller.tell(&alarm);
+            }
+            state = state_line(arrays);
+            readiness.ready(&state);
+            return;
+        }
         if let Some(alarm) = watch.hear(news, arrays) {
             teller.tell(&alarm);
         }
@@ -394,6 +411,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
     });
     readiness.stopping();
+    let opened = opened.or_else(|| opening.map(Opening::end));
+    let (mut doors, opened) = opened.expect("doors were opened");
     close(&mut doors, ui);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
@@ -412,6 +431,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         drop(std::fs::remove_file(named));
     }
     teller.close();
+    opened?;
     let closed = match closed {
         Ok(closed) => closed,
         Err(error) => bail!("{error}"),

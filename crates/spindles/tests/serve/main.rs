@@ -7,6 +7,7 @@ mod extended;
 mod hostile;
 mod sandbox;
 mod tls;
+mod ublk;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;

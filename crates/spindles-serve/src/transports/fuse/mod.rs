@@ -17,8 +17,6 @@ mod message;
 mod mount;
 mod mounts;
 mod place;
-mod reclaim;
-mod users;
 mod watcher;
 
 use super::{Door, DoorError, DoorOptions, Transport};
@@ -51,7 +49,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let refused = |error| DoorError::Refused(error);
     let place = Place::prepare(Path::new(path)).map_err(|error| refused(Box::new(error)))?;
     // Before there are threads, which are to have it too.
-    reclaim::prevent_deadlock();
+    super::reclaim::prevent_deadlock();
     let watcher = options.watcher.as_ref();
     let watcher = watcher.map(|command| Watcher::start(command, &place));
     let watcher = watcher.transpose();
