@@ -29,6 +29,12 @@ def ratio(ours, theirs):
     return f"{math.exp(mean):.2f} [{math.exp(mean - half):.2f}, {math.exp(mean + half):.2f}]"
 
 
+def title(cell):
+    """What was done, and where that was not fio, by which client."""
+    operation, size, depth, *client = cell.split(",")
+    return ", ".join([operation, size, f"depth {depth}", *client])
+
+
 def summary(rates):
     """One row per cell: ours by the best other, and rows with parity by the mirror of QEMU too."""
     ours = sorted({it for servers in rates.values() for it in servers if not it.startswith(OTHERS)})
@@ -46,8 +52,7 @@ def summary(rates):
         best = max(others, key=medians.get)
         row = [ratio(servers[it], servers[best]) for it in ours]
         row += [ratio(servers[one], servers[other]) for one, other in pairs]
-        operation, size, depth = cell.split(",")
-        print(f"| {operation}, {size}, depth {depth} | {best} | " + " | ".join(row) + " |")
+        print(f"| {title(cell)} | {best} | " + " | ".join(row) + " |")
 
 
 def main():
@@ -60,8 +65,7 @@ def main():
         costs[cell][server][number] = max(float(cost), 1e-3)
         clients[cell][server].append(float(client))
     for cell, servers in rates.items():
-        operation, size, depth = cell.split(",")
-        print(f"\n{operation}, {size}, depth {depth}\n")
+        print(f"\n{title(cell)}\n")
         medians = {server: statistics.median(servers[server].values()) for server in servers}
         others = [server for server in servers if server.startswith(OTHERS)]
         best = max(others, key=medians.get, default=None)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# `spindles serve` beside other NBD servers: all in one run, on memory, over Unix sockets, with fio.
+# `spindles serve` beside other NBD servers: all in one run, on memory, over Unix sockets, with fio; small requests,
+# where that is the limit, with a leaner client too (crates/spindles-nbd/examples/load.rs).
 #
-#   bench/serve.sh            nine cells, eight rounds of one second each: about 25 minutes
+#   bench/serve.sh            thirteen cells, eight rounds of one second each: about 35 minutes
 #   bench/serve.sh --quick    the small requests alone, two short rounds: about a minute
 #
 # In each round every server does each cell once, in random order, so that what else happens on the
@@ -9,21 +10,23 @@
 # before, so that no page is missing later. What it prints is explained in docs/benchmarking.md.
 #
 # SIZE_MIB, ROUNDS, EACH_MS, SYSTEMS (names, between spaces), CELLS (the same), CLIENT_CPU and SERVER_CPU
-# change what is run; SPINDLES is the program; KEEP is a file for the figures of all rounds.
+# change what is run; SPINDLES and LOAD are the programs; KEEP is a file for the figures of all rounds.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 spindles=${SPINDLES:-$here/../target/release/spindles}
+load=${LOAD:-$here/../target/release/examples/load}
 size_mib=${SIZE_MIB:-128}
 rounds=${ROUNDS:-8}
 each_ms=${EACH_MS:-1000}
-# Operation, size of a request, depth. 768 KiB are whole rows of four members with parity.
-cells=${CELLS:-"randread,4k,1 randwrite,4k,1 randread,4k,32 randwrite,4k,32 randread,128k,8 randwrite,128k,8
-    randwrite,768k,4 randread,1m,4 randwrite,1m,4"}
+# Operation, size of a request, depth, and the client where that is not fio. 768 KiB are whole rows of four members with parity.
+small="randread,4k,1 randwrite,4k,1 randread,4k,32 randwrite,4k,32"
+small+=" randread,4k,1,load randwrite,4k,1,load randread,4k,32,load randwrite,4k,32,load"
+cells=${CELLS:-"$small randread,128k,8 randwrite,128k,8 randwrite,768k,4 randread,1m,4 randwrite,1m,4"}
 if [ "${1:-}" = --quick ]; then
     rounds=${ROUNDS:-2}
     each_ms=${EACH_MS:-300}
-    cells=${CELLS:-"randread,4k,1 randwrite,4k,1 randread,4k,32 randwrite,4k,32"}
+    cells=${CELLS:-$small}
 elif [ $# -gt 0 ]; then
     echo "usage: bench/serve.sh [--quick]" >&2
     exit 2
@@ -32,9 +35,10 @@ cpus=$(nproc)
 client_cpu=${CLIENT_CPU:-0}
 server_cpu=${SERVER_CPU:-$((cpus > 1 ? 1 : 0))}
 
-for program in "$spindles" fio nbdkit qemu-nbd qemu-storage-daemon nbdcopy python3 taskset; do
+for program in "$spindles" "$load" fio nbdkit qemu-nbd qemu-storage-daemon nbdcopy python3 taskset; do
     if ! command -v "$program" >/dev/null; then
-        echo "$program is missing: cargo build --release, or apt install fio nbdkit qemu-utils \
+        echo "$program is missing: cargo build --release, cargo build --release --package spindles-nbd \
+--example load, or apt install fio nbdkit qemu-utils \
 qemu-system-common libnbd-bin python3 util-linux" >&2
         exit 1
     fi
@@ -121,7 +125,7 @@ rm "$folder/contents"
 # Says what is known of a run that failed.
 fail() {
     echo "$1: $2 failed" >&2
-    cat "$folder/fio.said" "$folder/$1.said" >&2 || true
+    cat "$folder/client.said" "$folder/$1.said" >&2 || true
     exit 1
 }
 
@@ -129,30 +133,53 @@ fail() {
 ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
 ticks_second=$(getconf CLK_TCK)
 
+# What a client did with a server: operations a second, the server's microseconds in its processor for each, and the
+# percent of the client's that it had. `fio` says that of itself, `load` in nanoseconds.
+figures() {
+    python3 -c '
+import json, sys
+name, ticks, per_second = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+told = sys.stdin.read()
+if name == "load":
+    operations, elapsed_ns, processor_ns = map(int, told.split())
+    client = 100 * processor_ns / elapsed_ns
+else:
+    job = json.loads(told[told.index("{"):])["jobs"][0]
+    assert job["error"] == 0, "fio failed"
+    side = job["read"] if job["read"]["total_ios"] else job["write"]
+    operations, elapsed_ns = side["total_ios"], side["runtime"] * 1e6
+    client = job["usr_cpu"] + job["sys_cpu"]
+cpu_us = ticks / per_second * 1e6 / operations
+print(operations / elapsed_ns * 1e9, cpu_us, client, sep="\t")
+' "$@"
+}
+
+# Lets a client work with a server, for one cell.
+work() {
+    local client=$1 name=$2 operation=$3 bytes=$4 depth=$5
+    if [ "$client" = load ]; then
+        taskset -c "$client_cpu" "$load" "$folder/$name.socket" "${operation#rand}" \
+            "$(numfmt --from=iec "${bytes^^}")" "$depth" "$each_ms"
+    else
+        taskset -c "$client_cpu" fio --name=x --ioengine=nbd \
+            --uri="nbd+unix:///?socket=$folder/$name.socket" --rw="$operation" --bs="$bytes" \
+            --iodepth="$depth" --size="${size_mib}M" --time_based --runtime="${each_ms}ms" \
+            --randrepeat=0 --norandommap --random_generator=lfsr --output-format=json
+    fi
+}
+
 : >"$results"
 for round in $(seq "$rounds"); do
     for cell in $cells; do
-        IFS=, read -r operation bytes depth <<<"$cell"
+        IFS=, read -r operation bytes depth client <<<"$cell"
         for name in $(shuf -e $systems); do
             before=$(ticks "${pids[$name]}")
-            told=$(taskset -c "$client_cpu" fio --name=x --ioengine=nbd \
-                --uri="nbd+unix:///?socket=$folder/$name.socket" --rw="$operation" --bs="$bytes" \
-                --iodepth="$depth" --size="${size_mib}M" --time_based --runtime="${each_ms}ms" \
-                --randrepeat=0 --norandommap --random_generator=lfsr --output-format=json \
-                2>"$folder/fio.said") || { fail "$name" "$cell"; }
+            told=$(work "${client:-fio}" "$name" "$operation" "$bytes" "$depth" 2>"$folder/client.said") ||
+                fail "$name" "$cell"
             after=$(ticks "${pids[$name]}")
-            # Operations, milliseconds, and the client's share of its processor.
-            python3 -c '
-import json, sys
-told = sys.stdin.read()
-job = json.loads(told[told.index("{"):])["jobs"][0]
-assert job["error"] == 0, "fio failed"
-side = job["read"] if job["read"]["total_ios"] else job["write"]
-ticks, per_second = float(sys.argv[4]), float(sys.argv[5])
-rate = side["total_ios"] * 1000 / side["runtime"]
-cpu_us = ticks / per_second * 1e6 / side["total_ios"]
-print(*sys.argv[1:4], rate, cpu_us, job["usr_cpu"] + job["sys_cpu"], sep="\t")
-' "$round" "$cell" "$name" $((after - before)) "$ticks_second" <<<"$told" >>"$results"
+            measured=$(figures "${client:-fio}" $((after - before)) "$ticks_second" <<<"$told")
+            printf '%s\t' "$round" "$cell" "$name" >>"$results"
+            echo "$measured" >>"$results"
         done
         printf '\rround %d of %d: %-20s' "$round" "$rounds" "$cell" >&2
     done

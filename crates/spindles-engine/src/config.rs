@@ -122,6 +122,8 @@ pub struct Config {
     pub tears: bool,
     /// Members for which write-zeroes is no work, however long it is.
     pub zeroes_without_moving_bytes: MemberSet,
+    /// Members that take space only for what is written: what was never written is discarded there.
+    pub thin: MemberSet,
     /// Members that are not there.
     pub missing: MemberSet,
     /// First block of each member's data area, counted from the start of its device.

@@ -12,7 +12,7 @@
 //! ```
 
 use core::ops::Range;
-use spindles_block::{Instant, MemberIndex, MemberSet};
+use spindles_block::{Instant, MemberIndex, MemberSet, Operation};
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,7 +32,7 @@ mod tests {
     impl Regions {
         fn new(budget: u64) -> Self {
             Self {
-                touches: FirstTouch::new(MemberSet::EMPTY),
+                touches: FirstTouch::new(MemberSet::EMPTY, MemberSet::EMPTY),
                 budget,
                 written: 1000,
                 beyond: Ground::Closed,
@@ -187,15 +187,18 @@ pub(crate) struct FirstTouch {
     last: Option<Instant>,
     /// Members that write zeros without moving bytes.
     zeroes: MemberSet,
+    /// Members that take space only for what is written.
+    thin: MemberSet,
 }
 
 impl FirstTouch {
-    /// Those members write zeros without moving bytes.
-    pub(crate) const fn new(zeroes: MemberSet) -> Self {
+    /// Those members write zeros without moving bytes, and those take space only for what is written.
+    pub(crate) const fn new(zeroes: MemberSet, thin: MemberSet) -> Self {
         Self {
             extent: 1,
             last: None,
             zeroes,
+            thin,
         }
     }
 
@@ -204,9 +207,24 @@ impl FirstTouch {
         members.difference(self.zeroes).is_empty()
     }
 
+    /// How a member makes zeros of what was never written.
+    pub(crate) const fn zeroes_by(&self, member: MemberIndex) -> Operation {
+        if self.thin.contains(member) {
+            Operation::Discard
+        } else {
+            Operation::WriteZeroes { fua: false }
+        }
+    }
+
+    /// Whether these members all take space only for what is written.
+    pub(crate) const fn are_thin(&self, members: MemberSet) -> bool {
+        members.difference(self.thin).is_empty()
+    }
+
     /// A member has another device, of which that is not known.
     pub(crate) const fn has_another(&mut self, member: MemberIndex) {
         self.zeroes = self.zeroes.without(member);
+        self.thin = self.thin.without(member);
     }
 
     /// Regions are about to be made ready: how many.

@@ -100,10 +100,9 @@ pub fn block_checksum(block: &[u8]) -> u32 {
 #[must_use]
 #[inline]
 pub fn checksum_tail(part: &[u8; CHECKSUM_TAIL_OF_BYTES]) -> [u8; CHECKSUM_TAIL_BYTES] {
-    let mut tail = [0; CHECKSUM_TAIL_BYTES];
-    tail.copy_from_slice(&part[CHECKSUM_TAIL_OF_BYTES - CHECKSUM_TAIL_BYTES..]);
-    tail.rotate_left(CHECKSUM_TAIL_BYTES / 2);
-    tail
+    let tail = part.last_chunk().expect("a part is longer");
+    // As a number: halves of bytes are exchanged by calls otherwise.
+    u64::from_le_bytes(*tail).rotate_left(32).to_le_bytes()
 }
 
 /// The register before the first byte.

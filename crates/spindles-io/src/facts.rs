@@ -114,4 +114,8 @@ pub struct DeviceFacts {
     /// kind that punches holes. False where that is not known, as on overlays and network file
     /// systems. A device may still refuse: then the zeros are written.
     pub zeroes_without_moving_bytes: bool,
+    /// Whether it takes space only for what is written to it, so that what nobody needs is better discarded than
+    /// made zeros: a file that has holes, a block device that takes discards, an export. False for a file all of whose
+    /// space is there already, which is to stay so.
+    pub thin: bool,
 }

@@ -26,6 +26,8 @@ impl Physical {
 
 /// How many bytes one command makes zeros of at most; 0 where there is no such command.
 const WRITE_ZEROES: &str = "queue/write_zeroes_max_bytes";
+/// The same of those that give space back.
+const DISCARD: &str = "queue/discard_max_bytes";
 
 /// A loop device on a file on a loop device on a file... as deep as anybody goes.
 const DEPTH_MAX: u32 = 8;
@@ -44,11 +46,17 @@ pub(crate) fn is_write_protected(major: u32, minor: u32) -> bool {
 /// Whether the block device of that number makes zeros of its own, so that the kernel need not write
 /// them.
 pub(crate) fn zeroes_without_moving_bytes(major: u32, minor: u32) -> bool {
-    makes_zeros(Path::new("/sys"), major, minor)
+    has_command(Path::new("/sys"), (major, minor), WRITE_ZEROES)
 }
 
-fn makes_zeros(sys: &Path, major: u32, minor: u32) -> bool {
-    let most = disk(sys, major, minor).and_then(|disk| text(&disk.join(WRITE_ZEROES)));
+/// Whether the block device of that number gives space back.
+pub(crate) fn takes_discards(major: u32, minor: u32) -> bool {
+    has_command(Path::new("/sys"), (major, minor), DISCARD)
+}
+
+/// Whether a device has that command: it says the most bytes of one.
+fn has_command(sys: &Path, (major, minor): (u32, u32), command: &str) -> bool {
+    let most = disk(sys, major, minor).and_then(|disk| text(&disk.join(command)));
     most.and_then(|bytes| bytes.parse().ok())
         .is_some_and(|bytes: u64| bytes > 0)
 }
@@ -190,15 +198,15 @@ mod tests {
         assert_eq!(beneath(sys.path(), 8, 9, 0), Physical::default());
         let zeroes = |most: &str| {
             fs::write(disk.join(WRITE_ZEROES), most).unwrap();
-            makes_zeros(sys.path(), 8, 2)
+            has_command(sys.path(), (8, 2), WRITE_ZEROES)
         };
         assert!(
-            !makes_zeros(sys.path(), 8, 2),
+            !has_command(sys.path(), (8, 2), WRITE_ZEROES),
             "of one that does not say so"
         );
         assert!(!zeroes("0\n"));
         assert!(zeroes("33553920\n"));
-        assert!(!makes_zeros(sys.path(), 8, 9));
+        assert!(!has_command(sys.path(), (8, 9), WRITE_ZEROES));
     }
 
     /// What a medium writes as a whole is not guessed to be more than a sector.

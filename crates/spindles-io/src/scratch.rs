@@ -190,6 +190,7 @@ fn add(
         block_size,
         missing,
         zeroes_without_moving_bytes: MemberSet::EMPTY,
+        thin: MemberSet::EMPTY,
         data_start: vec![BlockIndex(0); nodes.len()],
         persistence: None,
         clean: true,

@@ -107,13 +107,16 @@ impl Stack {
             Node::Array(_) => panic!("a journal lies on a device"),
         });
         let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
-        let zeroes = |node: &Option<NodeId>| node.is_some_and(|node| self.zeroes(node));
+        let those = |are: &dyn Fn(NodeId) -> bool| {
+            let members = (0..).map(MemberIndex).zip(members);
+            let there = members.filter_map(|(member, node)| Some((member, (*node)?)));
+            there
+                .filter_map(|(member, node)| are(node).then_some(member))
+                .collect()
+        };
         let config = Config {
-            zeroes_without_moving_bytes: (0..)
-                .map(MemberIndex)
-                .zip(members)
-                .filter_map(|(member, node)| zeroes(node).then_some(member))
-                .collect(),
+            zeroes_without_moving_bytes: those(&|node| self.zeroes(node)),
+            thin: those(&|node| self.is_thin(node)),
             tears: nodes.iter().flatten().any(|&node| self.tears(node)),
             ..config
         };
@@ -144,6 +147,14 @@ impl Stack {
                 let engine = self.core.carry.array(array).engine();
                 engine.zeroes_without_moving_bytes()
             }
+        }
+    }
+
+    /// Whether a node takes space only for what is written.
+    fn is_thin(&self, node: NodeId) -> bool {
+        match node.0 {
+            Node::Device(device) => self.core.carry.members().facts(device).thin,
+            Node::Array(array) => self.core.carry.array(array).engine().is_thin(),
         }
     }
 

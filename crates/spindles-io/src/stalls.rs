@@ -22,6 +22,8 @@ const BLOCK: usize = 4096;
 const STALL: Duration = Duration::from_secs(30);
 /// So long reads go on, before, during and after a stall.
 const PERIOD: Duration = Duration::from_millis(300);
+/// So often something is tried that a busy machine may prevent.
+const ATTEMPTS: usize = 5;
 
 /// Until when files answer nothing.
 #[derive(Clone, Copy, Debug)]
@@ -349,13 +351,17 @@ fn whoever_reads_through_a_target_is_served_so_too() {
         }
         assert!(counts[3][0] > counts[0][0], "{level}: {counts:?}");
         // And then it stalls again, when all that was late is back.
-        stall(Duration::ZERO);
-        read_directly(&mut *target, Instant::now() + PERIOD, 4);
-        stall(STALL);
-        read_directly(&mut *target, Instant::now() + PERIOD, 4);
-        stall(Duration::ZERO);
-        counts.push(hedged(&*target));
-        assert!(counts[4][0] > counts[3][0], "{level}: {counts:?}");
+        let stalls_again = |_: &usize| {
+            stall(Duration::ZERO);
+            read_directly(&mut *target, Instant::now() + PERIOD, 4);
+            stall(STALL);
+            read_directly(&mut *target, Instant::now() + PERIOD, 4);
+            stall(Duration::ZERO);
+            counts.push(hedged(&*target));
+            counts.last().map(|them| them[0]) > Some(counts[3][0])
+        };
+        let seen = (0..ATTEMPTS).find(stalls_again);
+        assert!(seen.is_some(), "{level}: {counts:?}");
         println!("{level}: hedged {counts:?}");
         let mut export = export(target);
         read_all(&mut export);
@@ -364,14 +370,21 @@ fn whoever_reads_through_a_target_is_served_so_too() {
 }
 
 /// Where all members keep reads waiting for a moment, the one that stalls goes on to: nothing new is sent to it,
-/// where it would have to be hedged as well.
+/// where it would have to be hedged as well. Unless reads take so long on a busy machine that it does not stall.
 #[test]
 fn a_member_stalls_on_while_all_are_busy() {
     let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
     // With one parity, a read that goes around a member reads all others.
     let level = redundant().find(|level| level.redundancy == Redundancy::Parity(1));
     let level = level.expect("there is one");
+    let mut attempts = (0..ATTEMPTS).map(|_| hedged_before_and_after(level));
+    let seen = attempts.any(|[before, after]| before == after);
+    assert!(seen, "it is hedged each time");
+}
+
+/// How many reads are hedged before all members are busy, and after.
+fn hedged_before_and_after(level: &'static Level) -> [u64; 2] {
+    let folder = tempfile::tempdir().unwrap();
     let (mut target, until) = open(folder.path(), level);
     target = fill_all(target).into_target();
     read_directly(&mut *target, Instant::now() + PERIOD, 1);
@@ -387,7 +400,8 @@ fn a_member_stalls_on_while_all_are_busy() {
     );
     let longest = read_directly(&mut *target, Instant::now() + PERIOD, 1);
     assert!(longest < STALL / 2, "{longest:?}");
-    assert_eq!(hedged(&*target)[0], before);
+    let after = hedged(&*target)[0];
     until.lock().unwrap().first = Instant::now();
     export(target).close().unwrap();
+    [before, after]
 }

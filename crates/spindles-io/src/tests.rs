@@ -85,6 +85,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
         block_size: BlockSize::B4096,
         missing: MemberSet::EMPTY,
         zeroes_without_moving_bytes: MemberSet::EMPTY,
+        thin: MemberSet::EMPTY,
         data_start: vec![BlockIndex(0); spec.member_blocks.len()],
         persistence: None,
         clean: true,
@@ -138,6 +139,7 @@ impl Bench {
             rotational: None,
             physical_device: None,
             zeroes_without_moving_bytes,
+            thin: false,
         };
         let device = Faulty {
             bytes: vec![0; BYTES],

@@ -23,7 +23,7 @@ use spindles_io::spare::{self, For};
 use spindles_io::{IoChoice, OpenError, OpenOptions, open_device};
 use spindles_layout::Expression;
 use std::fs::File;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -255,13 +255,38 @@ impl Bench {
             match array.read_at(size(at), &mut block) {
                 Ok(()) if is_new(&block) => {}
                 Ok(()) => {
-                    let is_old = self.old[here] == block;
-                    assert!(may_be_old && is_old, "wrong bytes at {at}");
+                    let is_old = self.old[here.clone()] == block;
+                    assert!(
+                        may_be_old && is_old,
+                        "wrong bytes at {at}: {}",
+                        self.what_it_holds(here, &block)
+                    );
                 }
                 Err(_) => lost.push(at),
             }
         }
         lost
+    }
+
+    /// What a block is that is wrong: of which place it is, or how many of its bytes are zero, old and new.
+    fn what_it_holds(&self, here: Range<usize>, block: &[u8]) -> String {
+        let place = |bytes: &[u8]| bytes.chunks(4096).position(|it| it == block);
+        if let Some(at) = place(&self.new) {
+            return format!("new bytes of {}", at * 4096);
+        }
+        if let Some(at) = place(&self.old) {
+            return format!("old bytes of {}", at * 4096);
+        }
+        let alike = |other: Option<&[u8]>| {
+            let both = block.iter().zip(other.unwrap_or_default());
+            both.filter(|(ours, theirs)| ours == theirs).count()
+        };
+        format!(
+            "{} bytes are zero, {} old, {} new",
+            alike(Some(&[0; 4096])),
+            alike(self.old.get(here.clone())),
+            alike(self.new.get(here)),
+        )
     }
 
     fn check_contents(&self, without: &[usize]) {

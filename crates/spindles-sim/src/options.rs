@@ -230,6 +230,8 @@ pub struct Options {
     pub dirty_bytes: u64,
     /// Disks that write zeros without moving bytes, of every array.
     pub zeroes_without_moving_bytes: MemberSet,
+    /// Disks that take space only for what is written, of every array.
+    pub thin: MemberSet,
     /// The longest request, in blocks.
     pub request_blocks_max: u32,
     /// What clients ask.
@@ -352,6 +354,7 @@ impl Options {
             zeroes_without_moving_bytes: MemberSet::from_bits(
                 *Random::new(seed, "zeroes").choose(&[0, u64::MAX, u64::MAX]),
             ),
+            thin: MemberSet::from_bits(*Random::new(seed, "thin").choose(&[0, u64::MAX, 0b101])),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: Mix {
                 read: random.below_u32(6),

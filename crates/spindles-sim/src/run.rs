@@ -669,6 +669,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         job_rate: options.job_rate,
         faults: options.faults,
         zeroes_without_moving_bytes: options.zeroes_without_moving_bytes,
+        thin: options.thin,
         tears: options.sector_bytes < options.block_size.bytes(),
         #[cfg(feature = "canary")]
         mutation: options.mutation,
@@ -695,6 +696,7 @@ pub(crate) fn plain_config(
         block_size: record.block_size,
         missing: assembly.missing,
         zeroes_without_moving_bytes: MemberSet::EMPTY,
+        thin: MemberSet::EMPTY,
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),

@@ -96,6 +96,7 @@ impl Setup {
             } else {
                 MemberSet::EMPTY
             },
+            thin: MemberSet::EMPTY,
             data_start,
             persistence,
             clean: true,

@@ -261,6 +261,12 @@ impl Engine {
         self.first_touch.zeroes_on(members.difference(self.missing))
     }
 
+    /// Whether all members that are there take space only for what is written.
+    pub fn is_thin(&self) -> bool {
+        let members = MemberSet::all(self.geometry.members());
+        self.first_touch.are_thin(members.difference(self.missing))
+    }
+
     /// Whether a crash may leave a block torn.
     pub fn tears(&self) -> bool {
         self.tears

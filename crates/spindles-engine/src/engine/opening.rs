@@ -258,7 +258,7 @@ impl Engine {
             outputs_max,
             metadata: Metadata::new(now, config.persistence, superblocks, !clean),
             regions,
-            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes),
+            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
             zeroing: Zeroing::new(region_count, count, all_ranges),
             opening: Opening::Finding {
                 flushes: 0,

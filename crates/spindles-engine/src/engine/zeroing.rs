@@ -15,7 +15,7 @@ use crate::{
     zeroing::{Rows, Run},
 };
 use core::mem::take;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet};
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
 use spindles_layout::GroupIndex;
 
@@ -220,7 +220,7 @@ impl Engine {
         self.system_io(
             Purpose::Zeroing,
             member,
-            Operation::WriteZeroes { fua: false },
+            self.first_touch.zeroes_by(member),
             block,
             blocks,
             BufferSlice::ZEROS,

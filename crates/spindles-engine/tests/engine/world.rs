@@ -197,6 +197,7 @@ impl Setup {
                 } else {
                     MemberSet::EMPTY
                 },
+                thin: MemberSet::EMPTY,
                 missing: self.missing,
                 data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
                 persistence,

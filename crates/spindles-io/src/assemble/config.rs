@@ -28,6 +28,7 @@ pub(crate) fn config(
             .map(|(member, _)| MemberIndex(member))
             .collect(),
         zeroes_without_moving_bytes: MemberSet::EMPTY,
+        thin: MemberSet::EMPTY,
         data_start: records.iter().map(data_start).collect(),
         persistence: Some(Persistence {
             array: Box::new(array.clone()),

@@ -4,7 +4,7 @@ use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::files;
 use crate::identity::file_below;
-use crate::physical::{is_write_protected, physical, zeroes_without_moving_bytes};
+use crate::physical::{is_write_protected, physical, takes_discards, zeroes_without_moving_bytes};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
@@ -67,6 +67,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: physical.rotational,
             physical_device: physical.name,
             zeroes_without_moving_bytes: zeroes_without_moving_bytes(major, minor),
+            thin: takes_discards(major, minor),
         },
         medium: Medium::File(file),
     })

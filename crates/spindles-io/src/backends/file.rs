@@ -40,6 +40,9 @@ const ZEROING: &[FsWord] = &[
     0x0102_1994,
 ];
 
+/// The unit in which `stat` counts the space of a file, whatever the file system's is.
+const STAT_BLOCK_BYTES: i64 = 512;
+
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     // Before it is opened: that of a pipe waits for another program.
     let status = stat(name).map_err(opening::refused(name, "open"))?;
@@ -67,6 +70,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: physical.rotational,
             physical_device: physical.name,
             zeroes_without_moving_bytes: fstatfs(&file).is_ok_and(|it| makes_zeros(it.f_type)),
+            thin: status.st_blocks * STAT_BLOCK_BYTES < status.st_size,
         },
         medium: Medium::File(file),
     })

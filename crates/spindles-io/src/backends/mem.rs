@@ -50,6 +50,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: Some(false),
             physical_device: Some("memory".to_owned()),
             zeroes_without_moving_bytes: true,
+            thin: false,
         },
         medium: Medium::Inline(Box::new(Mem(region))),
     })

@@ -84,6 +84,8 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: terms.has(TransmissionFlags::ROTATIONAL).then_some(true),
             physical_device: None,
             zeroes_without_moving_bytes: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
+            // It may make holes where no space is asked for.
+            thin: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
         },
         medium: Medium::Later(Box::new(Connection::new(
             name,

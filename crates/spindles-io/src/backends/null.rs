@@ -40,6 +40,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: Some(false),
             physical_device: None,
             zeroes_without_moving_bytes: true,
+            thin: false,
         },
         medium: Medium::Inline(Box::new(Null)),
     })
