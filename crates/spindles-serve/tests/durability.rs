@@ -4,7 +4,9 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, Target, open_device};
-use spindles_serve::{DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
+use spindles_serve::{
+    DoorOptions, News, Offer, Opening, Server, ServerLimits, Stopper, TRANSPORTS,
+};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -47,18 +49,26 @@ fn serve(transport: &'static str, address: String) -> Result<Served, String> {
         let row = TRANSPORTS.iter().find(|row| row.name == transport);
         let row = row.expect("a transport");
         let door = (row.bind)(&address, &DoorOptions::default());
-        let mut door = door.expect("the address is free");
-        let opened = door.open(std::slice::from_ref(&offer));
-        let refused = opened.is_err();
-        let opened = opened.map(|()| (server.stopper(), offer));
-        let opened = opened.map_err(|error| error.to_string());
-        send.send(opened).expect("it is waited for");
-        if refused {
-            return;
+        let door = door.expect("the address is free");
+        let opening = Opening::begin(vec![door], &offer).expect("a thread");
+        let mut reached = Some((server.stopper(), offer));
+        let ended = server.run(|news, _| {
+            if let News::Opened = news {
+                let reached = reached.take().expect("it is opened once");
+                send.send(Ok(reached)).expect("it is waited for");
+            }
+        });
+        let (mut doors, opened) = opening.end();
+        if let Err(error) = opened {
+            send.send(Err(error.to_string())).expect("it is waited for");
         }
-        let ended = server.run(|_, _| {}).expect("it was stopped");
-        assert_eq!(door.close(), None);
-        ended.close().expect("all is durable");
+        for door in &mut doors {
+            assert_eq!(door.close(), None);
+        }
+        ended
+            .expect("it was stopped")
+            .close()
+            .expect("all is durable");
     });
     let (stopper, offer) = receive.recv().expect("it serves")?;
     Ok(Served {

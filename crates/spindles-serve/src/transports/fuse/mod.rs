@@ -117,6 +117,8 @@ impl Door for Mounting {
         };
         let descriptors = Descriptors::new(device)?;
         offer.join(Box::new(Kernel::new(descriptors, file, leaving)));
+        // Loop devices of kernels before 6.17 take the size that the kernel knows, and it knows none before it has asked.
+        path.metadata().map_err(|error| failed(error.into()))?;
         Ok(())
     }
 
