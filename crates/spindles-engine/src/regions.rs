@@ -263,6 +263,11 @@ impl Regions {
         self.all_written || self.written.bits.get(self.of(group)) && self.is_live(group)
     }
 
+    /// Whether it reads as zeros, and does so after a crash too.
+    pub(crate) fn reads_zeros(&self, group: GroupIndex) -> bool {
+        !self.is_written(group) && self.written.is_stored(self.of(group))
+    }
+
     /// Whether redundancy may disagree with data there, as far as bitmaps can tell.
     pub(crate) fn is_unsettled(&self, group: GroupIndex) -> bool {
         self.unsettled.get(self.of(group))

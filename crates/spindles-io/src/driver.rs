@@ -212,6 +212,13 @@ impl Target for Driver {
         }
     }
 
+    fn reads_zeros(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        match self.root {
+            Node::Device(_) => (false, end),
+            Node::Array(array) => self.core.carry.array(array).engine().reads_zeros(from, end),
+        }
+    }
+
     fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
         self.core.carry.members_mut().watch(watch)
     }

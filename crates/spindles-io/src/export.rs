@@ -186,6 +186,17 @@ impl Export {
         self.target.facts().bytes()
     }
 
+    /// Whether the byte there is known to be zero without being read, and of how many bytes from it on, at most so many,
+    /// the same can be said. What is being written is not taken for zeros once it is answered.
+    pub fn extent(&self, offset_bytes: u64, bytes_max: u64) -> (bool, u64) {
+        let block_bytes = u64::from(self.block_bytes);
+        let end = offset_bytes + bytes_max;
+        let first = BlockIndex(offset_bytes / block_bytes);
+        let last = BlockIndex(end.div_ceil(block_bytes));
+        let (zeros, until) = self.target.reads_zeros(first, last);
+        (zeros, (until.0 * block_bytes).min(end) - offset_bytes)
+    }
+
     /// The target underneath.
     pub fn target_mut(&mut self) -> &mut dyn Target {
         &mut *self.target

@@ -69,6 +69,7 @@ pub mod survey;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 mod transfer;
 pub mod ublk;
 mod waiting;

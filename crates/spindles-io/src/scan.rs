@@ -239,6 +239,38 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
     choose(name, &scan.arrays(), &scan).ok().cloned()
 }
 
+/// Devices that `resolve` gave for these arguments, by the arrays that they belong to, each with the first argument that
+/// means it, and in that order. What belongs to none is left to whoever opens the array, where there is only one; of
+/// several it stands by itself.
+#[must_use]
+pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<String>)> {
+    let mut scan = Scan::new(devices);
+    scan.look();
+    let arrays = scan.arrays();
+    if arrays.len() < 2 {
+        return vec![(0, devices.to_vec())];
+    }
+    let first = |is_meant: &dyn Fn(&String) -> bool| {
+        let words = |argument: &&str| split(argument).unwrap_or_default();
+        let means = |argument: &&str| words(argument).iter().any(is_meant);
+        arguments.iter().position(means).unwrap_or(0)
+    };
+    let mut left = devices.to_vec();
+    let mut groups = Vec::new();
+    for array in arrays {
+        let at = first(&|word| array.devices.contains(word) || is_called(&array, word));
+        // A spare of several is the first one's.
+        let own = left.extract_if(.., |it| array.devices.contains(it));
+        groups.push((at, own.collect()));
+    }
+    let alone = left
+        .into_iter()
+        .map(|it| (first(&|word| *word == it), vec![it.clone()]));
+    groups.extend(alone);
+    groups.sort_by_key(|(at, _)| *at);
+    groups
+}
+
 /// The array in these places that a device belongs to, as `resolve` takes them.
 #[must_use]
 pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
@@ -325,10 +357,9 @@ fn choose<'a>(
     arrays: &'a [FoundArray],
     scan: &Scan,
 ) -> Result<&'a FoundArray, ScanError> {
-    let is_meant = |array: &&FoundArray| {
-        array.name.as_deref() == Some(name) || array.uuid.to_string().eq_ignore_ascii_case(name)
-    };
-    let meant: Vec<&FoundArray> = arrays.iter().filter(is_meant).collect();
+    let meant: Vec<&FoundArray> = (arrays.iter())
+        .filter(|array| is_called(array, name))
+        .collect();
     match meant.as_slice() {
         [array] => Ok(array),
         [] => Err(ScanError::Unknown {
@@ -346,6 +377,11 @@ fn choose<'a>(
             found: several.iter().copied().cloned().collect(),
         }),
     }
+}
+
+/// Whether that is the name or the identity of the array.
+fn is_called(array: &FoundArray, name: &str) -> bool {
+    array.name.as_deref() == Some(name) || array.uuid.to_string().eq_ignore_ascii_case(name)
 }
 
 /// A look at everything that may carry something of ours.

@@ -4,7 +4,7 @@
 use crate::managed::Managed;
 use crate::queues::{Watch, WatchId};
 use crate::{OpenError, TargetFacts};
-use spindles_block::{BufferId, BufferSlice, Reply, Request};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Reply, Request};
 
 /// Carries block requests. It belongs to one thread, which polls it.
 ///
@@ -58,6 +58,12 @@ pub trait Target: Managed {
     /// Does what is to be done and gives the next reply, in the order in which requests end. With
     /// `wait` it returns `None` only when no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
+
+    /// Whether the block `from` is known to read as zeros, as it was never written, and the first block from which on that
+    /// may differ, at most `end`. Where it is not known, it is taken for data.
+    fn reads_zeros(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        (false, end)
+    }
 
     /// Threads of its own, where it has some, begin anew: with what the calling thread may by now. Call it after that
     /// thread gave something up.

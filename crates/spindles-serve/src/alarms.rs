@@ -182,7 +182,6 @@ impl Watch {
                     ..alarm(kinds, &taken.array, arrays, "")
                 });
             }
-            News::Opened => return None,
         };
         let again = match event {
             Event::ScrubStarted { .. } => Some(ROT_FOUND.name),

@@ -19,7 +19,6 @@ mod management;
 pub mod metrics;
 mod news;
 mod offer;
-mod opening;
 mod polling;
 mod readiness;
 pub mod sandbox;
@@ -29,13 +28,13 @@ mod wake;
 mod working_directory;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
-pub use certificates::{Certificates, CertificatesError, Clients};
+pub use certificates::{Certificates, Clients};
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
-pub use opening::{Opened, Opening};
 pub use readiness::Readiness;
 pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
+pub use spindles_io::tls::CertificatesError;
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
 };

@@ -21,8 +21,6 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
-    /// Clients can come, by all doors.
-    Opened,
 }
 
 impl News {

@@ -55,8 +55,6 @@ pub(crate) enum Arrival {
     Numbers(Sender<ServerNumbers>),
     /// Somebody puts another target in the place of this one. Clients wait.
     Exchange(Exchange),
-    /// All doors are open.
-    Opened,
 }
 
 /// Something to be done with a target, on its thread.
@@ -107,13 +105,6 @@ impl Offer {
         facts.identity = Some(half(first) ^ half(second));
     }
 
-    /// All doors are open.
-    pub(crate) fn opened(&self) {
-        // The server may have ended.
-        drop(self.arrivals.send(Arrival::Opened));
-        self.stopper.wake();
-    }
-
     /// Puts another target in the place of this one as soon as nothing is under way. Whether there is a server for
     /// that.
     pub(crate) fn exchange(
@@ -123,6 +114,11 @@ impl Offer {
         let sent = self.arrivals.send(Arrival::Exchange(Box::new(exchange)));
         self.stopper.wake();
         sent.is_ok()
+    }
+
+    /// Whether clients can still come.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.stopper.is_stopping()
     }
 
     /// What ends the server, or wakes it.

@@ -86,7 +86,7 @@ impl Stopper {
         self.waker.wake();
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stops.load(Ordering::SeqCst)
     }
 }
@@ -173,8 +173,6 @@ pub struct Server {
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
-    /// All doors are open, and nobody was told.
-    has_opened: bool,
     /// Nothing more is taken until this is done.
     exchange: Option<Exchange>,
 }
@@ -232,10 +230,16 @@ impl Server {
             arrays,
             facts,
             news: Newsroom::default(),
-            has_opened: false,
             exchange: None,
         };
         Ok((server, offer))
+    }
+
+    /// The name under which it is offered.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.name.clone()
     }
 
     /// What ends it.
@@ -281,7 +285,15 @@ impl Server {
     /// # Errors
     ///
     /// The target can't look out for clients, or is lost.
-    pub fn run(
+    pub fn run(self, told: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
+        let stopper = self.stopper();
+        let ended = self.serve_until_stopped(told);
+        // Whoever comes by a door that is open for others finds nothing here any more.
+        stopper.stop();
+        ended
+    }
+
+    fn serve_until_stopped(
         mut self,
         mut told: impl FnMut(&News, &[ArraySnapshot]),
     ) -> Result<Self, ServerError> {
@@ -307,9 +319,6 @@ impl Server {
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            if std::mem::take(&mut self.has_opened) {
-                told(&News::Opened, &self.arrays);
-            }
             for news in News::of(self.export.target_mut(), &mut self.arrays) {
                 if let News::Event {
                     event: Event::Grown { .. },
@@ -478,7 +487,6 @@ impl Server {
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.
                     Arrival::Exchange(exchange) => self.exchange = Some(exchange),
-                    Arrival::Opened => self.has_opened = true,
                 }
             }
             return Ok(());

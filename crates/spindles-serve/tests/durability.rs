@@ -4,9 +4,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, Target, open_device};
-use spindles_serve::{
-    DoorOptions, News, Offer, Opening, Server, ServerLimits, Stopper, TRANSPORTS,
-};
+use spindles_serve::{Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -21,6 +19,7 @@ struct Served {
     thread: Option<JoinHandle<()>>,
     stopper: Stopper,
     offer: Offer,
+    door: Box<dyn Door>,
 }
 
 impl Served {
@@ -34,48 +33,39 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stopper.stop();
         let ended = self.thread.take().expect("it has not ended").join();
+        let told = self.door.close();
         assert!(thread::panicking() || ended.is_ok());
+        assert!(thread::panicking() || told.is_none(), "{told:?}");
     }
 }
 
 /// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
-fn serve(transport: &'static str, address: String) -> Result<Served, String> {
+fn serve(transport: &str, address: &str) -> Result<Served, String> {
     let (send, receive) = mpsc::channel();
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
         let (server, offer) = server.expect("it serves");
-        let row = TRANSPORTS.iter().find(|row| row.name == transport);
-        let row = row.expect("a transport");
-        let door = (row.bind)(&address, &DoorOptions::default());
-        let door = door.expect("the address is free");
-        let opening = Opening::begin(vec![door], &offer).expect("a thread");
-        let mut reached = Some((server.stopper(), offer));
-        let ended = server.run(|news, _| {
-            if let News::Opened = news {
-                let reached = reached.take().expect("it is opened once");
-                send.send(Ok(reached)).expect("it is waited for");
-            }
-        });
-        let (mut doors, opened) = opening.end();
-        if let Err(error) = opened {
-            send.send(Err(error.to_string())).expect("it is waited for");
-        }
-        for door in &mut doors {
-            assert_eq!(door.close(), None);
-        }
-        ended
-            .expect("it was stopped")
-            .close()
-            .expect("all is durable");
+        let reached = (server.stopper(), offer);
+        send.send(reached).expect("it is waited for");
+        let ended = server.run(|_, _| {}).expect("it was stopped");
+        ended.close().expect("all is durable");
     });
-    let (stopper, offer) = receive.recv().expect("it serves")?;
-    Ok(Served {
+    let (stopper, offer) = receive.recv().expect("it serves");
+    let row = TRANSPORTS.iter().find(|row| row.name == transport);
+    let row = row.expect("a transport");
+    let door = (row.bind)(address, &DoorOptions::default());
+    let mut served = Served {
         thread: Some(thread),
         stopper,
         offer,
-    })
+        door: door.expect("the address is free"),
+    };
+    let offers = std::slice::from_ref(&served.offer);
+    let opened = served.door.open(offers);
+    opened.map_err(|error| error.to_string())?;
+    Ok(served)
 }
 
 fn connect(socket: &Path) -> UnixStream {
@@ -109,7 +99,7 @@ fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
 fn a_flush_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
-    let served = serve("nbd", format!("unix:{}", socket.display())).expect("it listens");
+    let served = serve("nbd", &format!("unix:{}", socket.display())).expect("it listens");
     let (mut writes, mut flushes) = (connect(&socket), connect(&socket));
     ask(&mut writes, 1, &[7; 4096]);
     ask(&mut writes, 1, &[8; 1000]);
@@ -128,7 +118,7 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
 fn an_fsync_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
-    let served = match serve("fuse", path.display().to_string()) {
+    let served = match serve("fuse", &path.display().to_string()) {
         Ok(served) => served,
         Err(reason) => {
             let name = "an_fsync_is_answered_when_the_members_are_flushed";

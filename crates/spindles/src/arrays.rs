@@ -55,15 +55,30 @@ impl Scan {
         Ok(given.devices)
     }
 
-    /// What the array lacks that its superblocks count on, for people, or why that is not known. Says nothing
-    /// itself.
+    /// The same, by the arrays that they belong to, with the first argument that means the array.
+    pub(crate) fn arrays(
+        &self,
+        arguments: &[String],
+        ui: &Ui,
+    ) -> anyhow::Result<Vec<(usize, Vec<String>)>> {
+        let devices = self.devices(arguments, &[], ui)?;
+        Ok(scan::by_array(&names(arguments), &devices))
+    }
+
+    /// What arrays lack that their superblocks count on, for people, or why that is not known. Says nothing itself.
     pub(crate) fn awaited(&self, arguments: &[String]) -> Option<String> {
-        let given = scan::resolve(&names(arguments), &[], &self.places);
-        match given.map(|given| report_of(&given.devices)) {
-            Ok(Ok(report)) => report.awaited(),
-            Ok(Err(error)) => Some(error.to_string()),
+        let arguments = names(arguments);
+        let given = match scan::resolve(&arguments, &[], &self.places) {
+            Ok(given) => given,
+            Err(error) => return Some(error.to_string()),
+        };
+        let arrays = scan::by_array(&arguments, &given.devices).into_iter();
+        let awaited = arrays.filter_map(|(_, devices)| match report_of(&devices) {
+            Ok(report) => report.awaited(),
             Err(error) => Some(error.to_string()),
-        }
+        });
+        let awaited: Vec<String> = awaited.collect();
+        (!awaited.is_empty()).then(|| awaited.join("; "))
     }
 
     /// The same, and what else was found out. What may not be read is left to whoever asks.

@@ -10,6 +10,7 @@ use spindles_io::host::Served as _;
 use spindles_io::notice;
 use spindles_io::scan::Given;
 use spindles_serve::control::{Answer, Answers, Ask, Asked};
+use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{Handle, Stopper};
 use std::ffi::OsString;
 use std::fmt;
@@ -89,17 +90,28 @@ fn ask(socket: &Path, arguments: &[OsString], ui: &Ui) -> anyhow::Result<u8> {
     anyhow::bail!("it ended before the command did")
 }
 
+/// The way to an array that this process serves, and how it serves it.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// The array.
+    pub(crate) array: Uuid,
+    /// The way to it.
+    pub(crate) handle: Handle,
+    /// What ends serving it.
+    pub(crate) stopper: Stopper,
+    /// Nothing may be written.
+    pub(crate) read_only: bool,
+    /// Where the array itself is seen as a file or device, once that is known.
+    pub(crate) files: Arc<OnceLock<Vec<PathBuf>>>,
+    /// What the process gave up, if it did.
+    pub(crate) sandbox: Option<Sandbox>,
+}
+
 /// An array that this process serves, for commands that it does for others.
 #[derive(Clone, Debug)]
 pub(crate) struct Serving {
-    array: Uuid,
-    handle: Handle,
-    stopper: Stopper,
+    way: Way,
     ended: Arc<Ended>,
-    /// Nothing may be written.
-    read_only: bool,
-    /// Where the array itself is seen as a file or device, once that is known.
-    files: Arc<OnceLock<Vec<PathBuf>>>,
 }
 
 /// How serving ended, once it has.
@@ -110,54 +122,44 @@ struct Ended {
 }
 
 impl Serving {
-    pub(crate) fn new(array: Uuid, handle: Handle, stopper: Stopper, read_only: bool) -> Self {
+    pub(crate) fn new(way: Way) -> Self {
         Self {
-            array,
-            handle,
-            stopper,
+            way,
             ended: Arc::default(),
-            read_only,
-            files: Arc::default(),
         }
-    }
-
-    /// The array itself is seen there, from now on.
-    pub(crate) fn is_seen_as(&self, files: Vec<PathBuf>) {
-        // Doors are opened once.
-        self.files.set(files).ok();
     }
 
     /// Why a server does not do such a command, if so.
     pub(crate) fn refuses(&self, command: &str, arguments: &[String]) -> Option<String> {
         const READ: [&str; 4] = ["status", "scrub", "resync", "stop"];
-        if self.read_only && !READ.contains(&command) {
+        if self.way.read_only && !READ.contains(&command) {
             return Some("the array is served for reading only".to_owned());
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
-            path.is_ok_and(|path| self.files.get().is_some_and(|own| own.contains(&path)))
+            path.is_ok_and(|path| self.way.files.get().is_some_and(|own| own.contains(&path)))
         };
         // Whoever opens it waits for the one who opens it.
         let own = arguments.iter().find(is_own);
         own.map(|word| format!("{word} is the array itself: take another device"))
     }
 
-    /// The array.
-    pub(crate) fn array(&self) -> Uuid {
-        self.array
+    /// What the process gave up, if it did.
+    pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
+        self.way.sandbox.as_ref()
     }
 
     /// The way to the array.
     pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
+        &self.way.handle
     }
 
     /// Its devices, as a command has them that was given its name.
     pub(crate) fn given(&self) -> Given {
         Given {
-            devices: self.handle.devices(),
+            devices: self.way.handle.devices(),
             forgotten: Vec::new(),
-            arrays: vec![self.array],
+            arrays: vec![self.way.array],
             skipped: Vec::new(),
             unreadable: Vec::new(),
         }
@@ -165,7 +167,7 @@ impl Serving {
 
     /// Ends serving, and waits until the array is closed.
     pub(crate) fn stop(&self) -> Result<(), String> {
-        self.stopper.stop();
+        self.way.stopper.stop();
         let result = self.ended.result.lock();
         let mut result = result.unwrap_or_else(PoisonError::into_inner);
         loop {

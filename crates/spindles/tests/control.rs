@@ -201,11 +201,8 @@ fn an_array_is_managed_while_it_is_written() {
     );
     place.ends("status pool", 3);
     assert!(place.run("fail a pool").error.contains("survive"));
-    assert!(
-        place
-            .does("add b pool")
-            .contains("member 1 is active again")
-    );
+    let added = place.does("add b pool");
+    assert!(added.contains("member 1 is active again"), "{added}");
     place.ends("status pool", 0);
     // Pulled out, and used otherwise: it is filled anew.
     place.does("fail c pool");

@@ -607,6 +607,33 @@ fn who_unmounts_it_ends_the_server() {
     assert!(pool.path("file").exists());
 }
 
+/// Of several arrays each is a file of its own, which ends without the others.
+#[test]
+fn several_arrays_are_a_file_each() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    for name in ["c", "d"] {
+        let file = File::create(pool.path(name)).expect("a file");
+        file.set_len(8 << 20).expect("its length");
+    }
+    pool.spindles(&["create", "music", "raid0(c,d)"]);
+    let more = ["music", "--fuse", "other"];
+    let served = or_skip!("several_arrays_are_a_file_each", pool.serve(&more));
+    let other = pool.path("other");
+    assert!(soon(|| is_mounted(&other)));
+    let sizes = [&served.file, &other].map(|path| path.metadata().expect("it is there").len());
+    assert!(sizes[0] < 8 << 20 && sizes[1] > 8 << 20, "{sizes:?}");
+    served.run("umount %/other");
+    assert!(soon(|| pool
+        .spindles(&["examine", "c", "d", "--json"])
+        .contains("\"clean\": true")));
+    let bytes = pattern(MIB, 1);
+    served.open().write_all_at(&bytes, 777).expect("it writes");
+    assert!(read_at(&served.open(), 777, MIB) == bytes);
+    let (said, _) = served.stop();
+    assert!(said.starts_with("array 'music' is closed"), "{said}");
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+}
+
 #[test]
 fn what_would_be_hidden_is_refused() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);

@@ -2,8 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
+#[path = "serve/authority.rs"]
+mod authority;
+
+use authority::Authority;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -291,6 +295,171 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
     assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));
 }
 
+/// Three disks behind TLS on ports: two of nbdkit, and one of ours, which is an array there.
+struct Encrypted {
+    world: World,
+    ports: [u16; 3],
+}
+
+impl Encrypted {
+    fn new(bytes: usize) -> Self {
+        let world = World::new();
+        let authority = Authority::new();
+        authority.sign(&world.path("server"), "server", 1);
+        authority.sign(&world.path("client"), "client", 2);
+        authority.certify(&world.path("nobody"));
+        authority.sign(&world.path("wary"), "client", 4);
+        authority.revoke(&world.path("wary"), 1);
+        Authority::new().sign(&world.path("stranger"), "client", 3);
+        for disk in ["a", "b", "c", "d"] {
+            world.disk(disk, bytes);
+        }
+        world.done("", &["create", "disk", "raid1(c,d)"]);
+        let ports = [(); 3].map(|()| port());
+        Self { world, ports }
+    }
+
+    /// The disk of that number, as it is reached by these certificates.
+    fn url(&self, disk: usize, by: &str) -> String {
+        let folder = self.world.path(by);
+        let folder = folder.display();
+        let port = self.ports[disk];
+        let export = ["", "", "disk"][disk];
+        format!("nbds://localhost:{port}/{export}?tls-certificates={folder}")
+    }
+
+    fn urls(&self) -> [String; 3] {
+        [0, 1, 2].map(|disk| self.url(disk, "client"))
+    }
+
+    fn places(&self) -> String {
+        self.urls().join(":")
+    }
+
+    fn start(&self, disk: usize) -> Peer {
+        let port = self.ports[disk];
+        let peer = if disk == 2 {
+            let port = port.to_string();
+            let line = ["serve", "c", "d", "--tls", "server", "--nbd", &port];
+            let mut command = self.world.command("", &line);
+            let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+            Peer(command.spawn().expect("it starts"))
+        } else {
+            let name = ["a", "b"][disk];
+            let folder = self.world.0.path().display();
+            Peer::spawn(&format!(
+                "nbdkit -f -i 127.0.0.1 -p {port} --tls=require --tls-verify-peer \
+                     --tls-certificates={folder}/server file {folder}/{name}"
+            ))
+        };
+        await_that("it listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        peer
+    }
+}
+
+#[test]
+fn an_array_spans_servers_with_tls() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let all = Encrypted::new(64 * MIB);
+    let world = &all.world;
+    let _a = all.start(0);
+    let _b = all.start(1);
+    let mut c = all.start(2);
+    // Servers want to know who comes, and who comes wants to know where it is.
+    let port = all.ports[2];
+    std::fs::write(world.path("old"), pattern(20 * MIB, 1)).expect("room");
+    std::fs::write(world.path("new"), pattern(100 * MIB, 2)).expect("room");
+    for (url, why) in [
+        (all.url(2, "nobody"), "CertificateRequired"),
+        (all.url(2, "stranger"), "invalid peer certificate"),
+        (all.url(2, "wary"), "Revoked"),
+        (all.url(2, "elsewhere"), "can't read"),
+        (
+            format!("{}&tls-hostname=other.example", all.url(2, "client")),
+            "not valid for name",
+        ),
+        (
+            format!("nbds://localhost:{port}"),
+            "its certificates are not given",
+        ),
+        (format!("nbd://localhost:{port}"), "TLS"),
+    ] {
+        let told = world.refused(&["copy", "old", &url, "--force"]);
+        assert!(told.contains(why), "{url}: {told}");
+    }
+    let places = all.places();
+    world.done(
+        "",
+        &[
+            "create",
+            "pool",
+            &format!("raid5({})", all.urls().join(",")),
+        ],
+    );
+    world.done(&places, &["copy", "old", "array:pool", "--verify"]);
+    let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
+    let before = allocated();
+    let line = ["copy", "new", "array:pool", "--verify", "--force"];
+    let mut copy = world.command(&places, &line);
+    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let copy = copy.expect("it starts");
+    await_that("the copy is in the middle", || {
+        allocated() > before + (10 << 20)
+    });
+    c.0.kill().expect("it runs");
+    c.0.wait().expect("it ends");
+    let copied = copy.wait_with_output().expect("it ends");
+    let copied_told = told(&copied);
+    assert!(copied.status.success(), "{copied_told}");
+    assert!(copied_told.contains("it is given up"), "{copied_told}");
+    let _c = all.start(2);
+    let rebuilt = world.done(&places, &["rebuild", "pool"]);
+    assert!(rebuilt.contains("is active again"), "{rebuilt}");
+    let scrubbed = world.done(&places, &["scrub", "pool"]);
+    assert!(scrubbed.contains("nothing is wrong"), "{scrubbed}");
+    world.done(&places, &["copy", "array:pool", "out"]);
+    assert!(same(&world.path("new"), &world.path("out"), 100 * MIB));
+}
+
+/// From inside the sandbox: the certificates were read before.
+#[test]
+fn a_server_with_tls_that_begins_again_is_not_missed() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let all = Encrypted::new(24 * MIB);
+    let world = &all.world;
+    let peers = [0, 1, 2].map(|disk| all.start(disk));
+    let places = all.places();
+    world.done(
+        "",
+        &[
+            "create",
+            "pool",
+            &format!("raid0({})", all.urls().join(",")),
+        ],
+    );
+    std::fs::write(world.path("in"), pattern(40 * MIB, 3)).expect("room");
+    world.done(&places, &["copy", "in", "array:pool"]);
+    let served = world.serve_on("pool", &places);
+    let pool = world.url("pool", "pool");
+    world.done("", &["copy", &pool, "out"]);
+    drop(peers);
+    let _peers = [0, 1, 2].map(|disk| all.start(disk));
+    world.done("", &["copy", &pool, "again"]);
+    // Closed and opened again.
+    world.done(&places, &["rename", "pool", "lake"]);
+    world.done("", &["copy", &pool, "at last"]);
+    for out in ["out", "again", "at last"] {
+        assert!(same(&world.path("in"), &world.path(out), 40 * MIB), "{out}");
+    }
+    drop(served);
+}
+
 /// Where nothing is in doubt, a server may end and begin again while the array is in use.
 #[test]
 fn a_server_that_begins_again_between_two_requests_is_not_missed() {
@@ -406,7 +575,7 @@ fn what_is_wrong_with_an_address_is_told() {
             "raid1(nbd+unix:///x?socket=s,nbd+unix:///x?socket=./s)",
             "can't be reached",
         ),
-        ("raid1(nbds://h/x,b)", "there is no TLS in this version"),
+        ("raid1(nbds://h/x,b)", "its certificates are not given"),
         ("raid1(iscsi://h/x,b)", "of a kind that is not known"),
         ("raid1(nbd://h/%,b)", "write %25 for it"),
         (

@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "humantime",
             "io-uring",
             "rustix",
+            "rustls",
             "libc",
             "thiserror",
         ],

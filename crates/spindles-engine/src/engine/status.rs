@@ -10,6 +10,9 @@ use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{BadBlockKind, lost_runs};
 use spindles_layout::GroupIndex;
 
+/// So many groups are looked at for one answer.
+const GROUPS_MAX: u32 = 4096;
+
 impl Engine {
     /// The state of the array. Allocates: not for the data path.
     pub fn status(&self) -> Status {
@@ -48,6 +51,34 @@ impl Engine {
     /// Reads that were hedged since opening.
     pub fn hedged_reads(&self) -> u64 {
         self.hedges.all()
+    }
+
+    /// Whether the block `from` is known to read as zeros, as it is in a region that was never written, or was given
+    /// back; and the first block from which on that may differ, at most `end`. It says no more than what a read that is
+    /// asked now gives, and what a crash leaves.
+    pub fn reads_zeros(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        let is_known = self.opening.is_serving() && self.regions.are_stored();
+        if !is_known || self.is_growing() || self.bad.any_lost() {
+            return (false, end);
+        }
+        let zeros = |block: BlockIndex| {
+            let group = self.geometry.locate(block).group;
+            let zeros = self.regions.reads_zeros(group) && !self.is_overlaid(group);
+            let after = self.blocks_below(GroupIndex(group.0 + 1));
+            (zeros, BlockIndex(after.min(end.0)))
+        };
+        let (first, mut until) = zeros(from);
+        for _ in 0..GROUPS_MAX {
+            if until >= end {
+                break;
+            }
+            let (same, after) = zeros(until);
+            if same != first {
+                break;
+            }
+            until = after;
+        }
+        (first, until)
     }
 
     fn regions_status(&self) -> RegionsStatus {

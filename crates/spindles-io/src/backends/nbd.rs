@@ -31,7 +31,7 @@
 
 use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};
-use crate::peer::{Address, Connection, Link, Rest, connect, is_address, stand_in};
+use crate::peer::{Address, Connection, Link, Rest, Route, connect, is_address, stand_in};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
 use spindles_nbd::TransmissionFlags;
 use std::io;
@@ -43,7 +43,7 @@ pub(super) static BACKEND: Backend = Backend {
         outlives_process: true,
         whole_sectors_only: true,
     },
-    syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+    syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or with TLS nbds",
     summary: "the export of an NBD server",
     matches: is_address,
     open,
@@ -55,7 +55,7 @@ pub(super) static BACKEND: Backend = Backend {
 const SECTOR_BYTES: u32 = 512;
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let (address, link) = reach(name, options.peer_timeouts.connect)?;
+    let (route, link) = reach(name, options.peer_timeouts.connect)?;
     let device = || name.to_owned();
     let terms = link.terms;
     if !options.read_only {
@@ -66,7 +66,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             return Err(OpenError::NoFlush { device: device() });
         }
     }
-    let held = stand_in(&address);
+    let held = stand_in(&route.address);
     if let Some(file) = &held {
         opening::lock(name, file, false, options)?;
     }
@@ -89,7 +89,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         },
         medium: Medium::Later(Box::new(Connection::new(
             name,
-            address,
+            route,
             link,
             options.peer_timeouts,
         ))),
@@ -102,15 +102,18 @@ fn at_rest(name: &str, _access: Access) -> io::Result<Box<dyn AtRest>> {
     Ok(Box::new(Rest::new(link, timeouts.silence)))
 }
 
-fn reach(name: &str, timeout: Duration) -> Result<(Address, Link), OpenError> {
+fn reach(name: &str, timeout: Duration) -> Result<(Route, Link), OpenError> {
     let address = Address::parse(name).map_err(|what| OpenError::Address {
         device: name.to_owned(),
         what,
     })?;
-    let link = connect(&address, Instant::now() + timeout);
-    let link = link.map_err(|reason| OpenError::Server {
+    let route = Route::to(address);
+    let linked = route.and_then(|route| {
+        let link = connect(&route, Instant::now() + timeout)?;
+        Ok((route, link))
+    });
+    linked.map_err(|reason| OpenError::Server {
         device: name.to_owned(),
         reason,
-    })?;
-    Ok((address, link))
+    })
 }

@@ -37,7 +37,8 @@ pub enum OpenError {
     },
     /// It is no address of an export.
     #[error(
-        "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH"
+        "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or \
+         nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR"
     )]
     Address {
         /// What was given.

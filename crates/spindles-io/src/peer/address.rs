@@ -1,5 +1,6 @@
 //! Addresses of exports: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as NBD's own document of URIs
-//! has them.
+//! has them; with `nbds` in place of `nbd` and `tls-certificates=DIR` after the `?`, as libnbd has it, the connection is
+//! encrypted.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,6 +16,17 @@ pub(crate) struct Address {
     pub(crate) server: Server,
     /// The export's name; empty for the one that the server gives to who asks for none.
     pub(crate) export: String,
+    /// The connection is encrypted.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// How a server is known, and the client shows who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tls {
+    /// The folder of the certificates.
+    pub(crate) certificates: PathBuf,
+    /// The name in the certificate of the server, where it is not that of the host.
+    pub(crate) hostname: Option<String>,
 }
 
 /// Where a server listens.
@@ -49,25 +61,43 @@ impl Address {
         let (scheme, rest) = text.split_once("://").ok_or("it is no address")?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let socket = socket_of(query)?;
-        let server = match (scheme, socket) {
-            ("nbds" | "nbds+unix", _) => {
+        let (is_local, is_encrypted) = match scheme {
+            "nbd" => (false, false),
+            "nbd+unix" => (true, false),
+            "nbds" => (false, true),
+            "nbds+unix" => (true, true),
+            _ => return Err("it is of a kind that is not known"),
+        };
+        let query = Query::read(query)?;
+        let server = match query.socket {
+            None if is_local => return Err("the path of the socket is not given"),
+            None => host_of(host)?,
+            Some(_) if !is_local => return Err("a socket has an address of the form nbd+unix://"),
+            Some(socket) if host.is_empty() => Server::Socket(socket),
+            Some(_) => return Err("a socket is on no host: there is a '/' too few"),
+        };
+        let tls = match (query.certificates, query.hostname) {
+            (None, None) if !is_encrypted => None,
+            _ if !is_encrypted => return Err("with TLS it begins with nbds://, or nbds+unix://"),
+            (None, _) => {
                 return Err(
-                    "there is no TLS in this version: on a network that is safe, use nbd://",
+                    "its certificates are not given: write ?tls-certificates=DIR behind it",
                 );
             }
-            ("nbd", None) => host_of(host)?,
-            ("nbd", Some(_)) => return Err("a socket has an address of the form nbd+unix://"),
-            ("nbd+unix", Some(socket)) if host.is_empty() => Server::Socket(socket),
-            ("nbd+unix", Some(_)) => return Err("a socket is on no host: there is a '/' too few"),
-            ("nbd+unix", None) => return Err("the path of the socket is not given"),
-            _ => return Err("it is of a kind that is not known"),
+            (Some(certificates), hostname) => Some(Tls {
+                certificates,
+                hostname,
+            }),
         };
         let export = String::from_utf8(decoded(path)?).map_err(|_| "the export is not UTF-8")?;
         if export.len() > spindles_nbd::STRING_BYTES_MAX || export.contains('\0') {
             return Err("no export has such a name");
         }
-        Ok(Self { server, export })
+        Ok(Self {
+            server,
+            export,
+            tls,
+        })
     }
 }
 
@@ -98,17 +128,39 @@ fn host_of(text: &str) -> Result<Server, &'static str> {
     Ok(Server::Host { name, port })
 }
 
-fn socket_of(query: &str) -> Result<Option<PathBuf>, &'static str> {
-    let mut socket = None;
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("socket", path)) if !path.is_empty() && socket.is_none() => {
-                socket = Some(PathBuf::from(OsString::from_vec(decoded(path)?)));
+/// What may follow the `?`.
+#[derive(Default)]
+struct Query {
+    socket: Option<PathBuf>,
+    certificates: Option<PathBuf>,
+    hostname: Option<String>,
+}
+
+impl Query {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decoded(value)?;
+            let path = || PathBuf::from(OsString::from_vec(value.clone()));
+            let is_again = match key {
+                _ if value.is_empty() => true,
+                "socket" => query.socket.replace(path()).is_some(),
+                "tls-certificates" => query.certificates.replace(path()).is_some(),
+                "tls-hostname" => {
+                    let name = String::from_utf8(value).map_err(|_| "the host is not UTF-8")?;
+                    query.hostname.replace(name).is_some()
+                }
+                _ => true,
+            };
+            if is_again {
+                return Err(
+                    "all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+                );
             }
-            _ => return Err("all that may follow the '?' is socket=PATH"),
         }
+        Ok(query)
     }
-    Ok(socket)
 }
 
 /// What stands behind `%` signs, as two digits each.
@@ -143,7 +195,18 @@ mod tests {
 
     fn said(text: &str) -> String {
         match Address::parse(text) {
-            Ok(address) => format!("{} '{}'", address.server, address.export),
+            Ok(address) => {
+                let by = address.tls.map(|tls| {
+                    let name = tls.hostname.map(|name| format!(", as {name}"));
+                    format!(
+                        " by {}{}",
+                        tls.certificates.display(),
+                        name.unwrap_or_default()
+                    )
+                });
+                let by = by.unwrap_or_default();
+                format!("{} '{}'{by}", address.server, address.export)
+            }
             Err(what) => format!("no: {what}"),
         }
     }
@@ -165,11 +228,27 @@ mod tests {
             ),
             (
                 "nbd+unix:///?sock=s",
-                "no: all that may follow the '?' is socket=PATH",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
             ),
             (
                 "nbd+unix:///?socket=",
-                "no: all that may follow the '?' is socket=PATH",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+            ),
+            (
+                "nbds://h?tls-certificates=a&tls-certificates=b",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+            ),
+            (
+                "nbds://h:7/x?tls-certificates=/etc/a%20b",
+                "h:7 'x' by /etc/a b",
+            ),
+            (
+                "nbds+unix:///x?socket=s&tls-certificates=d&tls-hostname=h",
+                "s 'x' by d, as h",
+            ),
+            (
+                "nbd://h/x?tls-certificates=d",
+                "no: with TLS it begins with nbds://, or nbds+unix://",
             ),
             (
                 "nbd://h?socket=s",
@@ -192,7 +271,7 @@ mod tests {
             ("nbd://h/%00", "no: no export has such a name"),
             (
                 "nbds://h/x",
-                "no: there is no TLS in this version: on a network that is safe, use nbd://",
+                "no: its certificates are not given: write ?tls-certificates=DIR behind it",
             ),
             ("iscsi://h/x", "no: it is of a kind that is not known"),
         ] {

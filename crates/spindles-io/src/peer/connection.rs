@@ -2,10 +2,10 @@
 //!
 //! What holds when the connection is lost is decided here, and said in `backends/nbd.rs`.
 
-use super::address::Address;
 use super::link::{Link, Terms};
 use super::reconnection::{Reconnection, Sought, pages};
 use super::rest::Rest;
+use super::route::Route;
 use super::traffic::Traffic;
 use crate::at_rest::AtRest;
 use crate::buffers::Memory;
@@ -39,7 +39,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Connection {
     name: String,
-    address: Address,
+    route: Route,
     terms: Terms,
     timeouts: PeerTimeouts,
     state: State,
@@ -56,10 +56,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(name: &str, address: Address, link: Link, timeouts: PeerTimeouts) -> Self {
+    pub(crate) fn new(name: &str, route: Route, link: Link, timeouts: PeerTimeouts) -> Self {
         Self {
             name: name.to_owned(),
-            address,
+            route,
             terms: link.terms,
             timeouts,
             traffic: Traffic::new(link.terms),
@@ -114,7 +114,7 @@ impl Connection {
             self.timeouts.reconnect.as_secs()
         ));
         let begun = Reconnection::begin(Sought {
-            address: self.address.clone(),
+            route: self.route.clone(),
             terms: self.terms,
             pages: self.traffic.pages.clone(),
             timeout,

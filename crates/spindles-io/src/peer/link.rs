@@ -1,6 +1,6 @@
 //! A connection on which both sides have agreed, and nothing is under way.
 
-use super::address::Address;
+use super::route::Route;
 use super::socket::Socket;
 use spindles_nbd::handshake::{Agreed, Client, Progress, Wanted};
 use spindles_nbd::transmission::{Command, Headers, Request};
@@ -101,13 +101,14 @@ pub(crate) struct Link {
 }
 
 /// Connects to an export. Otherwise why not, for people.
-pub(crate) fn connect(address: &Address, until: Instant) -> Result<Link, String> {
+pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
+    let address = &route.address;
     let server = &address.server;
-    let socket = Socket::connect(server, until)
+    let mut socket = Socket::connect(server, until)
         .map_err(|error| format!("its server at {server} can't be reached: {error}"))?;
     let mut client = Client::new(Wanted {
         export: address.export.clone(),
-        tls: false,
+        tls: route.has_tls(),
         headers: Headers::Extended,
     });
     let failed = |error: io::Error| match error.kind() {
@@ -127,13 +128,19 @@ pub(crate) fn connect(address: &Address, until: Instant) -> Result<Link, String>
             .map_err(|error| format!("its server at {server} does not speak NBD: {error}"))?;
         match progress {
             Progress::Receive => {}
-            Progress::StartTls => unreachable!("nobody asked for TLS"),
+            Progress::StartTls | Progress::Transmit(_) if used < received => {
+                return Err(format!("its server at {server} answers before it is asked"));
+            }
+            Progress::StartTls => {
+                let encrypted = route.encrypt(socket, until);
+                socket = encrypted.map_err(|error| {
+                    format!("TLS with its server at {server} does not come about: {error}")
+                })?;
+                client.encrypted();
+            }
             Progress::Refused(why) => {
                 let export = &address.export;
                 return Err(format!("its server does not give '{export}': {why}"));
-            }
-            Progress::Transmit(_) if used < received => {
-                return Err(format!("its server at {server} answers before it is asked"));
             }
             Progress::Transmit(agreed) => {
                 let terms = Terms::of(&agreed)?;

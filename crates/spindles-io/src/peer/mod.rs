@@ -6,6 +6,7 @@ mod link;
 mod reconnection;
 mod requests;
 mod rest;
+mod route;
 #[cfg(test)]
 mod scripted;
 mod socket;
@@ -19,4 +20,5 @@ pub use address::is_address;
 pub(crate) use connection::Connection;
 pub(crate) use link::{Link, connect};
 pub(crate) use rest::Rest;
+pub(crate) use route::Route;
 pub(crate) use stand_in::stand_in;

@@ -1,8 +1,8 @@
 //! A thread that connects again, while whoever has the array goes on.
 
-use super::address::Address;
 use super::link::{Link, Terms, connect};
 use super::rest::Rest;
+use super::route::Route;
 use crate::at_rest::AtRest as _;
 use rustix::event::{EventfdFlags, eventfd};
 use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
@@ -51,7 +51,7 @@ pub(super) struct Reconnection {
 /// What is to be found again.
 #[derive(Debug)]
 pub(super) struct Sought {
-    pub(super) address: Address,
+    pub(super) route: Route,
     pub(super) terms: Terms,
     pub(super) pages: Pages,
     /// How long it is tried.
@@ -120,7 +120,7 @@ enum Lost {
 
 /// The same export, and on it what was there before.
 fn find(sought: &Sought, until: Instant) -> Result<Link, Lost> {
-    let link = connect(&sought.address, until).map_err(Lost::ForNow)?;
+    let link = connect(&sought.route, until).map_err(Lost::ForNow)?;
     if let Some(how) = link.terms.differ(&sought.terms) {
         return Err(Lost::ForGood(how.to_owned()));
     }

@@ -1,22 +1,70 @@
-//! A socket that never blocks: who wants to wait says so, and until when.
+//! A socket that never blocks, with TLS or without: who wants to wait says so, and until when.
 
 #![expect(unsafe_code, reason = "system calls on memory that is shared")]
 
 use super::address::Server;
 use crate::queues::Readiness;
+use crate::tls::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::net::{connect, shutdown, socket_with, sockopt};
-use std::io;
+use rustls::ClientConnection;
+use std::cell::RefCell;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::ToSocketAddrs as _;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::ptr;
 use std::time::{Duration, Instant};
+use std::{ptr, slice};
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) struct Socket(OwnedFd);
+pub(super) struct Socket {
+    descriptor: OwnedFd,
+    session: Option<Box<RefCell<Session>>>,
+}
+
+/// What carries the bytes of a session.
+struct Carrier<'a>(&'a OwnedFd);
+
+impl Read for Carrier<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, into)?)
+    }
+}
+
+impl Write for Carrier<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.0, from, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The same for who waits.
+pub(super) struct Waiting<'a> {
+    socket: &'a Socket,
+    until: Instant,
+}
+
+impl Read for Waiting<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive_some(into, self.until)
+    }
+}
+
+impl Write for Waiting<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.socket.send_all(from, self.until)?;
+        Ok(from.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Between two attempts where a server has no room for one who waits.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -38,7 +86,7 @@ impl Socket {
                 let address = SocketAddrUnix::new(path.as_path())?;
                 loop {
                     let socket = Self::new(AddressFamily::UNIX)?;
-                    match connect(&socket.0, &address) {
+                    match connect(&socket.descriptor, &address) {
                         Ok(()) => return Ok(socket),
                         // Others wait before us.
                         Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(PAUSE),
@@ -62,7 +110,10 @@ impl Socket {
 
     fn new(family: AddressFamily) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        Ok(Self(socket_with(family, SocketType::STREAM, flags, None)?))
+        Ok(Self {
+            descriptor: socket_with(family, SocketType::STREAM, flags, None)?,
+            session: None,
+        })
     }
 
     fn connect_to(address: std::net::SocketAddr, until: Instant) -> io::Result<Self> {
@@ -71,30 +122,47 @@ impl Socket {
             std::net::SocketAddr::V6(_) => AddressFamily::INET6,
         };
         let socket = Self::new(family)?;
-        match connect(&socket.0, &address) {
+        match connect(&socket.descriptor, &address) {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => {
                 socket.wait(Readiness::Write, until)?;
-                sockopt::socket_error(&socket.0)??;
+                sockopt::socket_error(&socket.descriptor)??;
             }
             Err(errno) => return Err(errno.into()),
         }
-        sockopt::set_tcp_nodelay(&socket.0, true)?;
-        sockopt::set_socket_keepalive(&socket.0, true)?;
-        sockopt::set_tcp_keepidle(&socket.0, ASKS)?;
-        sockopt::set_tcp_keepintvl(&socket.0, ASKS_AGAIN)?;
-        sockopt::set_tcp_user_timeout(&socket.0, GONE_MS)?;
+        sockopt::set_tcp_nodelay(&socket.descriptor, true)?;
+        sockopt::set_socket_keepalive(&socket.descriptor, true)?;
+        sockopt::set_tcp_keepidle(&socket.descriptor, ASKS)?;
+        sockopt::set_tcp_keepintvl(&socket.descriptor, ASKS_AGAIN)?;
+        sockopt::set_tcp_user_timeout(&socket.descriptor, GONE_MS)?;
         Ok(socket)
     }
 
+    /// Encrypts from now on: `shake_hands` does what comes before that.
+    pub(super) fn encrypt(
+        self,
+        shake_hands: impl FnOnce(&mut Waiting<'_>) -> io::Result<ClientConnection>,
+        until: Instant,
+    ) -> io::Result<Self> {
+        let socket = &self;
+        let connection = shake_hands(&mut Waiting { socket, until })?;
+        Ok(Self {
+            descriptor: self.descriptor,
+            session: Some(Box::new(RefCell::new(Session::new(connection)))),
+        })
+    }
+
     pub(super) fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.descriptor.as_raw_fd()
     }
 
     /// Ends the connection; whoever looks out for the descriptor finds it ready.
     pub(super) fn shutdown(&self) {
+        if let Some(session) = &self.session {
+            session.borrow_mut().end(&mut Carrier(&self.descriptor));
+        }
         // The other side may have gone first.
-        shutdown(&self.0, rustix::net::Shutdown::Both).ok();
+        shutdown(&self.descriptor, rustix::net::Shutdown::Both).ok();
     }
 
     /// Waits until it is ready.
@@ -106,7 +174,7 @@ impl Socket {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(&self.0, events)], Some(&left)) {
+            match poll(&mut [PollFd::new(&self.descriptor, events)], Some(&left)) {
                 Ok(0) => return Err(timed_out()),
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
@@ -115,12 +183,36 @@ impl Socket {
         }
     }
 
-    /// Sends from these places one after the other, as much as goes without waiting.
+    /// Sends what it took before and could not send. Whether nothing of that is left.
+    pub(super) fn flush(&self) -> io::Result<bool> {
+        match &self.session {
+            None => Ok(true),
+            Some(session) => session.borrow_mut().flush(&mut Carrier(&self.descriptor)),
+        }
+    }
+
+    /// Takes from these places one after the other, as much as goes without waiting, and sends it. With TLS a part may
+    /// be left for `flush`, and nothing is taken before that is sent.
     ///
     /// # Safety
     ///
     /// Each is memory that can be read.
     pub(super) unsafe fn send(&self, places: &mut [libc::iovec]) -> io::Result<usize> {
+        if let Some(session) = &self.session {
+            let carrier = &mut Carrier(&self.descriptor);
+            let mut session = session.borrow_mut();
+            if !session.flush(carrier)? {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let slices = places.iter().map(|place| {
+                // SAFETY: the caller vouches for it.
+                IoSlice::new(unsafe { slice::from_raw_parts(place.iov_base.cast(), place.iov_len) })
+            });
+            let taken = session.encipher(&slices.collect::<Vec<_>>())?;
+            // Whatever that says, some of it may be sent: it is said again by the next one.
+            drop(session.flush(carrier));
+            return Ok(taken);
+        }
         let message = message(places);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the message names the places, which the caller vouches for, and nothing else.
@@ -134,6 +226,18 @@ impl Socket {
     ///
     /// Each is memory that can be written.
     pub(super) unsafe fn receive(&self, places: &mut [libc::iovec]) -> io::Result<usize> {
+        if let Some(session) = &self.session {
+            let there = places.iter().filter(|place| place.iov_len > 0);
+            let slices = there.map(|place| {
+                // SAFETY: the caller vouches for it.
+                IoSliceMut::new(unsafe {
+                    slice::from_raw_parts_mut(place.iov_base.cast(), place.iov_len)
+                })
+            });
+            let mut slices: Vec<_> = slices.collect();
+            let mut session = session.borrow_mut();
+            return session.read_vectored(&mut Carrier(&self.descriptor), &mut slices);
+        }
         let mut message = message(places);
         // SAFETY: as above.
         let moved =
@@ -154,6 +258,9 @@ impl Socket {
                 Err(error) if is_passing(&error) => self.wait(Readiness::Write, until)?,
                 Err(error) => return Err(error),
             }
+        }
+        while !self.flush()? {
+            self.wait(Readiness::Write, until)?;
         }
         Ok(())
     }

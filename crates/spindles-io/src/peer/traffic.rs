@@ -248,7 +248,10 @@ impl Traffic {
     /// Sends what is to be sent, as far as the socket takes it. Whether it took all.
     pub(super) fn send(&mut self, socket: &Socket) -> io::Result<bool> {
         self.ask();
-        while !self.to_send.is_empty() {
+        while socket.flush()? {
+            if self.to_send.is_empty() {
+                return Ok(true);
+            }
             let head_bytes = Request::encoded_bytes(self.terms.headers);
             let mut places = [const { NO_PLACE }; PLACES];
             let mut count = 0;
@@ -285,7 +288,7 @@ impl Traffic {
             self.moved_at = Instant::now();
             self.note_sent(moved, head_bytes);
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// So many bytes of the requests to be sent are.
@@ -432,6 +435,9 @@ impl Traffic {
     fn answered(&mut self, slot: usize, result: Result<(), Failure>) -> io::Result<()> {
         if result == Err(Failure::Shutdown) {
             return Err(io::Error::other("it is about to end"));
+        }
+        if self.to_send.front() == Some(&slot) {
+            return Err(io::Error::other("it answers before all is asked"));
         }
         self.answers += 1;
         let asking = self.requests.take(slot);

@@ -82,6 +82,8 @@ pub struct Server {
     headers: Headers,
     /// The export for which `base:allocation` was chosen.
     allocation_of: Option<String>,
+    /// Whether a client that names no export gets the first.
+    has_default: bool,
     options: u32,
     /// Of a message that is not whole.
     received: Vec<u8>,
@@ -103,10 +105,18 @@ impl Server {
             zeroes: true,
             headers: Headers::Simple,
             allocation_of: None,
+            has_default: true,
             options: 0,
             received: Vec::new(),
             output,
         }
+    }
+
+    /// Clients have to name the export that they want.
+    #[must_use]
+    pub fn without_default(mut self) -> Self {
+        self.has_default = false;
+        self
     }
 
     /// Bytes to be sent; whoever sends them takes them out. Nothing more should be received until then, or a
@@ -268,11 +278,21 @@ impl Server {
         self.reply(option, kind, &[why.as_bytes()]);
     }
 
-    /// An export of that name, the first where it is empty.
-    fn find<'a>(exports: &'a [Export], name: &str) -> Option<&'a Export> {
-        let default = || exports.first().filter(|_| name.is_empty());
+    /// An export of that name, the default where it is empty.
+    fn find<'a>(&self, exports: &'a [Export], name: &str) -> Option<&'a Export> {
+        let is_default = self.has_default && name.is_empty();
+        let default = || exports.first().filter(|_| is_default);
         let named = exports.iter().find(|export| export.name == name);
         named.or_else(default)
+    }
+
+    /// Why there is no such export.
+    fn unknown(name: &str) -> &'static str {
+        if name.is_empty() {
+            "there are several exports: name one"
+        } else {
+            "there is no export of that name"
+        }
     }
 
     /// What can be asked of an export on this connection.
@@ -300,7 +320,7 @@ impl Server {
     }
 
     fn export_name(&mut self, exports: &[Export], data: &[u8]) -> Result<Step, Violation> {
-        let export = text(data).and_then(|name| Self::find(exports, name));
+        let export = text(data).and_then(|name| self.find(exports, name));
         let export = export.ok_or(Violation::NoSuchExport)?;
         self.output.extend(export.bytes.to_be_bytes());
         self.output.extend(self.flags(export).0.to_be_bytes());
@@ -357,8 +377,8 @@ impl Server {
             self.refuse(option, answer::INVALID, "it has another form");
             return Step::Receive;
         };
-        let Some(export) = Self::find(exports, name) else {
-            self.refuse(option, answer::UNKNOWN, "there is no export of that name");
+        let Some(export) = self.find(exports, name) else {
+            self.refuse(option, answer::UNKNOWN, Self::unknown(name));
             return Step::Receive;
         };
         let flags = self.flags(export).0.to_be_bytes();
@@ -441,8 +461,8 @@ impl Server {
         let Some((name, wanted)) = name.zip(queries(&mut cursor)) else {
             return self.refuse(option, answer::INVALID, "it has another form");
         };
-        let Some(export) = Self::find(exports, name) else {
-            return self.refuse(option, answer::UNKNOWN, "there is no export of that name");
+        let Some(export) = self.find(exports, name) else {
+            return self.refuse(option, answer::UNKNOWN, Self::unknown(name));
         };
         if wanted {
             let context = if sets { ALLOCATION_CONTEXT } else { 0 };

@@ -57,15 +57,15 @@ impl MetricsServer {
     /// # Errors
     ///
     /// There can be no thread for it.
-    pub fn open(self, offer: &Offer) -> io::Result<()> {
-        let offer = offer.clone();
+    pub fn open(self, offers: &[Offer]) -> io::Result<()> {
+        let offers: Arc<[Offer]> = offers.into();
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
-        thread.spawn(move || accept(&self.listener, &offer))?;
+        thread.spawn(move || accept(&self.listener, &offers))?;
         Ok(())
     }
 }
 
-fn accept(listener: &TcpListener, offer: &Offer) {
+fn accept(listener: &TcpListener, offers: &Arc<[Offer]>) {
     let under_way: Arc<AtomicUsize> = Arc::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -76,11 +76,11 @@ fn accept(listener: &TcpListener, offer: &Offer) {
             continue; // It is closed.
         }
         under_way.fetch_add(1, Ordering::SeqCst);
-        let (counted, offer) = (Arc::clone(&under_way), offer.clone());
+        let (counted, offers) = (Arc::clone(&under_way), Arc::clone(offers));
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
         let begun = thread.spawn(move || {
             // Who is gone needs no answer.
-            drop(answer(stream, &offer));
+            drop(answer(stream, &offers));
             counted.fetch_sub(1, Ordering::SeqCst);
         });
         if begun.is_err() {
@@ -89,10 +89,11 @@ fn accept(listener: &TcpListener, offer: &Offer) {
     }
 }
 
-fn answer(mut stream: TcpStream, offer: &Offer) -> io::Result<()> {
+fn answer(mut stream: TcpStream, offers: &[Offer]) -> io::Result<()> {
     let response = match receive(&mut stream)? {
         Some(head) => respond(&head, || {
-            Facts::of(offer).map(|facts| page(METRICS, &facts))
+            let facts: Vec<Facts> = offers.iter().filter_map(Facts::of).collect();
+            (!facts.is_empty()).then(|| page(METRICS, &facts))
         }),
         None => plain("431 Request Header Fields Too Large"),
     };

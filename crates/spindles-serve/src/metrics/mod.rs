@@ -12,6 +12,9 @@ use crate::offer::Offer;
 use crate::server::ServerNumbers;
 use spindles_io::ArraySnapshot;
 
+/// The label that says which array a sample is of.
+const ARRAY_LABEL: &str = "array";
+
 /// A row of the page.
 #[derive(Debug)]
 pub struct Metric {

@@ -8,8 +8,8 @@
 //!                                 helper, outside  ◀─────────┘
 //! ```
 //!
-//! Each holds for the thread that enters and for what it starts then, so that threads are
-//! started after it. A kernel that does not have a part goes without; which hold is known.
+//! Most hold for the thread that enters and for what it starts then: threads are started after it, and those that are
+//! there already enter themselves. A kernel that does not have a part goes without; which hold are known.
 
 pub mod helper; // Not a row: who stays outside.
 mod landlock;
@@ -34,6 +34,8 @@ pub struct Needs {
 struct Part {
     /// For people.
     name: &'static str,
+    /// Whether it holds for all threads of the process at once.
+    for_all_threads: bool,
     /// Whether it holds from now on.
     enter: fn(&Needs) -> bool,
 }
@@ -54,10 +56,21 @@ pub struct Sandbox {
 }
 
 /// Gives up all that is not needed, for this thread and those that it starts from now on; what system calls there are,
-/// for all threads.
+/// for all threads. Threads that go on enter before, by [`enter_thread`].
 #[must_use]
 pub fn enter(needs: &Needs) -> Sandbox {
-    let (holding, missing): (Vec<_>, Vec<_>) = PARTS.iter().partition(|part| (part.enter)(needs));
+    enter_parts(needs, |_| true)
+}
+
+/// Gives up what each thread has for itself: for this one.
+#[must_use]
+pub fn enter_thread(needs: &Needs) -> Sandbox {
+    enter_parts(needs, |part| !part.for_all_threads)
+}
+
+fn enter_parts(needs: &Needs, which: impl Fn(&Part) -> bool) -> Sandbox {
+    let parts = PARTS.iter().filter(|part| which(part));
+    let (holding, missing): (Vec<_>, Vec<_>) = parts.partition(|part| (part.enter)(needs));
     let names = |parts: Vec<&&'static Part>| parts.iter().map(|part| part.name).collect();
     Sandbox {
         holding: names(holding),
@@ -66,6 +79,22 @@ pub fn enter(needs: &Needs) -> Sandbox {
 }
 
 impl Sandbox {
+    /// What holds here and for a thread that entered by itself.
+    #[must_use]
+    pub fn with_thread(mut self, thread: &Self) -> Self {
+        let lost = self
+            .holding
+            .extract_if(.., |part| thread.missing.contains(part));
+        self.missing.extend(lost);
+        self
+    }
+
+    /// The parts that hold.
+    #[must_use]
+    pub fn holding(&self) -> &[&'static str] {
+        &self.holding
+    }
+
     /// The parts that this kernel does not have, or whoever started the server keeps from it.
     #[must_use]
     pub fn missing(&self) -> &[&'static str] {

@@ -154,6 +154,7 @@ const TYPING: &[libc::Ioctl] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
 pub(super) static SECCOMP: Part = Part {
     name: "seccomp",
+    for_all_threads: true,
     enter: |needs| enter(needs).is_ok(),
 };
 

@@ -23,6 +23,8 @@ pub struct Transport {
     pub value: &'static str,
     /// The option's line of help.
     pub help: &'static str,
+    /// Whether one door is the way to all exports; otherwise each export has its own.
+    pub is_shared: bool,
     /// Makes a door ready: nobody comes in yet, and what is wrong with the value shows.
     pub bind: Bind,
 }
@@ -40,7 +42,7 @@ pub struct DoorOptions {
     pub allow_plaintext: bool,
     /// Other machines must encrypt, with these.
     pub certificates: Option<Certificates>,
-    /// There is no other door: a server whose door is taken away from outside ends.
+    /// There is no other door to the export: a server whose door is taken away from outside ends.
     pub is_only: bool,
     /// Starts a process that unmounts what is mounted when this one dies.
     pub watcher: Option<WatcherCommand>,
@@ -62,8 +64,8 @@ pub trait Door: Debug + Send {
     /// How programs name the array there, once it is open.
     fn address(&self, export: &str) -> String;
 
-    /// Lets clients in from now on, until the process ends. The first export is the one without a name too. It may
-    /// wait for the server of the export, which runs meanwhile.
+    /// Lets clients in from now on, until the process ends. Where there is one export, it is the one without a name too.
+    /// It may wait for servers of exports, which run meanwhile.
     ///
     /// # Errors
     ///

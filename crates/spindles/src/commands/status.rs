@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
+use crate::served::Serving;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -14,6 +15,7 @@ use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::survey::{Health, User, survey};
 use spindles_serve::ServerNumbers;
+use spindles_serve::sandbox::Sandbox;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process;
@@ -82,6 +84,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         users: &survey.users,
         is_in_use: !survey.users.is_empty(),
         numbers: ui.serving().and_then(|serving| serving.handle().numbers()),
+        sandbox: (ui.serving().and_then(Serving::sandbox)).map_or(&[], Sandbox::holding),
         ui,
     };
     let mut documents = Vec::new();
@@ -135,6 +138,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "payload_bytes": numbers.served.payload_bytes,
         "copied_bytes": numbers.served.copied_bytes,
         "read_bytes": numbers.served.read_bytes,
+        "sandbox": view.sandbox,
     })));
     document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
@@ -298,6 +302,8 @@ struct View<'a> {
     is_in_use: bool,
     /// Of the server that has it and does this.
     numbers: Option<ServerNumbers>,
+    /// The parts of the sandbox that hold for that.
+    sandbox: &'a [&'static str],
     ui: &'a Ui,
 }
 
@@ -366,6 +372,11 @@ impl View<'_> {
                 .for_each(|user| line(format!("  {}", user_line(user))));
             if let Some(numbers) = &self.numbers {
                 line(format!("  {}", numbers_line(numbers)));
+                let sandbox = match self.sandbox {
+                    [] => "none".to_owned(),
+                    parts => parts.join(", "),
+                };
+                line(format!("  sandbox of the server: {sandbox}"));
             }
         }
         if let Some(growing) = &report.growing {

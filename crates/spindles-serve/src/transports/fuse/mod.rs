@@ -39,7 +39,8 @@ pub use watcher::{WatcherCommand, watch};
 pub(super) static TRANSPORT: Transport = Transport {
     name: "fuse",
     value: "FILE",
-    help: "Be that file, for every program and for loop devices",
+    help: "Be that file, for every program and for loop devices; of several arrays, one for each, in their order",
+    is_shared: false,
     bind,
 };
 

@@ -25,6 +25,8 @@ const TURN_BYTES: u64 = 256 << 10;
 const PIECES_MAX: usize = 128;
 /// Longest payload that is taken, in bytes: what clients send that do not ask.
 pub(crate) const PAYLOAD_BYTES_MAX: u64 = 32 << 20;
+/// So many extents are told at once.
+const EXTENTS_MAX: usize = 512;
 /// Zeros and discards go to the export in steps of so many bytes, one after the other.
 const STEP_BYTES: u64 = 16 << 20;
 
@@ -261,7 +263,8 @@ impl Connection {
             Command::Flush | Command::Trim | Command::WriteZeroes => {
                 self.next_step(index, desk);
             }
-            Command::Cache | Command::BlockStatus => self.reply(index),
+            Command::Cache => self.reply(index),
+            Command::BlockStatus => self.reply_with_status(index, desk.export),
             Command::Disconnect | Command::Unknown(_) => unreachable!("it was looked at before"),
         }
         Ok(None)
@@ -326,7 +329,9 @@ impl Connection {
             Command::Read | Command::Write if request.bytes > PAYLOAD_BYTES_MAX => {
                 Some((Failure::Overflow, "it is longer than 32 MiB"))
             }
-            Command::WriteZeroes if request.flags.contains(CommandFlags::FAST_ZERO) => {
+            Command::WriteZeroes
+                if request.flags.contains(CommandFlags::FAST_ZERO) && !is_zero(export, request) =>
+            {
                 Some((Failure::NotSupported, "it may be no faster than a write"))
             }
             Command::BlockStatus if self.allocation.is_none() => {
@@ -379,8 +384,12 @@ impl Connection {
         let fua = request.flags.contains(CommandFlags::FUA);
         let operation = match request.command {
             Command::Flush => Operation::Flush,
+            // No discard is durable by itself.
             Command::Trim if !fua => Operation::Discard,
-            // What is trimmed may hold anything, and no discard is durable by itself.
+            // Space is given back, unless the client wants to keep it.
+            Command::WriteZeroes if !fua && !request.flags.contains(CommandFlags::NO_HOLE) => {
+                Operation::Discard
+            }
             _ => Operation::WriteZeroes { fua },
         };
         let bytes = STEP_BYTES.min(request.bytes - pending.next_bytes);
@@ -424,21 +433,41 @@ impl Connection {
                 self.moved.read_bytes += request.bytes;
                 replies.data(&request, head);
             }
-            (None, Command::BlockStatus) => {
-                let longest = match self.headers {
-                    Headers::Extended => u64::MAX,
-                    _ => u64::from(u32::MAX),
-                };
-                let all = Extent {
-                    bytes: request.bytes.min(longest),
-                    hole: false,
-                    zero: false,
-                };
-                let context = self.allocation.expect("it was looked");
-                replies.status(&request, context, &[all], head);
-            }
             (None, _) => replies.done(&request, head),
         }
+        self.replies.push_back(index);
+    }
+
+    /// The same of one that asks where there is data. The answer may end before what was asked.
+    fn reply_with_status(&mut self, index: usize, export: &Export) {
+        let pending = self.requests.get_mut(index);
+        pending.stage = Stage::Replying;
+        let request = pending.request;
+        let most = if request.flags.contains(CommandFlags::REQ_ONE) {
+            1
+        } else {
+            EXTENTS_MAX
+        };
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut done = 0;
+        while done < request.bytes && extents.len() < most {
+            let from = request.offset_bytes + done;
+            let (zero, bytes) = export.extent(from, request.bytes - done);
+            if extents.last().is_some_and(|last| last.zero == zero) {
+                break; // So much is looked at for one answer.
+            }
+            extents.push(Extent {
+                bytes,
+                hole: zero,
+                zero,
+            });
+            done += bytes;
+        }
+        let context = self.allocation.expect("it was looked");
+        let replies = Replies {
+            headers: self.headers,
+        };
+        replies.status(&request, context, &extents, &mut pending.head);
         self.replies.push_back(index);
     }
 
@@ -593,6 +622,12 @@ impl Client for Connection {
     fn moved(&self) -> Moved {
         self.moved
     }
+}
+
+/// Whether all of a request is known to be zeros already.
+fn is_zero(export: &Export, request: &Request) -> bool {
+    let (zeros, bytes) = export.extent(request.offset_bytes, request.bytes);
+    zeros && bytes == request.bytes
 }
 
 /// The most bytes of one access.

@@ -159,11 +159,15 @@ enum Failed {
 }
 
 fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
-    let exports = gate.offers.iter().map(|offer| offered(offer.export()));
-    let exports: Vec<_> = exports.collect();
+    let open = gate.offers.iter().filter(|offer| offer.is_open());
+    let exports: Vec<_> = open.map(|offer| offered(offer.export())).collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut socket = Socket::plain(stream);
+    // Of several nobody gets one by chance, also not the last that is left.
     let mut server = Server::new(gate.tls);
+    if gate.offers.len() > 1 {
+        server = server.without_default();
+    }
     let mut buffer = [0; 4096];
     loop {
         let mut waited = Waited {

@@ -17,7 +17,6 @@ mod connection;
 mod front;
 mod request;
 mod socket;
-mod tls;
 
 use super::{Door, DoorError, DoorOptions, Transport};
 use address::Address;
@@ -27,6 +26,7 @@ pub(super) static TRANSPORT: Transport = Transport {
     name: "nbd",
     value: "ADDR",
     help: "Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT",
+    is_shared: true,
     bind,
 };
 

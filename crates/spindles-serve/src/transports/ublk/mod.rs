@@ -28,6 +28,7 @@ pub(super) static TRANSPORT: Transport = Transport {
     name: "ublk",
     value: "NUMBER",
     help: "Be the block device /dev/ublkbNUMBER, or one with a number that is free: auto",
+    is_shared: false,
     bind,
 };
 

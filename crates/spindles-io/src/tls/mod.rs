@@ -1,0 +1,13 @@
+//! TLS, for clients of other servers and for servers of ours.
+//!
+//! ```text
+//!  who receives and sends ⇄ session ⇄ socket
+//! ```
+
+mod client;
+pub mod pem;
+mod session;
+
+pub(crate) use client::Trust;
+pub use pem::CertificatesError;
+pub use session::Session;

@@ -1,0 +1,41 @@
+//! What a server gives up before its first client comes, and the helper that stays outside.
+
+use super::export::Export;
+use crate::commands::outside;
+use anyhow::Context as _;
+use spindles_io::notice;
+use spindles_serve::sandbox::helper::{Helper, Rules};
+use spindles_serve::sandbox::{self, Needs, Sandbox};
+use std::path::{Path, PathBuf};
+
+/// Gives up what is not needed any more, now that all devices are open. What needs more later is asked of a helper.
+/// `removes_from` are the folders of what is to be removed in the end.
+pub(super) fn enter(exports: &[Export], removes_from: Vec<PathBuf>) -> anyhow::Result<Sandbox> {
+    let devices = || exports.iter().flat_map(Export::devices);
+    let rules = Rules {
+        folders: devices().filter_map(|name| folder_of(name)).collect(),
+        hook: None,
+    };
+    let helper = Helper::start(outside::command(&rules));
+    let helper =
+        helper.context("can't start the helper of the sandbox; --no-sandbox does without")?;
+    let opener = move |name: &str, flags| helper.open(Path::new(name), flags);
+    spindles_io::open_devices_by(Box::new(opener));
+    let needs = Needs {
+        writes_in: notice::own_folder().into_iter().collect(),
+        removes_from,
+        // To come back after a connection is lost.
+        connects: devices().any(|name| spindles_io::is_address(name)),
+    };
+    let threads = exports.iter().map(|export| export.confine(&needs));
+    let threads: Vec<Sandbox> = threads.collect::<anyhow::Result<_>>()?;
+    let entered = sandbox::enter(&needs);
+    Ok(threads.iter().fold(entered, Sandbox::with_thread))
+}
+
+/// Where a file lies that is a device.
+fn folder_of(device: &str) -> Option<PathBuf> {
+    let path = Path::new(device).canonicalize().ok()?;
+    let is_file = path.metadata().is_ok_and(|it| it.is_file());
+    path.parent().filter(|_| is_file).map(Path::to_owned)
+}

@@ -1,0 +1,72 @@
+//! How commands come to an array that is served.
+
+use crate::served::Serving;
+use anyhow::Context as _;
+use spindles_format::Uuid;
+use spindles_io::notice;
+use spindles_serve::control::{Control, OpenControl};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The socket for commands on an array, before anybody is answered.
+pub(super) struct Sockets {
+    /// Where there can be one.
+    pub(super) control: Option<Control>,
+    named: Option<Named>,
+}
+
+/// What leads to the socket by the array's name, as long as this is there.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+impl Sockets {
+    /// There, or else where other commands of this user look for it.
+    pub(super) fn bind(array: Uuid, name: &str, asked: Option<&Path>) -> anyhow::Result<Self> {
+        let own = || notice::own_socket(array);
+        let path = asked.map(Path::to_owned).or_else(own);
+        let bind = |path: PathBuf| Control::bind(&path).with_context(|| path.display().to_string());
+        let control = path.map(bind).transpose()?;
+        let named = asked.is_none().then(|| notice::name_socket(name, array));
+        Ok(Self {
+            control,
+            named: named.flatten().map(Named),
+        })
+    }
+
+    /// Lets commands in.
+    pub(super) fn open(self, serving: Serving) -> anyhow::Result<Commands> {
+        let answers = serving.clone();
+        let control = self
+            .control
+            .map(|control| control.open(Arc::new(move |ask, to| answers.answer(ask, to))));
+        Ok(Commands {
+            serving,
+            control: control.transpose()?,
+            named: self.named,
+        })
+    }
+}
+
+/// Commands on an array that is served.
+pub(super) struct Commands {
+    serving: Serving,
+    control: Option<OpenControl>,
+    named: Option<Named>,
+}
+
+impl Commands {
+    /// The array is closed, or could not be: who waits for that is told.
+    pub(super) fn end(self, result: Result<(), String>) {
+        self.serving.end(result);
+        if let Some(control) = self.control {
+            control.close();
+        }
+        drop(self.named);
+    }
+}

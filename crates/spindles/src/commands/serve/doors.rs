@@ -1,0 +1,149 @@
+//! The doors that are asked for: an option for each transport.
+
+use crate::failure::Usage;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
+use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, TRANSPORTS, Transport};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An option for each transport; at least one has to be given.
+pub(super) fn with_options(command: clap::Command) -> clap::Command {
+    let option = |transport: &&Transport| {
+        Arg::new(transport.name)
+            .long(transport.name)
+            .value_name(transport.value)
+            .help(transport.help)
+            .action(ArgAction::Append)
+    };
+    let names = TRANSPORTS.iter().map(|transport| transport.name);
+    let one = ArgGroup::new("transports").args(names);
+    let command = command.args(TRANSPORTS.iter().map(option));
+    command.group(one.multiple(true).required(true))
+}
+
+/// The doors to several exports.
+#[derive(Debug)]
+pub(super) struct Doors {
+    /// To all of them.
+    shared: Vec<Box<dyn Door>>,
+    /// To each of them alone.
+    own: Vec<Vec<Box<dyn Door>>>,
+}
+
+impl Doors {
+    /// Makes those ready that are asked for. Of what is no way to several exports, the first is the way to the first
+    /// export, and so on; to a single export all of them are.
+    pub(super) fn bind(
+        matches: &ArgMatches,
+        options: &DoorOptions,
+        exports: usize,
+    ) -> anyhow::Result<Self> {
+        let values = |transport: &Transport| -> Vec<&String> {
+            let values = matches.get_many(transport.name);
+            values.into_iter().flatten().collect()
+        };
+        let is_shared = |transport: &&&'static Transport| transport.is_shared;
+        let (shared, own): (Vec<_>, Vec<_>) = TRANSPORTS.iter().partition(is_shared);
+        let shared: Vec<_> = (shared.into_iter())
+            .flat_map(|it| values(it).into_iter().map(|value| (it.bind, value)))
+            .collect();
+        let mut of_each = vec![Vec::new(); exports];
+        for transport in own {
+            let values = values(transport);
+            if exports > 1 && ![0, exports].contains(&values.len()) {
+                let (name, value) = (transport.name, transport.value);
+                return Err(Usage::error(format!(
+                    "--{name} {value} is one array: give it once for each of the {exports}, in their order"
+                )));
+            }
+            for (at, value) in values.into_iter().enumerate() {
+                of_each[at % exports].push((transport.bind, value));
+            }
+        }
+        let ways = shared.len();
+        let doors = |values: Vec<(Bind, &String)>, ways: usize| {
+            let options = DoorOptions {
+                is_only: ways == 1,
+                ..options.clone()
+            };
+            let doors = values
+                .into_iter()
+                .map(|(bind, value)| bind(value, &options));
+            doors.collect::<Result<Vec<_>, _>>().map_err(refused)
+        };
+        let own = of_each.into_iter().map(|own| {
+            let ways = ways + own.len();
+            doors(own, ways)
+        });
+        Ok(Self {
+            own: own.collect::<Result<_, _>>()?,
+            shared: doors(shared, ways)?,
+        })
+    }
+
+    /// Lets clients in.
+    pub(super) fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
+        for (doors, offer) in self.own.iter_mut().zip(offers) {
+            for door in doors {
+                door.open(std::slice::from_ref(offer))?;
+            }
+        }
+        for door in &mut self.shared {
+            door.open(offers)?;
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Door> {
+        let all = self.own.iter().flatten().chain(&self.shared);
+        all.map(|door| &**door)
+    }
+
+    /// The addresses of an export.
+    pub(super) fn addresses(&self, export: usize, name: &str) -> Vec<String> {
+        let doors = self.own[export].iter().chain(&self.shared);
+        doors.map(|door| door.address(name)).collect()
+    }
+
+    /// Where an export is a file.
+    pub(super) fn files(&self, export: usize, name: &str) -> Vec<PathBuf> {
+        let files = self.addresses(export, name).into_iter().map(PathBuf::from);
+        files.filter(|file| file.is_absolute()).collect()
+    }
+}
+
+/// The doors by which clients come to one export. Those that lead to others too are closed by whoever leaves last.
+#[derive(Debug)]
+pub(super) struct Ways {
+    own: Vec<Box<dyn Door>>,
+    shared: Arc<Mutex<Vec<Box<dyn Door>>>>,
+}
+
+impl Ways {
+    /// Of each export.
+    pub(super) fn of(doors: Doors) -> Vec<Self> {
+        let shared = Arc::new(Mutex::new(doors.shared));
+        let of_each = doors.own.into_iter().map(|own| Self {
+            own,
+            shared: Arc::clone(&shared),
+        });
+        of_each.collect()
+    }
+
+    /// The export has ended. What somebody should know of that.
+    pub(super) fn close(self) -> Vec<String> {
+        let shared = Arc::into_inner(self.shared);
+        let shared = shared.map(|doors| doors.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let doors = self.own.into_iter().chain(shared.into_iter().flatten());
+        doors.filter_map(|mut door| door.close()).collect()
+    }
+}
+
+pub(super) fn refused(error: DoorError) -> anyhow::Error {
+    match error {
+        DoorError::Usage(what) => Usage::error(what),
+        DoorError::Refused(_) => error.into(),
+    }
+}

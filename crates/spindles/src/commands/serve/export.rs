@@ -1,0 +1,299 @@
+//! What is served, on a thread of its own from its opening to its end: what carries its requests belongs to the thread
+//! that made it.
+//!
+//! ```text
+//!  opened ──▶ confined ──▶ serves ──▶ closed
+//!     └──────────┴── (serving does not begin) ──▶ closed
+//! ```
+
+use super::Arguments;
+use super::control::Commands;
+use super::doors::Ways;
+use super::subject::{self, Subject};
+use super::targets::What;
+use crate::ui::Ui;
+use spindles_format::Uuid;
+use spindles_io::assemble::AssembleOptions;
+use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
+use spindles_serve::{
+    Alarm, Handle, Newsroom, Offer, Served, Server, ServerLimits, Stopper, Watch, state_line,
+};
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// Something that is open, to be served.
+pub(super) struct Export {
+    /// The name of the export.
+    pub(super) name: String,
+    /// What an administrator calls it.
+    pub(super) called: String,
+    /// What is to be known of it when it is served.
+    but: &'static str,
+    /// What else is to be known of it.
+    warnings: Vec<String>,
+    /// What clients are offered.
+    pub(super) offer: Offer,
+    /// What ends it.
+    pub(super) stopper: Stopper,
+    /// How it was when it was opened, in a line.
+    pub(super) state: String,
+    /// What an administrator must know of that.
+    alarms: Vec<Alarm>,
+    /// The array that commands can be given for: its devices, and how it was opened.
+    array: Option<(Uuid, Vec<String>, AssembleOptions)>,
+    news: Newsroom,
+    thread: Thread,
+}
+
+/// What is told when an export begins to be served.
+pub(super) struct Beginning {
+    /// As of the export.
+    pub(super) name: String,
+    pub(super) called: String,
+    pub(super) alarms: Vec<Alarm>,
+    pub(super) stopper: Stopper,
+    but: &'static str,
+    warnings: Vec<String>,
+}
+
+impl Beginning {
+    /// Clients can come to the export, there.
+    pub(super) fn tell(&self, addresses: &[String], ui: &Ui) {
+        for address in addresses {
+            // With --json too: it says that clients can come, by every door.
+            ui.note(format!("{} is served{}: {address}", self.called, self.but));
+        }
+        for warning in &self.warnings {
+            ui.note(warning);
+        }
+    }
+}
+
+/// The thread of an export.
+struct Thread {
+    orders: Sender<Order>,
+    confined: Receiver<io::Result<Sandbox>>,
+    end: JoinHandle<()>,
+}
+
+/// What the thread is to do next. Without an order it closes what it has.
+enum Order {
+    Confine(Needs),
+    Serve(Box<Service>),
+}
+
+/// How clients and commands come to an export, and who is told what happens to it.
+pub(super) struct Service {
+    /// The number of the export, for those who are told.
+    pub(super) number: usize,
+    /// To be closed in the end: they are opened while it is served.
+    pub(super) ways: Receiver<Ways>,
+    /// For commands on it.
+    pub(super) commands: Option<Commands>,
+    pub(super) tells: Sender<Told>,
+}
+
+/// What happens to exports.
+pub(super) enum Told {
+    /// For people.
+    Note(String),
+    /// For people, and for the program that is run for events.
+    Alarm(Alarm),
+    /// For that program; people are told otherwise.
+    Event(Alarm),
+    /// How an export is by now.
+    State(usize, String),
+    /// No more clients of an export are served.
+    Ends(usize),
+    /// An export is closed, or could not be.
+    Closed(usize, Result<Served, String>),
+}
+
+impl Export {
+    /// Opens something.
+    pub(super) fn open(what: What, arguments: &Arc<Arguments>) -> anyhow::Result<Self> {
+        let (opened, is_open) = channel();
+        let (orders, ordered) = channel();
+        let (answers, confined) = channel();
+        let arguments = Arc::clone(arguments);
+        let thread = thread::Builder::new().name("spindles-export".to_owned());
+        let end = thread.spawn(move || {
+            match open(what, &arguments) {
+                Ok((server, facts)) => {
+                    // Whoever waits for it goes on to wait.
+                    drop(opened.send(Ok(facts)));
+                    follow(server, &ordered, &answers);
+                }
+                Err(error) => drop(opened.send(Err(error))),
+            }
+        })?;
+        let Ok(facts) = is_open.recv() else {
+            resume_unwind(end.join().expect_err("it said nothing"));
+        };
+        let Facts {
+            subject,
+            offer,
+            stopper,
+            news,
+            state,
+            alarms,
+        } = facts?;
+        Ok(Self {
+            name: subject.name,
+            called: subject.called,
+            but: subject.but,
+            warnings: subject.warnings,
+            array: subject.array,
+            offer,
+            stopper,
+            state,
+            alarms,
+            news,
+            thread: Thread {
+                orders,
+                confined,
+                end,
+            },
+        })
+    }
+
+    /// The array, where commands can be given for it.
+    pub(super) fn array(&self) -> Option<Uuid> {
+        self.array.as_ref().map(|(uuid, ..)| *uuid)
+    }
+
+    /// The devices of the array.
+    pub(super) fn devices(&self) -> &[String] {
+        let devices = self.array.as_ref().map(|(_, devices, _)| devices);
+        devices.map_or(&[], Vec::as_slice)
+    }
+
+    /// What is told when it begins to be served.
+    pub(super) fn beginning(&self) -> Beginning {
+        Beginning {
+            name: self.name.clone(),
+            called: self.called.clone(),
+            but: self.but,
+            warnings: self.warnings.clone(),
+            alarms: self.alarms.clone(),
+            stopper: self.stopper.clone(),
+        }
+    }
+
+    /// The way to the array, for commands.
+    pub(super) fn handle(&self) -> Option<Handle> {
+        let (_, devices, options) = self.array.as_ref()?;
+        Some(Handle::new(&self.offer, &self.news, devices, options))
+    }
+
+    /// Its thread gives up what it has for itself and does not need.
+    pub(super) fn confine(&self, needs: &Needs) -> anyhow::Result<Sandbox> {
+        let ordered = self.thread.orders.send(Order::Confine(needs.clone()));
+        ordered.expect("it waits for orders");
+        let confined = self.thread.confined.recv();
+        Ok(confined.expect("it does what it is told")?)
+    }
+
+    /// Serves it from now on. What comes back ends with it.
+    pub(super) fn serve(self, service: Service) -> JoinHandle<()> {
+        let ordered = self.thread.orders.send(Order::Serve(Box::new(service)));
+        ordered.expect("it waits for orders");
+        self.thread.end
+    }
+
+    /// Closes it: it is not served.
+    pub(super) fn close(self) {
+        drop(self.thread.orders);
+        self.thread
+            .end
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic));
+    }
+}
+
+/// What there is to know of a server that stays on its thread.
+struct Facts {
+    subject: Subject,
+    offer: Offer,
+    stopper: Stopper,
+    news: Newsroom,
+    state: String,
+    alarms: Vec<Alarm>,
+}
+
+fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
+    let (target, subject) = subject::open(what, arguments)?;
+    let limits = ServerLimits::default();
+    let description = subject.description.clone();
+    let (server, offer) = Server::new(target, &subject.name, description, limits)?;
+    if let Some((uuid, ..)) = &subject.array {
+        offer.identify(uuid.0);
+    }
+    let facts = Facts {
+        subject,
+        offer,
+        stopper: server.stopper(),
+        news: server.news(),
+        state: state_line(server.arrays()),
+        alarms: Watch::begin(server.arrays()),
+    };
+    Ok((server, facts))
+}
+
+/// Does what it is told, until serving has ended or can't begin.
+fn follow(mut server: Server, ordered: &Receiver<Order>, answers: &Sender<io::Result<Sandbox>>) {
+    loop {
+        match ordered.recv() {
+            Ok(Order::Confine(needs)) => {
+                let entered = enter_thread(&needs);
+                let confined = server.restart_threads().map(|()| entered);
+                // Whoever is gone closes it next.
+                drop(answers.send(confined));
+            }
+            Ok(Order::Serve(service)) => return serve(server, *service),
+            // Nobody has written to it.
+            Err(RecvError) => return drop(server.close()),
+        }
+    }
+}
+
+fn serve(server: Server, service: Service) {
+    let Service {
+        number,
+        ways,
+        commands,
+        tells,
+    } = service;
+    // They listen as long as there is something to be told.
+    let tell = |told| drop(tells.send(told));
+    let name = server.name();
+    let mut watch = Watch::default();
+    let mut state = state_line(server.arrays());
+    let ended = server.run(|news, arrays| {
+        if let Some(alarm) = watch.hear(news, arrays) {
+            tell(Told::Alarm(alarm));
+        }
+        let now = state_line(arrays);
+        if now != state {
+            tell(Told::State(number, now.clone()));
+            state = now;
+        }
+    });
+    tell(Told::Ends(number));
+    // Without any, whoever opens them has failed otherwise.
+    let ways = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
+    ways.into_iter().map(Told::Note).for_each(tell);
+    let closed = ended.map_err(|error| error.to_string());
+    let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    if let Err(error) = &closed {
+        tell(Told::Event(Watch::unclean(&name, error)));
+    }
+    let result = closed.as_ref().map(|_| ()).map_err(String::clone);
+    tell(Told::Closed(number, closed));
+    if let Some(commands) = commands {
+        commands.end(result);
+    }
+}

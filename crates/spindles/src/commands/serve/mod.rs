@@ -1,0 +1,380 @@
+//! `spindles serve`: presents an array, or a device, to other programs.
+
+mod confinement;
+mod control;
+mod doors;
+mod export;
+mod subject;
+mod targets;
+mod telling;
+
+use super::{Command, serve_watch};
+use crate::arrays::Scan;
+use crate::degraded::Degraded;
+use crate::failure::Usage;
+use crate::interrupt;
+use crate::rate::Rate;
+use crate::served::{Serving, Way};
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use control::{Commands, Sockets};
+use doors::{Doors, Ways};
+use export::{Beginning, Export, Service, Told};
+use serde_json::{Value, json};
+use spindles_serve::control::Control;
+use spindles_serve::metrics::MetricsServer;
+use spindles_serve::{
+    Certificates, CertificatesError, Clients, Door, DoorOptions, Offer, Readiness, Served, Stopper,
+};
+use std::ffi::OsString;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use targets::What;
+use telling::{States, Teller};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "serve",
+    about: "Present arrays or devices to other programs: as network block devices, files or block devices",
+    details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
+              client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
+              give --nbd several times for several. Whoever can connect can read and write all of the array, \
+              and over a network nothing is encrypted: other addresses than those of this machine need --tls, or \
+              --allow-plaintext. With --tls DIR clients of a PORT must use TLS and show a certificate that is \
+              signed by the authority of ca-cert.pem; DIR holds server-cert.pem and server-key.pem too. Clients \
+              of a unix:PATH may use it. While it is served no other command writes to the array.\n\n\
+              Several arrays are several exports of one server: give their names, or their devices. Commands find each \
+              by its name, and spindles stop ends one of them; the command goes on as long as one is served.\n\n\
+              With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
+              there, and must be empty otherwise. Of several arrays, give one for each, in their order. Before the server is stopped, what is on it has to be \
+              unmounted, and loop devices detached.\n\n\
+              With --ublk the array is a block device of this machine, where its kernel has ublk; that takes root. When \
+              the server dies, or is stopped while somebody has the device open, it stays, and they wait until the array \
+              is served with --ublk again. Otherwise it goes with the server.\n\n\
+              The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the arrays \
+              are closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
+              and what was answered after a flush is there.\n\n\
+              For trials, memory can be served too, mem:1G, and arrays on it: these are fresh, and gone when the \
+              command ends. With --as-is a file or device is served itself, with whatever is on it; nothing but the \
+              device makes its writes whole after a crash.\n\n\
+              spindles serve pool --nbd unix:/run/pool.sock\n\
+              qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
+              spindles serve pool --nbd 10809\n\
+              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve pool music --nbd 10809\n\
+              nbdinfo --list nbd://127.0.0.1\n\
+              spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
+              nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'\n\
+              spindles serve pool --fuse /run/pool.img\n\
+              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
+              spindles serve pool --ublk auto\n\
+              mkfs.xfs /dev/ublkb0\n\
+              spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
+              spindles serve disk.img --as-is --nbd 10809",
+    hidden: false,
+    forwards: false,
+    arguments: |command| Arguments::augment_args(doors::with_options(command)),
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Arrays: their names, or their devices in any order; or mem:SIZE, null:SIZE or an array on these:
+    /// 'raid1(mem:1G,mem:1G)'
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
+    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
+    /// look by themselves that are given the array
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Run this program when an administrator must know something, such as that a member is out: with
+    /// the event, the array, and the device where it is about one, as mdadm's monitor does
+    #[arg(long, value_name = "PROGRAM")]
+    on_event: Option<OsString>,
+    /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Wait so long for members that the arrays count on and that are not there yet; then they begin
+    /// without them, where that is allowed
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
+    /// Clients can only read; nothing is written to the devices
+    #[arg(long)]
+    read_only: bool,
+    /// Serve files or devices themselves, and no arrays on them
+    #[arg(long)]
+    as_is: bool,
+    /// How a fresh array on memory sums up its blocks: crc32c or none [default: crc32c]
+    #[arg(long, value_name = "KIND")]
+    checksum: Option<String>,
+    /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
+    /// near what was being written
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    safety: Safety,
+    #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
+    rate: Rate,
+}
+
+// What keeps others from the array. No doc comment: it would stand for that of the command.
+#[derive(Args)]
+struct Safety {
+    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
+    /// Let in clients that show no certificate: whoever can connect can read and write
+    #[arg(long, requires = "tls")]
+    tls_any_client: bool,
+    /// Listen on addresses that other machines can reach, without encryption
+    #[arg(long, conflicts_with = "tls")]
+    allow_plaintext: bool,
+    /// Keep all that this user may do while clients are served, for systems on which giving it up fails
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+impl Safety {
+    fn of_doors(&self) -> Result<DoorOptions, CertificatesError> {
+        let clients = if self.tls_any_client {
+            Clients::Any
+        } else {
+            Clients::Certified
+        };
+        let folder = self.tls.as_deref();
+        let certificates = folder.map(|folder| Certificates::read(folder, clients));
+        Ok(DoorOptions {
+            allow_plaintext: self.allow_plaintext,
+            certificates: certificates.transpose()?,
+            ..DoorOptions::default()
+        })
+    }
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arc::new(Arguments::from_arg_matches(matches)?);
+    let readiness = Readiness::from_environment();
+    let metrics = arguments.metrics.as_deref();
+    let metrics =
+        metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
+    let metrics = metrics.transpose().map_err(doors::refused)?;
+    let mut teller = Teller {
+        hook: telling::hook(arguments.on_event.as_ref())?,
+        ui,
+    };
+    let whats = targets::exports(&arguments, &readiness, ui)?;
+    let options = DoorOptions {
+        watcher: Some(serve_watch::command()?),
+        ..arguments.safety.of_doors()?
+    };
+    let mut doors = Doors::bind(matches, &options, whats.len())?;
+    let exports = open_all(whats, &arguments)?;
+    let prepared = prepare(&exports, &doors, &arguments, ui);
+    let (commands, files) = match prepared {
+        Ok(commands) => commands,
+        Err(error) => {
+            exports.into_iter().for_each(Export::close);
+            return Err(error);
+        }
+    };
+    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
+    let page = metrics.as_ref().map(MetricsServer::url);
+    if let Some(metrics) = metrics {
+        metrics.open(&offers)?;
+    }
+    let mut states = States::new(&exports);
+    let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
+    let named = exports
+        .iter()
+        .map(|it| (it.name.clone(), it.called.clone()));
+    let named: Vec<(String, String)> = named.collect();
+    let (tells, hears) = channel();
+    let mut gives = Vec::new();
+    let threads = exports.into_iter().zip(commands).enumerate();
+    let threads = threads.map(|(number, (export, commands))| {
+        let (give, ways) = channel();
+        gives.push(give);
+        export.serve(Service {
+            number,
+            ways,
+            commands,
+            tells: tells.clone(),
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    drop(tells);
+    let opened = doors.open(&offers);
+    match &opened {
+        Ok(()) => {
+            for (number, beginning) in beginnings.iter().enumerate() {
+                // Doors are opened once.
+                let seen_as = doors.files(number, &beginning.name);
+                files[number].set(seen_as).ok();
+                beginning.tell(&doors.addresses(number, &beginning.name), ui);
+            }
+            if let Some(page) = &page {
+                for beginning in &beginnings {
+                    ui.note(format!("{} has metrics: {page}", beginning.called));
+                }
+            }
+            for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
+                teller.tell(alarm);
+            }
+            readiness.ready(&states.to_string());
+        }
+        Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
+    }
+    for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
+        // It closes them when it has ended, or has panicked: then that is told.
+        drop(give.send(ways));
+    }
+    let mut closed = Vec::new();
+    let mut failed = Vec::new();
+    for told in hears {
+        match told {
+            Told::Note(note) => ui.note(note),
+            Told::Alarm(alarm) => teller.tell(&alarm),
+            Told::Event(alarm) => teller.raise(&alarm),
+            Told::State(number, state) => {
+                states.set(number, state);
+                readiness.status(&states.to_string());
+            }
+            Told::Ends(number) if states.end(number) => readiness.stopping(),
+            Told::Ends(_) => readiness.status(&states.to_string()),
+            Told::Closed(number, result) => {
+                let (name, called) = &named[number];
+                match result {
+                    Ok(served) => {
+                        let (clients, requests) = (served.connections, served.requests);
+                        ui.line(format!(
+                            "{called} is closed: {clients} clients, {requests} requests"
+                        ));
+                        closed.push((number, document(name, &served)));
+                    }
+                    Err(error) => failed.push(format!("{called}: {error}")),
+                }
+            }
+        }
+    }
+    for thread in threads {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+    }
+    teller.close();
+    opened?;
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    closed.sort_by_key(|(number, _)| *number);
+    let mut closed: Vec<Value> = closed.into_iter().map(|(_, document)| document).collect();
+    ui.json(&match closed.len() {
+        1 => closed.remove(0),
+        _ => json!({ "exports": closed }),
+    });
+    Ok(())
+}
+
+/// What an export did, as JSON.
+fn document(name: &str, served: &Served) -> Value {
+    json!({
+        "name": name,
+        "connections": served.connections,
+        "requests": served.requests,
+        "payload_bytes": served.payload_bytes,
+        "copied_bytes": served.copied_bytes,
+        "read_bytes": served.read_bytes,
+    })
+}
+
+/// Opens all that is to be served, or nothing.
+fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<Export>> {
+    let mut exports: Vec<Export> = Vec::new();
+    for what in whats {
+        let opened = Export::open(what, arguments).and_then(|export| {
+            let name = &export.name;
+            if exports.iter().all(|other| other.name != *name) {
+                return Ok(export);
+            }
+            let error = Usage::error(format!(
+                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
+                 own, or call one of two arrays otherwise with spindles rename"
+            ));
+            export.close();
+            Err(error)
+        });
+        match opened {
+            Ok(export) => exports.push(export),
+            Err(error) => {
+                exports.into_iter().for_each(Export::close);
+                return Err(error);
+            }
+        }
+    }
+    Ok(exports)
+}
+
+/// Where exports are files or devices, once that is known.
+type Files = Vec<Arc<OnceLock<Vec<PathBuf>>>>;
+
+/// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
+/// more.
+fn prepare(
+    exports: &[Export],
+    doors: &Doors,
+    arguments: &Arguments,
+    ui: &Ui,
+) -> anyhow::Result<(Vec<Option<Commands>>, Files)> {
+    let asked = arguments.control.as_deref();
+    let sockets = exports.iter().map(|export| {
+        let sockets = export
+            .array()
+            .map(|array| Sockets::bind(array, &export.name, asked));
+        sockets.transpose()
+    });
+    let sockets: Vec<Option<Sockets>> = sockets.collect::<anyhow::Result<_>>()?;
+    let controls = || sockets.iter().flatten().map(|sockets| &sockets.control);
+    if controls().any(Option::is_none) {
+        ui.note("there can be no folder for a control socket: give --control PATH");
+    }
+    let fits_sandbox = doors.all().all(Door::fits_sandbox);
+    let mut sandbox = None;
+    if fits_sandbox && !arguments.safety.no_sandbox {
+        let of_doors = doors.all().filter_map(|door| door.folder());
+        let folders = of_doors.chain(controls().flatten().map(Control::folder));
+        let entered = confinement::enter(exports, folders.map(Path::to_owned).collect())?;
+        if !entered.missing().is_empty() {
+            let missing = entered.missing().join(", ");
+            ui.note(format!(
+                "the sandbox has only: {entered}; this system has no {missing}"
+            ));
+        }
+        sandbox = Some(entered);
+    }
+    let files: Files = exports.iter().map(|_| Arc::default()).collect();
+    let commands = (files.iter())
+        .zip(exports)
+        .zip(sockets)
+        .map(|((files, export), sockets)| {
+            let Some((handle, sockets)) = export.handle().zip(sockets) else {
+                return Ok(None);
+            };
+            let serving = Serving::new(Way {
+                array: export.array().expect("there is a way to it"),
+                handle,
+                stopper: export.stopper.clone(),
+                read_only: arguments.read_only,
+                files: Arc::clone(files),
+                sandbox: sandbox.clone(),
+            });
+            sockets.open(serving).map(Some)
+        });
+    let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
+    let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
+    interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
+    Ok((commands, files))
+}

@@ -1,0 +1,131 @@
+//! What the TARGETs of the command line mean. Nothing is opened.
+
+use super::Arguments;
+use crate::arrays;
+use crate::commands::create;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use spindles_format::ChecksumKind;
+use spindles_io::scratch;
+use spindles_layout::Expression;
+use spindles_serve::Readiness;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether members have come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What is to be served.
+pub(super) enum What {
+    /// The array on these devices.
+    Assembled(Vec<String>),
+    /// A device or an array that is gone when the server ends.
+    Scratch(Expression, Option<ChecksumKind>),
+    /// A file or device itself.
+    AsIs(String),
+}
+
+/// What a TARGET is by itself.
+enum Kind {
+    /// Served as it is.
+    AsIs,
+    /// Fresh, on memory.
+    Fresh(Expression),
+    /// The name of an array, or some of its devices.
+    Array,
+}
+
+fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
+    if arguments.as_is {
+        return Ok(Kind::AsIs);
+    }
+    match arrays::expression(target)? {
+        expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
+        Expression::Leaf(_) => Ok(Kind::Array),
+        Expression::Array { .. } => Err(Usage::error(format!(
+            "{target}: arrays of files and devices are not made by serving them: make it with spindles create, and \
+             serve it by its name"
+        ))),
+    }
+}
+
+/// What the arguments mean, once it is there: an export for each. Nothing is opened.
+///
+/// | TARGET | export |
+/// |---|---|
+/// | with `--as-is`, any | each by itself |
+/// | memory, and fresh arrays on it | each by itself |
+/// | names of arrays, and devices | one for each array that these belong to |
+pub(super) fn exports(
+    arguments: &Arguments,
+    readiness: &Readiness,
+    ui: &Ui,
+) -> anyhow::Result<Vec<What>> {
+    let checksum = arguments.checksum.as_deref().map(create::checksum);
+    let checksum = checksum.transpose()?;
+    let mut exports = Vec::new();
+    let mut of_arrays = Vec::new();
+    for (at, target) in arguments.targets.iter().enumerate() {
+        match kind(target, arguments)? {
+            Kind::AsIs => exports.push((at, What::AsIs(target.clone()))),
+            Kind::Fresh(expression) => exports.push((at, What::Scratch(expression, checksum))),
+            Kind::Array => of_arrays.push((at, target.clone())),
+        }
+    }
+    let is_fresh = |what: &What| matches!(what, What::Scratch(Expression::Array { .. }, _));
+    let all_fresh = of_arrays.is_empty() && exports.iter().all(|(_, what)| is_fresh(what));
+    if checksum.is_some() && !all_fresh {
+        return Err(Usage::error(
+            "--checksum is for a fresh array on memory: what else is served has its own, or none",
+        ));
+    }
+    if arguments.control.is_some() && !exports.is_empty() {
+        return Err(Usage::error(
+            "--control is for commands on an array: there are none on what else is served",
+        ));
+    }
+    if !of_arrays.is_empty() {
+        let (places, targets): (Vec<usize>, Vec<String>) = of_arrays.into_iter().unzip();
+        let arrays = arrays(&targets, arguments, readiness, ui)?.into_iter();
+        exports.extend(arrays.map(|(at, devices)| (places[at], What::Assembled(devices))));
+    }
+    if arguments.control.is_some() && exports.len() > 1 {
+        return Err(Usage::error(
+            "--control is a socket for commands on one array: leave it out, and commands find each of several",
+        ));
+    }
+    exports.sort_by_key(|(at, _)| *at);
+    Ok(exports.into_iter().map(|(_, what)| what).collect())
+}
+
+/// The devices of each array that is meant, and the first target that means it.
+fn arrays(
+    targets: &[String],
+    arguments: &Arguments,
+    readiness: &Readiness,
+    ui: &Ui,
+) -> anyhow::Result<Vec<(usize, Vec<String>)>> {
+    if arguments.wait > 0 {
+        await_members(targets, arguments, readiness, ui);
+    }
+    arguments.scan.arrays(targets, ui)
+}
+
+/// Waits for members that the arrays count on. Whoever starts this is told.
+fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
+    let limit = Duration::from_secs(arguments.wait);
+    let begun = Instant::now();
+    let mut told = None;
+    while let Some(absent) = arguments.scan.awaited(targets) {
+        if begun.elapsed() >= limit {
+            let seconds = arguments.wait;
+            ui.note(format!("{absent}: that did not change in {seconds} s"));
+            return;
+        }
+        if told.as_ref() != Some(&absent) {
+            ui.note(format!("waiting: {absent}"));
+            readiness.status(&format!("waiting: {absent}"));
+            told = Some(absent);
+        }
+        std::thread::sleep(LOOK_INTERVAL.min(limit));
+    }
+}

@@ -1,0 +1,105 @@
+//! Who is told what happens: people, and the program that is run for events.
+
+use super::export::Export;
+use crate::commands::outside;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use anyhow::Context as _;
+use spindles_serve::Alarm;
+use spindles_serve::sandbox::helper::{Helper, Rules};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+/// Tells alarms to people, and to the program that is run for them.
+pub(super) struct Teller<'a> {
+    pub(super) hook: Option<Helper>,
+    pub(super) ui: &'a Ui,
+}
+
+impl Teller<'_> {
+    pub(super) fn tell(&mut self, alarm: &Alarm) {
+        self.ui.note(&alarm.message);
+        self.raise(alarm);
+    }
+
+    /// Has the program run for what people are told elsewhere.
+    pub(super) fn raise(&mut self, alarm: &Alarm) {
+        let raised = self.hook.as_ref().map(|hook| hook.run_hook(alarm));
+        if let Some(Err(error)) = raised {
+            self.ui
+                .note(format!("nothing is run for events any more: {error}"));
+            self.hook = None;
+        }
+    }
+
+    /// Waits for the program, for a while.
+    pub(super) fn close(self) {
+        if let Some(hook) = self.hook {
+            hook.close();
+        }
+    }
+}
+
+/// What runs that program: a helper of its own, which is outside of the sandbox, and has nothing else to do.
+pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>> {
+    let Some(program) = program else {
+        return Ok(None);
+    };
+    let path = Path::new(program);
+    // Another name is looked for in PATH.
+    if path.components().count() > 1 && !path.is_file() {
+        let path = path.display();
+        return Err(Usage::error(format!(
+            "{path}: there is no such program to run for events"
+        )));
+    }
+    let rules = Rules {
+        hook: Some(path.to_owned()),
+        ..Rules::default()
+    };
+    let helper = Helper::start(outside::command(&rules));
+    Ok(Some(
+        helper.context("can't start what runs programs for events")?,
+    ))
+}
+
+/// How exports are, in a line for whoever started the server.
+pub(super) struct States {
+    called: Vec<String>,
+    now: Vec<String>,
+    served: usize,
+}
+
+impl States {
+    pub(super) fn new(exports: &[Export]) -> Self {
+        Self {
+            called: exports.iter().map(|it| it.called.clone()).collect(),
+            now: exports.iter().map(|it| it.state.clone()).collect(),
+            served: exports.len(),
+        }
+    }
+
+    /// One of them is otherwise by now.
+    pub(super) fn set(&mut self, number: usize, state: String) {
+        self.now[number] = state;
+    }
+
+    /// One of them is served no more. Whether that was the last.
+    pub(super) fn end(&mut self, number: usize) -> bool {
+        self.set(number, "closed".to_owned());
+        self.served -= 1;
+        self.served == 0
+    }
+}
+
+impl fmt::Display for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = &self.now[..] {
+            return f.write_str(only);
+        }
+        let all = self.called.iter().zip(&self.now);
+        let all = all.map(|(called, state)| format!("{called}: {state}"));
+        f.write_str(&all.collect::<Vec<_>>().join("; "))
+    }
+}

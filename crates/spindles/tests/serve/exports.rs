@@ -1,0 +1,278 @@
+//! Several arrays behind one server: each is an export of its own, and what happens to one does not happen to others.
+
+use super::{MIB, Pool, Served, has, pattern, read};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Array 'pool', and beside it array 'music'.
+fn two() -> Pool {
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    make(&pool, &["d", "e"]);
+    created(&pool, "music", "raid1(d,e)");
+    pool
+}
+
+fn make(pool: &Pool, files: &[&str]) {
+    for name in files {
+        let file = std::fs::File::create(pool.path(name)).expect("a file");
+        let bytes = u64::try_from(24 * MIB).expect("64 bits");
+        file.set_len(bytes).expect("its length");
+    }
+}
+
+fn created(pool: &Pool, name: &str, expression: &str) {
+    let created = pool.spindles(&["create", name, expression]);
+    assert!(created.status.success(), "{created:?}");
+}
+
+fn serve<'a>(pool: &'a Pool, more: &[&str]) -> Served<'a> {
+    let what = [&["pool", "music"], more].concat();
+    pool.serve_what(&what, super::POOL_SERVED)
+}
+
+fn listed(served: &Served<'_>) -> String {
+    let socket = served.pool.path("socket");
+    let line = format!("nbdinfo --list nbd+unix:///?socket={}", socket.display());
+    String::from_utf8(served.run(&line).stdout).expect("text")
+}
+
+/// A command on an array, and its exit status.
+fn status_of(pool: &Pool, line: &str) -> (Option<i32>, String) {
+    let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
+    let said = [run.stdout, run.stderr].concat();
+    (
+        run.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+fn fio(served: &Served<'_>, export: &str) -> Child {
+    let uri = served.uri.replace("/pool?", &format!("/{export}?"));
+    let line = format!(
+        "60 fio --name={export} --ioengine=nbd --uri={uri} --rw=randwrite --bs=4k --iodepth=16 --size=16M --loops=2 \
+         --verify=crc32c --verify_fatal=1"
+    );
+    let mut command = Command::new("timeout");
+    let command = command.args(line.split_whitespace());
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .current_dir(served.pool.0.path())
+        .spawn()
+        .expect("it runs")
+}
+
+fn ended_well(process: Child) {
+    let output = process.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn each_array_is_an_export_with_its_own_facts() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = two();
+    let served = serve(&pool, &[]);
+    let list = listed(&served);
+    for told in [
+        "export=\"pool\"",
+        "raid5 of 3",
+        "export=\"music\"",
+        "raid1 of 2",
+    ] {
+        assert!(list.contains(told), "{told}: {list}");
+    }
+    let music = served.uri.replace("/pool?", "/music?");
+    let sizes = ["@", &music].map(|uri| served.run(&format!("nbdinfo --size {uri}")).stdout);
+    assert_ne!(sizes[0], sizes[1]);
+    // Nobody gets one by chance.
+    let nameless = served.uri.replace("/pool?", "/?");
+    let refused = served.try_run(&format!("nbdinfo {nameless}"));
+    assert!(!refused.status.success(), "{refused:?}");
+    std::fs::write(pool.path("in"), pattern(8 * MIB, 1)).expect("it is written");
+    served.run(&format!("nbdcopy --flush %/in {music}"));
+    served.run("nbdcopy @ %/out");
+    assert!(read(&pool.path("out")).iter().all(|byte| *byte == 0));
+    // What ends one leaves the other, also to those who name none.
+    let (code, said) = status_of(&pool, "stop pool");
+    assert_eq!(code, Some(0), "{said}");
+    let list = listed(&served);
+    assert!(!list.contains("export=\"pool\""), "{list}");
+    assert!(list.contains("export=\"music\""), "{list}");
+    let refused = served.try_run(&format!("nbdinfo {nameless}"));
+    assert!(!refused.status.success(), "{refused:?}");
+    served.run(&format!("nbdcopy {music} %/out"));
+    assert!(read(&pool.path("out")).starts_with(&pattern(8 * MIB, 1)));
+    let (code, said) = status_of(&pool, "stop music");
+    assert_eq!(code, Some(0), "{said}");
+    let said = served.stop_has_come();
+    for closed in ["array 'pool' is closed", "array 'music' is closed"] {
+        assert!(said.contains(closed), "{said}");
+    }
+    assert!(!pool.path("socket").exists(), "the socket is left");
+}
+
+#[test]
+fn what_happens_to_one_does_not_disturb_the_other() {
+    if !has("fio", "fio") {
+        return;
+    }
+    let pool = two();
+    let served = serve(&pool, &[]);
+    let writers = ["pool", "music"].map(|export| fio(&served, export));
+    std::thread::sleep(Duration::from_millis(300));
+    for (line, wanted) in [
+        ("fail a pool", Some(0)),
+        ("status pool", Some(3)),
+        ("status music", Some(0)),
+        ("scrub music", Some(0)),
+        ("remove a pool", Some(0)),
+        ("add a pool --force", Some(0)),
+        ("status pool", Some(0)),
+    ] {
+        let (code, said) = status_of(&pool, line);
+        assert_eq!(code, wanted, "{line}: {said}");
+    }
+    for writer in writers {
+        ended_well(writer);
+    }
+    // The same with one that goes away while the other is written.
+    let writer = fio(&served, "pool");
+    let (code, said) = status_of(&pool, "stop music");
+    assert_eq!(code, Some(0), "{said}");
+    ended_well(writer);
+    served.stop();
+    for line in ["status pool", "scrub pool", "status music", "scrub music"] {
+        let (code, said) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        assert!(
+            !line.starts_with("status") || said.contains(" clean,"),
+            "{said}"
+        );
+    }
+}
+
+/// The line that systemd shows, and the page of metrics, name the arrays.
+#[test]
+fn those_who_watch_see_each_array() {
+    let pool = two();
+    let notify = UnixDatagram::bind(pool.path("notify")).expect("a socket");
+    let limit = Some(Duration::from_secs(10));
+    notify.set_read_timeout(limit).expect("it can be set");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+    command.env("NOTIFY_SOCKET", pool.path("notify"));
+    let address = format!("unix:{}", pool.path("socket").display());
+    let what = ["pool", "music", "--metrics", "0"];
+    let mut served = pool.serve_by(command, &address, &what, super::POOL_SERVED);
+    let heard = || {
+        let mut bytes = [0; 512];
+        let count = notify.recv(&mut bytes).expect("it was told");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    };
+    assert_eq!(
+        heard(),
+        "READY=1\nSTATUS=array 'pool': healthy; array 'music': healthy"
+    );
+    let (code, said) = status_of(&pool, "fail d music");
+    assert_eq!(code, Some(0), "{said}");
+    let now = heard();
+    let wanted = "STATUS=array 'pool': healthy; array 'music': degraded: without";
+    assert!(now.starts_with(wanted), "{now}");
+    let url = loop {
+        if let Some((_, url)) = served.line().split_once("has metrics: http://") {
+            break url.trim_end().to_owned();
+        }
+    };
+    let (host, _) = url.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    let ask = b"GET /metrics HTTP/1.1\r\n\r\n";
+    stream.write_all(ask).expect("it reads");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("text");
+    for line in [
+        "spindles_array_state{array=\"pool\",state=\"healthy\"} 1\n",
+        "spindles_array_state{array=\"music\",state=\"healthy\"} 0\n",
+        "spindles_server_clients{array=\"music\"} 0\n",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert_eq!(page.matches("spindles_build_info{").count(), 1, "{page}");
+    let (code, said) = status_of(&pool, "stop pool");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(heard().starts_with("STATUS=array 'pool': closed; array 'music': degraded"));
+    served.stop();
+    assert_eq!(heard(), "STOPPING=1");
+}
+
+#[test]
+fn what_can_not_be_served_together_is_refused_as_a_whole() {
+    let pool = two();
+    make(&pool, &["f", "g", "h"]);
+    created(&pool, "lacking", "raid5(f,g,h)");
+    for name in ["g", "h"] {
+        std::fs::remove_file(pool.path(name)).expect("it is there");
+    }
+    // A namesake, which only its devices tell from the other.
+    std::fs::create_dir(pool.path("other")).expect("a folder");
+    make(&pool, &["other/a", "other/b"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+    let command = command.args(["create", "pool", "raid1(a,b)"]);
+    let namesake = command.current_dir(pool.path("other")).output();
+    let namesake = namesake.expect("the command runs");
+    assert!(namesake.status.success(), "{namesake:?}");
+    let cases: [(&[&str], i32, &str); 7] = [
+        (
+            &["a", "b", "c", "other/a", "other/b"],
+            2,
+            "two of these are called 'pool'",
+        ),
+        (&["pool", "lacking"], 1, "lacking"),
+        (&["mem:8M", "mem:8M"], 2, "two of these are called 'mem:8M'"),
+        (
+            &["pool", "d", "e", "--control", "x"],
+            2,
+            "--control is a socket for commands on one array",
+        ),
+        (
+            &["pool", "music", "--fuse", "x"],
+            2,
+            "give it once for each of the 2",
+        ),
+        (
+            &["pool", "d", "raid1(a,b)"],
+            2,
+            "make it with spindles create",
+        ),
+        (
+            &["pool", "mem:8M", "--checksum", "none"],
+            2,
+            "is for a fresh array",
+        ),
+    ];
+    for (what, code, error) in cases {
+        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(code), "{what:?}: {told}");
+        assert!(told.contains(error), "{what:?}: {told}");
+        assert!(
+            !pool.path("socket").exists() && !pool.path("x").exists(),
+            "{what:?}"
+        );
+        let (code, said) = status_of(&pool, "status pool");
+        assert!(
+            code == Some(0) && said.contains(" clean,"),
+            "{what:?}: {said}"
+        );
+    }
+    // Devices are grouped by their arrays, in any order, and an array that is meant twice is one.
+    let what = ["d", "pool", "e", "a", "mem:8M"];
+    let mut served = pool.serve_what(&what, "array 'music' is served: nbd");
+    for export in ["array 'pool'", "mem:8M is served"] {
+        let line = served.line();
+        assert!(line.contains(export), "{line}");
+    }
+    served.stop();
+}
