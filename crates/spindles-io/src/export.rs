@@ -189,6 +189,9 @@ impl Export {
     /// Whether the byte there is known to be zero without being read, and of how many bytes from it on, at most so many,
     /// the same can be said. What is being written is not taken for zeros once it is answered.
     pub fn extent(&self, offset_bytes: u64, bytes_max: u64) -> (bool, u64) {
+        if bytes_max == 0 {
+            return (true, 0); // There may be no block.
+        }
         let block_bytes = u64::from(self.block_bytes);
         let end = offset_bytes + bytes_max;
         let first = BlockIndex(offset_bytes / block_bytes);

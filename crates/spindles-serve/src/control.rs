@@ -40,6 +40,13 @@ pub struct Answers {
 }
 
 impl Answers {
+    fn to(stream: UnixStream) -> Self {
+        Self {
+            stream: Arc::new(Mutex::new(stream)),
+            stops: Arc::default(),
+        }
+    }
+
     /// A part of the result.
     pub fn out(&self, text: &str) {
         self.send(&json!({ "out": text }));
@@ -158,7 +165,13 @@ fn accept(listener: &UnixListener, under_way: &Arc<AtomicUsize>, handler: &Arc<H
             continue;
         };
         if under_way.load(Ordering::SeqCst) >= ASKS_MAX {
-            continue; // It is closed.
+            // What is so short does not wait for whoever should read it.
+            refuse(
+                &Answers::to(stream),
+                1,
+                "it does as many commands as it can: try again",
+            );
+            continue;
         }
         under_way.fetch_add(1, Ordering::SeqCst);
         let (counted, handler) = (Arc::clone(under_way), Arc::clone(handler));
@@ -174,21 +187,29 @@ fn accept(listener: &UnixListener, under_way: &Arc<AtomicUsize>, handler: &Arc<H
     }
 }
 
+/// Does nothing, and says why.
+fn refuse(answers: &Answers, status: u8, why: &str) {
+    answers.note(&format!("spindles: {why}\n"));
+    answers.end(status);
+}
+
 fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     stream.set_read_timeout(Some(SEND_MAX))?;
     stream.set_write_timeout(Some(SEND_MAX))?;
     let mut lines = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    lines.by_ref().take(ASK_BYTES_MAX).read_line(&mut line)?;
-    let answers = Answers {
-        stream: Arc::new(Mutex::new(stream.try_clone()?)),
-        stops: Arc::default(),
-    };
-    let ask: Ask = match serde_json::from_str(&line) {
+    let mut line = Vec::new();
+    let most = ASK_BYTES_MAX + 1;
+    lines.by_ref().take(most).read_until(b'\n', &mut line)?;
+    let answers = Answers::to(stream.try_clone()?);
+    if line.len() > usize::try_from(ASK_BYTES_MAX).expect("64 KiB") {
+        let why = format!("that is no command line: it is longer than {ASK_BYTES_MAX} bytes");
+        refuse(&answers, 2, &why);
+        return Ok(());
+    }
+    let ask: Ask = match serde_json::from_slice(&line) {
         Ok(ask) => ask,
         Err(error) => {
-            answers.note(&format!("that is no command line: {error}"));
-            answers.end(2);
+            refuse(&answers, 2, &format!("that is no command line: {error}"));
             return Ok(());
         }
     };

@@ -117,7 +117,8 @@ pub(crate) struct Serving {
 /// How serving ended, once it has.
 #[derive(Debug, Default)]
 struct Ended {
-    result: Mutex<Option<Result<(), String>>>,
+    /// With what somebody should know of that.
+    result: Mutex<Option<Result<Vec<String>, String>>>,
     is_known: Condvar,
 }
 
@@ -166,7 +167,7 @@ impl Serving {
     }
 
     /// Ends serving, and waits until the array is closed.
-    pub(crate) fn stop(&self) -> Result<(), String> {
+    pub(crate) fn stop(&self) -> Result<Vec<String>, String> {
         self.way.stopper.stop();
         let result = self.ended.result.lock();
         let mut result = result.unwrap_or_else(PoisonError::into_inner);
@@ -179,8 +180,8 @@ impl Serving {
         }
     }
 
-    /// The array is closed, or could not be.
-    pub(crate) fn end(&self, result: Result<(), String>) {
+    /// The array is closed, or could not be. What somebody should know of that.
+    pub(crate) fn end(&self, result: Result<Vec<String>, String>) {
         let ended = self.ended.result.lock();
         *ended.unwrap_or_else(PoisonError::into_inner) = Some(result);
         self.ended.is_known.notify_all();

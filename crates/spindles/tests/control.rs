@@ -200,6 +200,8 @@ fn an_array_is_managed_while_it_is_written() {
         ["active", "missing", "active"]
     );
     place.ends("status pool", 3);
+    let told = place.run("status pool").error;
+    assert!(told.contains("to make array 'pool' safe again"), "{told}");
     assert!(place.run("fail a pool").error.contains("survive"));
     let added = place.does("add b pool");
     assert!(added.contains("member 1 is active again"), "{added}");
@@ -294,13 +296,15 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     let path = place.control();
     let mode = path.metadata().expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let talk = |says: &str| -> Vec<Value> {
+    let say = |says: &[u8]| -> Vec<Value> {
         let mut stream = UnixStream::connect(&path).expect("it listens");
-        stream.write_all(says.as_bytes()).expect("it hears");
-        let lines = BufReader::new(stream).lines();
-        let lines = lines.map(|line| serde_json::from_str(&line.expect("a line")));
+        stream.write_all(says).expect("it hears");
+        // What it did not read, it lets go of.
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        let lines = lines.map(|line| serde_json::from_str(&line));
         lines.map(|line| line.expect("JSON")).collect()
     };
+    let talk = |says: &str| say(says.as_bytes());
     let status = |answers: &[Value]| answers.last().expect("an answer")["status"].as_u64();
     let ask = |words: &[&str]| {
         let folder = place.folder.path();
@@ -311,6 +315,28 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     };
     assert_eq!(status(&talk("what?\n")), Some(2));
     assert_eq!(status(&talk("{\"arguments\":[]}\n")), Some(2));
+    assert_eq!(status(&say(b"{\"arguments\":[\"\xff\"]}\n")), Some(2));
+    let long = say(&vec![b' '; (64 << 10) + 100]);
+    assert!(
+        long[0]["note"]
+            .as_str()
+            .is_some_and(|note| note.contains("longer than")),
+        "{long:?}"
+    );
+    assert_eq!(status(&long), Some(2));
+    let quiet = [(); 32].map(|()| UnixStream::connect(&path).expect("it listens"));
+    let refused = talk("{}\n");
+    assert!(
+        refused[0]["note"]
+            .as_str()
+            .is_some_and(|note| note.contains("try again")),
+        "{refused:?}"
+    );
+    assert_eq!(status(&refused), Some(1));
+    drop(quiet);
+    place.until("room for a command", |place| {
+        place.run("status pool").status == 0
+    });
     for other in ["wipe", "create", "sim", "serve"] {
         assert_eq!(status(&ask(&[other, "--help"])), Some(0));
     }

@@ -578,12 +578,16 @@ fn a_file_that_is_open_is_unmounted_lazily() {
     let file = served.open();
     file.write_all_at(b"answered", 0).expect("it writes");
     let path = served.file.clone();
-    let (said, told) = served.stop();
+    let stopped = pool.command(&["stop", "pool"]).output();
+    let stopped = String::from_utf8(stopped.expect("it runs").stderr).expect("text");
+    let (said, told) = served.ends();
     let process = format!("(process {})", std::process::id());
-    assert!(
-        told.contains("was still open") && told.contains(&process),
-        "{told}"
-    );
+    for told in [told, stopped] {
+        assert!(
+            told.contains("was still open") && told.contains(&process),
+            "{told}"
+        );
+    }
     assert!(said.contains("array 'pool' is closed"), "{said}");
     file.write_all_at(b"too late", 0)
         .expect_err("nobody answers");

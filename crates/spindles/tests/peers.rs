@@ -589,7 +589,7 @@ fn what_is_wrong_with_an_address_is_told() {
     }
     let told = world.refused(&["copy", "nbd+unix:///x?socket=s", "out"]);
     assert!(told.contains("its server at s can't be reached"), "{told}");
-    let told = world.refused(&["status", "pool", "--scan", "nbd+unix:///x?socket=s"]);
+    let told = world.refused(&["status", "nowhere", "--scan", "nbd+unix:///x?socket=s"]);
     assert!(told.contains("its server at s can't be reached"), "{told}");
     assert!(!world.path("nbd+unix:").exists(), "no file is made");
 }

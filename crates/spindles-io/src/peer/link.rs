@@ -116,6 +116,9 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
             "its server at {server} does not answer: it may take no more clients (qemu-nbd has --shared for that), \
              or be no NBD server"
         ),
+        io::ErrorKind::UnexpectedEof if route.has_tls() => format!(
+            "its server at {server} ended the connection: it may want a client-cert.pem of an authority that it knows"
+        ),
         _ => format!("its server at {server} does not talk: {error}"),
     };
     loop {

@@ -236,7 +236,11 @@ impl Socket {
             });
             let mut slices: Vec<_> = slices.collect();
             let mut session = session.borrow_mut();
-            return session.read_vectored(&mut Carrier(&self.descriptor), &mut slices);
+            let read = session.read_vectored(&mut Carrier(&self.descriptor), &mut slices);
+            return read.map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => ended(),
+                _ => error,
+            });
         }
         let mut message = message(places);
         // SAFETY: as above.

@@ -110,10 +110,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
+    let serving = ui.serving();
+    let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
         _ if denied.is_some() => {}
         Some(why) => warnings.push(why.clone()),
-        None if view.is_in_use => {}
+        // Its server does what is to be done, where it may.
+        None if view.is_in_use && !may_rebuild => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
     let bad = target.and_then(<dyn Managed>::status);

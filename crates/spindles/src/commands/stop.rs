@@ -31,8 +31,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let Some(serving) = ui.serving() else {
         bail!("nobody serves that array, as far as this user may know");
     };
-    if let Err(error) = serving.stop() {
-        bail!("{error}");
+    match serving.stop() {
+        Ok(notes) => notes.iter().for_each(|note| ui.note(note)),
+        Err(error) => bail!("{error}"),
     }
     ui.line("it is not served any more, and closed");
     ui.json(&json!({ "stopped": true }));

@@ -367,6 +367,7 @@ fails(errno.EINVAL, lambda: h.pread(4096, size - 100))
 fails(errno.ENOSPC, lambda: h.pwrite(b"x" * 4096, size - 100))
 fails(errno.EINVAL, lambda: h.trim(4096, size))
 h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO)
+h.zero(0, size, nbd.CMD_FLAG_FAST_ZERO)
 h.pwrite(b"abc" * 1000, 511, nbd.CMD_FLAG_FUA)
 assert h.pread(3000, 511) == b"abc" * 1000
 assert h.pread(511, 0) == bytes(511)

@@ -62,7 +62,7 @@ pub(super) struct Commands {
 
 impl Commands {
     /// The array is closed, or could not be: who waits for that is told.
-    pub(super) fn end(self, result: Result<(), String>) {
+    pub(super) fn end(self, result: Result<Vec<String>, String>) {
         self.serving.end(result);
         if let Some(control) = self.control {
             control.close();

@@ -284,14 +284,14 @@ fn serve(server: Server, service: Service) {
     });
     tell(Told::Ends(number));
     // Without any, whoever opens them has failed otherwise.
-    let ways = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
-    ways.into_iter().map(Told::Note).for_each(tell);
+    let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
+    notes.iter().cloned().map(Told::Note).for_each(tell);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
     if let Err(error) = &closed {
         tell(Told::Event(Watch::unclean(&name, error)));
     }
-    let result = closed.as_ref().map(|_| ()).map_err(String::clone);
+    let result = closed.as_ref().map(|_| notes).map_err(String::clone);
     tell(Told::Closed(number, closed));
     if let Some(commands) = commands {
         commands.end(result);

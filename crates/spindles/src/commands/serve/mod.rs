@@ -30,7 +30,7 @@ use spindles_serve::{
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use targets::What;
 use telling::{States, Teller};
@@ -175,25 +175,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, &arguments)?;
+    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
+    let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = prepare(&exports, &doors, &arguments, ui);
+    let prepared = prepared.and_then(|prepared| {
+        metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
+        Ok(prepared)
+    });
     let (commands, files) = match prepared {
-        Ok(commands) => commands,
+        Ok(prepared) => prepared,
         Err(error) => {
             exports.into_iter().for_each(Export::close);
             return Err(error);
         }
     };
-    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
-    let page = metrics.as_ref().map(MetricsServer::url);
-    if let Some(metrics) = metrics {
-        metrics.open(&offers)?;
-    }
-    let mut states = States::new(&exports);
+    let states = States::new(&exports);
     let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
-    let named = exports
-        .iter()
-        .map(|it| (it.name.clone(), it.called.clone()));
-    let named: Vec<(String, String)> = named.collect();
     let (tells, hears) = channel();
     let mut gives = Vec::new();
     let threads = exports.into_iter().zip(commands).enumerate();
@@ -234,6 +231,28 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         // It closes them when it has ended, or has panicked: then that is told.
         drop(give.send(ways));
     }
+    let ended = until_all_end(&hears, states, &mut teller, &readiness);
+    for thread in threads {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+    }
+    teller.close();
+    opened?;
+    let mut ended = ended?;
+    ui.json(&match ended.len() {
+        1 => ended.remove(0),
+        _ => json!({ "exports": ended }),
+    });
+    Ok(())
+}
+
+/// Tells what happens to exports until the last has ended. What each did, as JSON and in their order.
+fn until_all_end(
+    hears: &Receiver<Told>,
+    mut states: States,
+    teller: &mut Teller<'_>,
+    readiness: &Readiness,
+) -> anyhow::Result<Vec<Value>> {
+    let ui = teller.ui;
     let mut closed = Vec::new();
     let mut failed = Vec::new();
     for told in hears {
@@ -245,38 +264,37 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 states.set(number, state);
                 readiness.status(&states.to_string());
             }
-            Told::Ends(number) if states.end(number) => readiness.stopping(),
-            Told::Ends(_) => readiness.status(&states.to_string()),
-            Told::Closed(number, result) => {
-                let (name, called) = &named[number];
-                match result {
-                    Ok(served) => {
-                        let (clients, requests) = (served.connections, served.requests);
-                        ui.line(format!(
-                            "{called} is closed: {clients} clients, {requests} requests"
-                        ));
-                        closed.push((number, document(name, &served)));
-                    }
-                    Err(error) => failed.push(format!("{called}: {error}")),
+            Told::Ends(number) => {
+                states.end(number);
+                if states.are_over() {
+                    readiness.stopping();
+                } else {
+                    readiness.status(&states.to_string());
                 }
+            }
+            Told::Closed(number, Ok(served)) => {
+                let (clients, requests) = (served.connections, served.requests);
+                ui.line(format!(
+                    "{} is closed: {clients} clients, {requests} requests",
+                    states.called(number)
+                ));
+                closed.push((number, document(states.name(number), &served)));
+            }
+            Told::Closed(number, Err(error)) => {
+                let error = format!("{}: {error}", states.called(number));
+                // As long as others are served nobody looks how the command ends.
+                if !states.are_over() {
+                    ui.note(&error);
+                }
+                failed.push(error);
             }
         }
     }
-    for thread in threads {
-        thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-    }
-    teller.close();
-    opened?;
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
     }
     closed.sort_by_key(|(number, _)| *number);
-    let mut closed: Vec<Value> = closed.into_iter().map(|(_, document)| document).collect();
-    ui.json(&match closed.len() {
-        1 => closed.remove(0),
-        _ => json!({ "exports": closed }),
-    });
-    Ok(())
+    Ok(closed.into_iter().map(|(_, document)| document).collect())
 }
 
 /// What an export did, as JSON.

@@ -64,8 +64,9 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
     ))
 }
 
-/// How exports are, in a line for whoever started the server.
+/// Exports, and how each is: in a line for whoever started the server.
 pub(super) struct States {
+    names: Vec<String>,
     called: Vec<String>,
     now: Vec<String>,
     served: usize,
@@ -74,6 +75,7 @@ pub(super) struct States {
 impl States {
     pub(super) fn new(exports: &[Export]) -> Self {
         Self {
+            names: exports.iter().map(|it| it.name.clone()).collect(),
             called: exports.iter().map(|it| it.called.clone()).collect(),
             now: exports.iter().map(|it| it.state.clone()).collect(),
             served: exports.len(),
@@ -85,11 +87,25 @@ impl States {
         self.now[number] = state;
     }
 
-    /// One of them is served no more. Whether that was the last.
-    pub(super) fn end(&mut self, number: usize) -> bool {
+    /// One of them is served no more.
+    pub(super) fn end(&mut self, number: usize) {
         self.set(number, "closed".to_owned());
         self.served -= 1;
+    }
+
+    /// Whether none is served any more.
+    pub(super) fn are_over(&self) -> bool {
         self.served == 0
+    }
+
+    /// The name of an export.
+    pub(super) fn name(&self, number: usize) -> &str {
+        &self.names[number]
+    }
+
+    /// What an administrator calls it.
+    pub(super) fn called(&self, number: usize) -> &str {
+        &self.called[number]
     }
 }
 
