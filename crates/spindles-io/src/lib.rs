@@ -72,6 +72,7 @@ mod target;
 mod tests;
 pub mod tls;
 mod transfer;
+pub mod ublk;
 mod waiting;
 pub mod wipe;
 mod zeros;

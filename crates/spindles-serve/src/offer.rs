@@ -14,6 +14,9 @@ pub struct ExportFacts {
     pub name: String,
     /// For people.
     pub description: String,
+    /// What it has in common with itself when another server has it, and with nothing else; `None` for what is gone with
+    /// its server.
+    pub identity: Option<u64>,
     /// Its size in bytes.
     pub bytes: u64,
     /// The smallest that is read or written without reading more, in bytes.
@@ -32,6 +35,7 @@ impl ExportFacts {
         Self {
             name: name.to_owned(),
             description,
+            identity: None,
             bytes: facts.bytes(),
             block_bytes: facts.block_size.bytes(),
             read_only: facts.read_only,
@@ -87,6 +91,18 @@ impl Offer {
     pub fn export(&self) -> ExportFacts {
         let facts = self.export.lock();
         facts.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It is an array with that identity, which other servers had and will have.
+    pub fn identify(&self, array: [u8; 16]) {
+        let half = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+        };
+        let (first, second) = array.split_at(8);
+        let mut facts = self.export.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.identity = Some(half(first) ^ half(second));
     }
 
     /// Puts another target in the place of this one as soon as nothing is under way. Whether there is a server for

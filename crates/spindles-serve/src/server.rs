@@ -14,7 +14,7 @@ use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
@@ -340,6 +340,8 @@ impl Server {
                     self.begin_end();
                 }
                 if self.guests.iter().all(Option::is_none) {
+                    // Whoever comes now is sent away, and does not wait.
+                    self.arrived = channel().1;
                     return Ok(self);
                 }
             }
@@ -461,7 +463,10 @@ impl Server {
     /// Clients who come from now on are told what it is now.
     fn look_again(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
+        *facts = ExportFacts {
+            identity: facts.identity,
+            ..ExportFacts::of(&self.export, &facts.name, facts.description.clone())
+        };
     }
 
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {

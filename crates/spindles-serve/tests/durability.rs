@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, Target, open_device};
-use spindles_serve::{DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
+use spindles_serve::{Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -19,6 +19,7 @@ struct Served {
     thread: Option<JoinHandle<()>>,
     stopper: Stopper,
     offer: Offer,
+    door: Box<dyn Door>,
 }
 
 impl Served {
@@ -32,40 +33,39 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stopper.stop();
         let ended = self.thread.take().expect("it has not ended").join();
+        let told = self.door.close();
         assert!(thread::panicking() || ended.is_ok());
+        assert!(thread::panicking() || told.is_none(), "{told:?}");
     }
 }
 
 /// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
-fn serve(transport: &'static str, address: String) -> Result<Served, String> {
+fn serve(transport: &str, address: &str) -> Result<Served, String> {
     let (send, receive) = mpsc::channel();
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
         let (server, offer) = server.expect("it serves");
-        let row = TRANSPORTS.iter().find(|row| row.name == transport);
-        let row = row.expect("a transport");
-        let door = (row.bind)(&address, &DoorOptions::default());
-        let mut door = door.expect("the address is free");
-        let opened = door.open(std::slice::from_ref(&offer));
-        let refused = opened.is_err();
-        let opened = opened.map(|()| (server.stopper(), offer));
-        let opened = opened.map_err(|error| error.to_string());
-        send.send(opened).expect("it is waited for");
-        if refused {
-            return;
-        }
+        let reached = (server.stopper(), offer);
+        send.send(reached).expect("it is waited for");
         let ended = server.run(|_, _| {}).expect("it was stopped");
-        assert_eq!(door.close(), None);
         ended.close().expect("all is durable");
     });
-    let (stopper, offer) = receive.recv().expect("it serves")?;
-    Ok(Served {
+    let (stopper, offer) = receive.recv().expect("it serves");
+    let row = TRANSPORTS.iter().find(|row| row.name == transport);
+    let row = row.expect("a transport");
+    let door = (row.bind)(address, &DoorOptions::default());
+    let mut served = Served {
         thread: Some(thread),
         stopper,
         offer,
-    })
+        door: door.expect("the address is free"),
+    };
+    let offers = std::slice::from_ref(&served.offer);
+    let opened = served.door.open(offers);
+    opened.map_err(|error| error.to_string())?;
+    Ok(served)
 }
 
 fn connect(socket: &Path) -> UnixStream {
@@ -99,7 +99,7 @@ fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
 fn a_flush_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
-    let served = serve("nbd", format!("unix:{}", socket.display())).expect("it listens");
+    let served = serve("nbd", &format!("unix:{}", socket.display())).expect("it listens");
     let (mut writes, mut flushes) = (connect(&socket), connect(&socket));
     ask(&mut writes, 1, &[7; 4096]);
     ask(&mut writes, 1, &[8; 1000]);
@@ -118,7 +118,7 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
 fn an_fsync_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
-    let served = match serve("fuse", path.display().to_string()) {
+    let served = match serve("fuse", &path.display().to_string()) {
         Ok(served) => served,
         Err(reason) => {
             let name = "an_fsync_is_answered_when_the_members_are_flushed";

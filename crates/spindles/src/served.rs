@@ -17,7 +17,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// A server that has the array of a command.
 #[derive(Debug)]
@@ -120,8 +120,8 @@ pub(crate) struct Way {
     pub(crate) stopper: Stopper,
     /// Nothing may be written.
     pub(crate) read_only: bool,
-    /// Where the array itself is seen as a file.
-    pub(crate) files: Vec<PathBuf>,
+    /// Where the array itself is seen as a file or device, once that is known.
+    pub(crate) files: Arc<OnceLock<Vec<PathBuf>>>,
     /// What the process gave up, if it did.
     pub(crate) sandbox: Option<Sandbox>,
 }
@@ -157,7 +157,7 @@ impl Serving {
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
-            path.is_ok_and(|path| self.way.files.contains(&path))
+            path.is_ok_and(|path| self.way.files.get().is_some_and(|own| own.contains(&path)))
         };
         // Whoever opens it waits for the one who opens it.
         let own = arguments.iter().find(is_own);

@@ -1,7 +1,7 @@
 //! `cargo xtask fleet`: what takes longer than the test command may. Each job appends what came of
 //! it to a log, a line of JSON at a time.
 
-use super::Task;
+use super::{Task, guests};
 use crate::process::{self, Finished};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|disk|stories|kill9|soak [--hours N]",
+    arguments: "swarm|enumerate|disk|stories|kill9|soak|guest-uml [--hours N]",
     about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
             disks that lie, lives administrators' lives, kills servers, or keeps them short of memory, for \
-            hours (1 by default; of kill9 200 rounds, of soak ten minutes); logs in target/fleet",
+            hours (1 by default; of kill9 200 rounds, of soak ten minutes); or serves arrays to a kernel \
+            of its own, once; logs in target/fleet",
     run,
 };
 
@@ -29,6 +30,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let (job, hours): (&str, f64) = match arguments[..] {
         // One call is what it is for.
         [job @ ("kill9" | "soak")] => (job, 0.0),
+        ["guest-uml"] => return guest_uml(),
         [job] => (job, 1.0),
         [job, "--hours", hours] => {
             let number = hours.parse().ok();
@@ -225,6 +227,25 @@ impl LongTest {
             )),
         }
     }
+}
+
+/// What the script in the guest says is printed, and logged.
+fn guest_uml() -> Result<(), String> {
+    let log = Log::of("guest-uml")?;
+    let begun = Instant::now();
+    let finished = guests::uml()?;
+    println!("{}", finished.output);
+    log.add(json!({
+        "good": finished.good,
+        "seconds": begun.elapsed().as_secs(),
+        "output": finished.output,
+    }))?;
+    if !finished.good {
+        return Err(format!(
+            "something did not hold: see {LOGS}/guest-uml.jsonl"
+        ));
+    }
+    Ok(())
 }
 
 /// Two requests, then three, small scenarios first.

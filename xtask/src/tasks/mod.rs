@@ -3,6 +3,7 @@
 mod ci;
 pub(crate) mod deb;
 mod fleet;
+mod guests; // Not a row: a job of the fleet.
 mod instructions;
 mod test;
 mod tidy;

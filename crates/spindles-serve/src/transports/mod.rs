@@ -2,6 +2,9 @@
 
 mod fuse;
 mod nbd;
+mod reclaim; // Not a row: both doors to the kernel need it.
+mod ublk;
+mod users; // Not a row: who is asked to let go.
 
 use crate::certificates::Certificates;
 use crate::offer::Offer;
@@ -30,7 +33,7 @@ pub struct Transport {
 pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
 
 /// All of them.
-pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT];
+pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT, &ublk::TRANSPORT];
 
 /// What is asked of doors.
 #[derive(Clone, Debug, Default)]
@@ -58,10 +61,11 @@ pub enum DoorError {
 
 /// Where clients come in.
 pub trait Door: Debug + Send {
-    /// How programs name the array there.
+    /// How programs name the array there, once it is open.
     fn address(&self, export: &str) -> String;
 
     /// Lets clients in from now on, until the process ends. Where there is one export, it is the one without a name too.
+    /// It may wait for servers of exports, which run meanwhile.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@
 
 use super::mount::unmount;
 use super::mounts::{Mounted, mounted_on};
-use super::users::{sentence, users};
 use crate::server::Stopper;
+use crate::transports::users::{sentence, users};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -17,10 +17,8 @@ mod message;
 mod mount;
 mod mounts;
 mod place;
-mod reclaim;
 mod ring;
 mod ring_message;
-mod users;
 mod watcher;
 
 use super::{Door, DoorError, DoorOptions, Transport};
@@ -54,7 +52,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let refused = |error| DoorError::Refused(error);
     let place = Place::prepare(Path::new(path)).map_err(|error| refused(Box::new(error)))?;
     // Before there are threads, which are to have it too.
-    reclaim::prevent_deadlock();
+    super::reclaim::prevent_deadlock();
     let watcher = options.watcher.as_ref();
     let watcher = watcher.map(|command| Watcher::start(command, &place));
     let watcher = watcher.transpose();
@@ -123,6 +121,8 @@ impl Door for Mounting {
         };
         let descriptors = Descriptors::new(device)?;
         offer.join(Box::new(Kernel::new(descriptors, file, leaving)));
+        // Loop devices of kernels before 6.17 take the size that the kernel knows, and it knows none before it has asked.
+        path.metadata().map_err(|error| failed(error.into()))?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use super::control::Commands;
 use super::doors::Ways;
 use super::subject::{self, Subject};
 use super::targets::What;
+use crate::ui::Ui;
 use spindles_format::Uuid;
 use spindles_io::assemble::AssembleOptions;
 use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
@@ -30,9 +31,9 @@ pub(super) struct Export {
     /// What an administrator calls it.
     pub(super) called: String,
     /// What is to be known of it when it is served.
-    pub(super) but: &'static str,
+    but: &'static str,
     /// What else is to be known of it.
-    pub(super) warnings: Vec<String>,
+    warnings: Vec<String>,
     /// What clients are offered.
     pub(super) offer: Offer,
     /// What ends it.
@@ -40,11 +41,35 @@ pub(super) struct Export {
     /// How it was when it was opened, in a line.
     pub(super) state: String,
     /// What an administrator must know of that.
-    pub(super) alarms: Vec<Alarm>,
+    alarms: Vec<Alarm>,
     /// The array that commands can be given for: its devices, and how it was opened.
     array: Option<(Uuid, Vec<String>, AssembleOptions)>,
     news: Newsroom,
     thread: Thread,
+}
+
+/// What is told when an export begins to be served.
+pub(super) struct Beginning {
+    /// As of the export.
+    pub(super) name: String,
+    pub(super) called: String,
+    pub(super) alarms: Vec<Alarm>,
+    pub(super) stopper: Stopper,
+    but: &'static str,
+    warnings: Vec<String>,
+}
+
+impl Beginning {
+    /// Clients can come to the export, there.
+    pub(super) fn tell(&self, addresses: &[String], ui: &Ui) {
+        for address in addresses {
+            // With --json too: it says that clients can come, by every door.
+            ui.note(format!("{} is served{}: {address}", self.called, self.but));
+        }
+        for warning in &self.warnings {
+            ui.note(warning);
+        }
+    }
 }
 
 /// The thread of an export.
@@ -64,7 +89,8 @@ enum Order {
 pub(super) struct Service {
     /// The number of the export, for those who are told.
     pub(super) number: usize,
-    pub(super) ways: Ways,
+    /// To be closed in the end: they are opened while it is served.
+    pub(super) ways: Receiver<Ways>,
     /// For commands on it.
     pub(super) commands: Option<Commands>,
     pub(super) tells: Sender<Told>,
@@ -145,6 +171,18 @@ impl Export {
         devices.map_or(&[], Vec::as_slice)
     }
 
+    /// What is told when it begins to be served.
+    pub(super) fn beginning(&self) -> Beginning {
+        Beginning {
+            name: self.name.clone(),
+            called: self.called.clone(),
+            but: self.but,
+            warnings: self.warnings.clone(),
+            alarms: self.alarms.clone(),
+            stopper: self.stopper.clone(),
+        }
+    }
+
     /// The way to the array, for commands.
     pub(super) fn handle(&self) -> Option<Handle> {
         let (_, devices, options) = self.array.as_ref()?;
@@ -191,6 +229,9 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     let limits = ServerLimits::default();
     let description = subject.description.clone();
     let (server, offer) = Server::new(target, &subject.name, description, limits)?;
+    if let Some((uuid, ..)) = &subject.array {
+        offer.identify(uuid.0);
+    }
     let facts = Facts {
         subject,
         offer,
@@ -242,7 +283,8 @@ fn serve(server: Server, service: Service) {
         }
     });
     tell(Told::Ends(number));
-    let notes = ways.close();
+    // Without any, whoever opens them has failed otherwise.
+    let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
     notes.iter().cloned().map(Told::Note).for_each(tell);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));

@@ -20,7 +20,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
 use doors::{Doors, Ways};
-use export::{Export, Service, Told};
+use export::{Beginning, Export, Service, Told};
 use serde_json::{Value, json};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
@@ -30,14 +30,14 @@ use spindles_serve::{
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use targets::What;
 use telling::{States, Teller};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present arrays or devices to other programs, as network block devices or as files",
+    about: "Present arrays or devices to other programs: as network block devices, files or block devices",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
@@ -50,6 +50,9 @@ pub(crate) static COMMAND: Command = Command {
               With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
               there, and must be empty otherwise. Of several arrays, give one for each, in their order. Before the server is stopped, what is on it has to be \
               unmounted, and loop devices detached.\n\n\
+              With --ublk the array is a block device of this machine, where its kernel has ublk; that takes root. When \
+              the server dies, or is stopped while somebody has the device open, it stays, and they wait until the array \
+              is served with --ublk again. Otherwise it goes with the server.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the arrays \
               are closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
@@ -66,6 +69,8 @@ pub(crate) static COMMAND: Command = Command {
               nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'\n\
               spindles serve pool --fuse /run/pool.img\n\
               losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
+              spindles serve pool --ublk auto\n\
+              mkfs.xfs /dev/ublkb0\n\
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
@@ -170,23 +175,28 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, &arguments)?;
-    let prepared = prepare(&exports, &mut doors, metrics, &arguments, ui);
-    let commands = match prepared {
-        Ok(commands) => commands,
+    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
+    let page = metrics.as_ref().map(MetricsServer::url);
+    let prepared = prepare(&exports, &doors, &arguments, ui);
+    let prepared = prepared.and_then(|prepared| {
+        metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
+        Ok(prepared)
+    });
+    let (commands, files) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => {
             exports.into_iter().for_each(Export::close);
             return Err(error);
         }
     };
-    for alarm in exports.iter().flat_map(|export| &export.alarms) {
-        teller.tell(alarm);
-    }
     let states = States::new(&exports);
-    readiness.ready(&states.to_string());
+    let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
     let (tells, hears) = channel();
-    let ways = Ways::of(doors).into_iter().zip(commands);
-    let threads = exports.into_iter().zip(ways).enumerate();
-    let threads = threads.map(|(number, (export, (ways, commands)))| {
+    let mut gives = Vec::new();
+    let threads = exports.into_iter().zip(commands).enumerate();
+    let threads = threads.map(|(number, (export, commands))| {
+        let (give, ways) = channel();
+        gives.push(give);
         export.serve(Service {
             number,
             ways,
@@ -196,11 +206,37 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     });
     let threads: Vec<_> = threads.collect();
     drop(tells);
+    let opened = doors.open(&offers);
+    match &opened {
+        Ok(()) => {
+            for (number, beginning) in beginnings.iter().enumerate() {
+                // Doors are opened once.
+                let seen_as = doors.files(number, &beginning.name);
+                files[number].set(seen_as).ok();
+                beginning.tell(&doors.addresses(number, &beginning.name), ui);
+            }
+            if let Some(page) = &page {
+                for beginning in &beginnings {
+                    ui.note(format!("{} has metrics: {page}", beginning.called));
+                }
+            }
+            for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
+                teller.tell(alarm);
+            }
+            readiness.ready(&states.to_string());
+        }
+        Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
+    }
+    for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
+        // It closes them when it has ended, or has panicked: then that is told.
+        drop(give.send(ways));
+    }
     let ended = until_all_end(&hears, states, &mut teller, &readiness);
     for thread in threads {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
     teller.close();
+    opened?;
     let mut ended = ended?;
     ui.json(&match ended.len() {
         1 => ended.remove(0),
@@ -300,15 +336,17 @@ fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<
     Ok(exports)
 }
 
-/// Makes the ways to exports, gives up what is not needed any more, and lets clients in: they wait until the exports
-/// are served.
+/// Where exports are files or devices, once that is known.
+type Files = Vec<Arc<OnceLock<Vec<PathBuf>>>>;
+
+/// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
+/// more.
 fn prepare(
     exports: &[Export],
-    doors: &mut Doors,
-    metrics: Option<MetricsServer>,
+    doors: &Doors,
     arguments: &Arguments,
     ui: &Ui,
-) -> anyhow::Result<Vec<Option<Commands>>> {
+) -> anyhow::Result<(Vec<Option<Commands>>, Files)> {
     let asked = arguments.control.as_deref();
     let sockets = exports.iter().map(|export| {
         let sockets = export
@@ -335,10 +373,11 @@ fn prepare(
         }
         sandbox = Some(entered);
     }
-    let commands = (0..)
+    let files: Files = exports.iter().map(|_| Arc::default()).collect();
+    let commands = (files.iter())
         .zip(exports)
         .zip(sockets)
-        .map(|((number, export), sockets)| {
+        .map(|((files, export), sockets)| {
             let Some((handle, sockets)) = export.handle().zip(sockets) else {
                 return Ok(None);
             };
@@ -347,7 +386,7 @@ fn prepare(
                 handle,
                 stopper: export.stopper.clone(),
                 read_only: arguments.read_only,
-                files: doors.files(number, &export.name),
+                files: Arc::clone(files),
                 sandbox: sandbox.clone(),
             });
             sockets.open(serving).map(Some)
@@ -355,23 +394,5 @@ fn prepare(
     let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
     let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
     interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
-    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
-    doors.open(&offers)?;
-    for (number, export) in exports.iter().enumerate() {
-        let (called, but) = (&export.called, export.but);
-        for address in doors.addresses(number, &export.name) {
-            // With --json too: it says that clients can come, by every door.
-            ui.note(format!("{called} is served{but}: {address}"));
-        }
-        for warning in &export.warnings {
-            ui.note(warning);
-        }
-    }
-    if let Some(metrics) = metrics {
-        for export in exports {
-            ui.note(format!("{} has metrics: {}", export.called, metrics.url()));
-        }
-        metrics.open(&offers)?;
-    }
-    Ok(commands)
+    Ok((commands, files))
 }

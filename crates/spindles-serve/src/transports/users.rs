@@ -1,4 +1,4 @@
-//! Who has a file open.
+//! Who has a file or a block device open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +8,12 @@ use std::path::Path;
 /// So many are named.
 const NAMED_MAX: usize = 5;
 
-/// Loop devices and processes that have the file open, as far as this user may know. None of them is asked, and the file
-/// is not either.
+/// File systems, devices and processes that have it open, as far as this user may know. None of them is asked, and the
+/// file is not either.
 pub(crate) fn users(path: &Path) -> Vec<String> {
     let mut users = loop_devices(path);
+    users.extend(mounts(path));
+    users.extend(devices_on(path));
     users.extend(processes(path));
     users.into_iter().collect()
 }
@@ -34,6 +36,38 @@ fn loop_devices(path: &Path) -> BTreeSet<String> {
         backing.is_ok_and(|backing| backing.trim_ascii_end() == path.as_os_str().as_bytes())
     });
     let names = on_it.map(|device| format!("/dev/{}", device.file_name().display()));
+    names.collect()
+}
+
+/// Where file systems on a block device, or on a partition of it, are mounted.
+fn mounts(path: &Path) -> BTreeSet<String> {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts_in(&table, &path.to_string_lossy())
+}
+
+fn mounts_in(table: &str, device: &str) -> BTreeSet<String> {
+    let is_on_it = |source: &str| {
+        let rest = source.strip_prefix(device);
+        let partition = rest.and_then(|rest| rest.strip_prefix('p'));
+        rest == Some("") || partition.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let places = table.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        words.next().filter(|source| is_on_it(source))?;
+        words.next()
+    });
+    let named = places.map(|place| format!("the file system on {place}"));
+    named.collect()
+}
+
+/// Devices that are made of a block device: of the device mapper, or md.
+fn devices_on(path: &Path) -> BTreeSet<String> {
+    let Some(name) = path.strip_prefix("/dev").ok().and_then(Path::to_str) else {
+        return BTreeSet::new();
+    };
+    let holders = fs::read_dir(format!("/sys/class/block/{name}/holders"));
+    let holders = holders.into_iter().flatten().flatten();
+    let names = holders.map(|holder| format!("/dev/{}", holder.file_name().display()));
     names.collect()
 }
 
@@ -66,6 +100,17 @@ mod tests {
             "{found:?}"
         );
         assert!(users(Path::new("/nothing/here")).is_empty());
+    }
+
+    #[test]
+    fn file_systems_on_a_device_and_on_its_partitions_are_found() {
+        let table = "/dev/ublkb1 /srv ext4 rw 0 0\n/dev/ublkb1p2 /home xfs rw 0 0\n\
+                     /dev/ublkb12 /no ext4 rw 0 0\n/dev/ublkb /nor ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n";
+        let found: Vec<_> = mounts_in(table, "/dev/ublkb1").into_iter().collect();
+        assert_eq!(
+            found,
+            ["the file system on /home", "the file system on /srv"]
+        );
     }
 
     #[test]

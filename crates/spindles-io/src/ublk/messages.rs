@@ -1,0 +1,381 @@
+//! What is said to the driver and what it says: numbers at fixed places, in the machine's own byte order
+//! (`include/uapi/linux/ublk_cmd.h`).
+
+#![allow(
+    clippy::host_endian_bytes,
+    reason = "the byte order of the driver is the machine's"
+)]
+
+use rustix::io::Errno;
+use spindles_block::Operation;
+
+/// All that a command of the control says lies in its entry of the ring.
+pub(super) const COMMAND_BYTES: usize = 80;
+pub(super) const INFO_BYTES: usize = 64;
+pub(super) const PARAMETERS_BYTES: usize = 60;
+pub(super) const ASK_BYTES: usize = 24;
+pub(super) const ANSWER_BYTES: usize = 16;
+const SECTOR_BYTES: u32 = 512;
+/// A command is about no queue.
+const NO_QUEUE: u16 = u16::MAX;
+/// The driver chooses a number.
+const ANY_NUMBER: u32 = u32::MAX;
+
+/// What drivers can do, and what is chosen of that for a device.
+pub mod features {
+    /// Who serves may die: the device waits for another.
+    pub const RECOVERY: u64 = 1 << 3;
+    /// That one is asked again what the dead one had not answered.
+    pub const REISSUE: u64 = 1 << 4;
+    /// Commands have the numbers that are used here.
+    pub const NUMBERS: u64 = 1 << 6;
+    /// Payload is read and written by calls.
+    pub const USER_COPY: u64 = 1 << 7;
+}
+
+/// A command of the control, about a device or for one to be made.
+pub(super) fn command(
+    number: Option<u32>,
+    buffer: Option<(u64, u16)>,
+    data: u64,
+) -> [u8; COMMAND_BYTES] {
+    let mut bytes = [0; COMMAND_BYTES];
+    let (address, length) = buffer.unwrap_or_default();
+    put(&mut bytes, 0, number.unwrap_or(ANY_NUMBER).to_ne_bytes());
+    put(&mut bytes, 4, NO_QUEUE.to_ne_bytes());
+    put(&mut bytes, 6, length.to_ne_bytes());
+    put(&mut bytes, 8, address.to_ne_bytes());
+    put(&mut bytes, 16, data.to_ne_bytes());
+    bytes
+}
+
+/// A device that is to be made, with one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewDevice {
+    /// Its number, or any that is free.
+    pub number: Option<u32>,
+    /// Requests at once.
+    pub depth: u16,
+    /// The longest read or write, in bytes.
+    pub request_bytes_max: u32,
+    /// What is chosen of [`features`].
+    pub features: u64,
+    /// Kept by the driver for those who look for it.
+    pub mark: u64,
+}
+
+impl NewDevice {
+    pub(super) fn encode(&self) -> [u8; INFO_BYTES] {
+        let mut bytes = [0; INFO_BYTES];
+        put(&mut bytes, 0, 1_u16.to_ne_bytes());
+        put(&mut bytes, 2, self.depth.to_ne_bytes());
+        put(&mut bytes, 8, self.request_bytes_max.to_ne_bytes());
+        let number = self.number.unwrap_or(ANY_NUMBER);
+        put(&mut bytes, 12, number.to_ne_bytes());
+        put(&mut bytes, 24, self.features.to_ne_bytes());
+        put(&mut bytes, 32, self.mark.to_ne_bytes());
+        bytes
+    }
+}
+
+/// Where a device stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It is not started, or has ended.
+    Dead,
+    /// Programs can open it, and somebody serves it, or died just now.
+    Live,
+    /// Programs have it open, and wait for somebody who serves it.
+    Waiting,
+}
+
+/// A device that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its number.
+    pub number: u32,
+    /// Where it stands.
+    pub state: DeviceState,
+    /// The process that serves it, or did.
+    pub server: Option<u32>,
+    /// Requests at once, of each queue.
+    pub depth: u16,
+    /// How many queues it has.
+    pub queues: u16,
+    /// What was chosen for it.
+    pub features: u64,
+    /// What whoever made it gave it.
+    pub mark: u64,
+}
+
+impl DeviceInfo {
+    pub(super) fn decode(bytes: &[u8; INFO_BYTES]) -> Self {
+        Self {
+            number: u32::from_ne_bytes(get(bytes, 12)),
+            state: match u16::from_ne_bytes(get(bytes, 4)) {
+                0 => DeviceState::Dead,
+                1 => DeviceState::Live,
+                // Newer kernels know a second one, in which requests fail meanwhile.
+                _ => DeviceState::Waiting,
+            },
+            server: u32::try_from(i32::from_ne_bytes(get(bytes, 16))).ok(),
+            depth: u16::from_ne_bytes(get(bytes, 2)),
+            queues: u16::from_ne_bytes(get(bytes, 0)),
+            features: u64::from_ne_bytes(get(bytes, 24)),
+            mark: u64::from_ne_bytes(get(bytes, 32)),
+        }
+    }
+}
+
+/// What a device is to programs. It has a volatile cache, and knows FUA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The smallest that can be asked for, in bytes: a power of two from 512 to a page.
+    pub block_bytes: u32,
+    /// The smallest that costs no reading, in bytes: a power of two.
+    pub physical_block_bytes: u32,
+    /// The longest read or write, in bytes.
+    pub request_bytes_max: u32,
+    /// The longest discard or write-zeroes, in bytes.
+    pub zeroing_bytes_max: u32,
+    /// Nothing is written.
+    pub read_only: bool,
+}
+
+mod attributes {
+    pub(super) const READ_ONLY: u32 = 1 << 0;
+    pub(super) const VOLATILE_CACHE: u32 = 1 << 2;
+    pub(super) const FUA: u32 = 1 << 3;
+}
+
+/// Both kinds of parameters that are given: basic ones, and those of discards.
+const PARAMETER_TYPES: u32 = 0b11;
+
+impl Parameters {
+    pub(super) fn encode(&self) -> [u8; PARAMETERS_BYTES] {
+        let shift = |bytes: u32| u8::try_from(bytes.trailing_zeros()).expect("below 32");
+        let read_only = if self.read_only {
+            attributes::READ_ONLY
+        } else {
+            0
+        };
+        let attributes = attributes::VOLATILE_CACHE | attributes::FUA | read_only;
+        let zeroing = self.zeroing_bytes_max / SECTOR_BYTES;
+        let sectors = self.bytes / u64::from(SECTOR_BYTES);
+        let mut bytes = header();
+        put(&mut bytes, 4, PARAMETER_TYPES.to_ne_bytes());
+        put(&mut bytes, 8, attributes.to_ne_bytes());
+        let physical = shift(self.physical_block_bytes);
+        let shifts = [shift(self.block_bytes), physical, physical, physical];
+        put(&mut bytes, 12, shifts);
+        let request = self.request_bytes_max / SECTOR_BYTES;
+        put(&mut bytes, 16, request.to_ne_bytes());
+        put(&mut bytes, 24, sectors.to_ne_bytes());
+        put(&mut bytes, 44, self.physical_block_bytes.to_ne_bytes());
+        put(&mut bytes, 48, zeroing.to_ne_bytes());
+        put(&mut bytes, 52, zeroing.to_ne_bytes());
+        put(&mut bytes, 56, 1_u16.to_ne_bytes());
+        bytes
+    }
+
+    /// `None` where it is nothing that was encoded here.
+    pub(super) fn decode(bytes: &[u8; PARAMETERS_BYTES]) -> Option<Self> {
+        let number = |at| u32::from_ne_bytes(get(bytes, at));
+        let [block, physical, ..]: [u8; 4] = get(bytes, 12);
+        let sectors = u64::from_ne_bytes(get(bytes, 24));
+        Some(Self {
+            bytes: sectors.checked_mul(u64::from(SECTOR_BYTES))?,
+            block_bytes: 1_u32.checked_shl(block.into())?,
+            physical_block_bytes: 1_u32.checked_shl(physical.into())?,
+            request_bytes_max: number(16).checked_mul(SECTOR_BYTES)?,
+            zeroing_bytes_max: number(48).checked_mul(SECTOR_BYTES)?,
+            read_only: number(8) & attributes::READ_ONLY != 0,
+        })
+    }
+}
+
+/// Parameters as they are asked for: only their length.
+pub(super) fn header() -> [u8; PARAMETERS_BYTES] {
+    let mut bytes = [0; PARAMETERS_BYTES];
+    let length = u32::try_from(PARAMETERS_BYTES).expect("short");
+    put(&mut bytes, 0, length.to_ne_bytes());
+    bytes
+}
+
+/// What a device is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Names the request until it is answered.
+    pub tag: u16,
+    /// What to do; `None` where that is unknown here.
+    pub operation: Option<Operation>,
+    /// The first byte.
+    pub offset_bytes: u64,
+    /// How many.
+    pub bytes: u32,
+}
+
+impl Ask {
+    pub(super) fn decode(tag: u16, bytes: &[u8; ASK_BYTES]) -> Self {
+        const FUA: u32 = 1 << 13;
+        let what = u32::from_ne_bytes(get(bytes, 0));
+        let fua = what & FUA != 0;
+        let operation = match what & 0xff {
+            0 => Some(Operation::Read),
+            1 => Some(Operation::Write { fua }),
+            2 => Some(Operation::Flush),
+            3 => Some(Operation::Discard),
+            5 => Some(Operation::WriteZeroes { fua }),
+            _ => None,
+        };
+        let sectors = u32::from_ne_bytes(get(bytes, 4));
+        let first = u64::from_ne_bytes(get(bytes, 8));
+        let (offset_bytes, bytes) = match operation {
+            // Wherever the driver says that it is.
+            Some(Operation::Flush) => (0, 0),
+            _ => (
+                first.saturating_mul(SECTOR_BYTES.into()),
+                sectors.saturating_mul(SECTOR_BYTES),
+            ),
+        };
+        Self {
+            tag,
+            operation,
+            offset_bytes,
+            bytes,
+        }
+    }
+}
+
+/// Says what came of a request: so many bytes were moved, or why not.
+pub(super) fn answer(tag: u16, result: Result<u32, Errno>) -> [u8; ANSWER_BYTES] {
+    let result = match result {
+        Ok(bytes) => i32::try_from(bytes).expect("a request is short"),
+        Err(error) => -error.raw_os_error(),
+    };
+    let mut bytes = [0; ANSWER_BYTES];
+    put(&mut bytes, 2, tag.to_ne_bytes());
+    put(&mut bytes, 4, result.to_ne_bytes());
+    bytes
+}
+
+/// Where the payload of a request is read and written.
+pub(super) fn payload_position(tag: u16) -> u64 {
+    const PAYLOAD: u64 = 0x8000_0000;
+    const TAG_BIT: u32 = 25;
+    PAYLOAD + (u64::from(tag) << TAG_BIT)
+}
+
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&value);
+}
+
+fn get<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("so many")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_come_back() {
+        let parameters = Parameters {
+            bytes: 3 << 30,
+            block_bytes: 512,
+            physical_block_bytes: 4096,
+            request_bytes_max: 1 << 20,
+            zeroing_bytes_max: 16 << 20,
+            read_only: false,
+        };
+        let read_only = Parameters {
+            read_only: true,
+            ..parameters
+        };
+        for parameters in [parameters, read_only] {
+            let decoded = Parameters::decode(&parameters.encode());
+            assert_eq!(decoded, Some(parameters));
+        }
+        let mut strange = parameters.encode();
+        strange[12] = 77;
+        assert_eq!(Parameters::decode(&strange), None);
+    }
+
+    #[test]
+    fn a_device_says_who_serves_it() {
+        let device = NewDevice {
+            number: Some(7),
+            depth: 128,
+            request_bytes_max: 1 << 20,
+            features: features::RECOVERY | features::REISSUE,
+            mark: 0x0123_4567_89ab_cdef,
+        };
+        let mut bytes = device.encode();
+        put(&mut bytes, 4, 2_u16.to_ne_bytes());
+        put(&mut bytes, 16, 4711_i32.to_ne_bytes());
+        let info = DeviceInfo {
+            number: 7,
+            state: DeviceState::Waiting,
+            server: Some(4711),
+            depth: 128,
+            queues: 1,
+            features: device.features,
+            mark: device.mark,
+        };
+        assert_eq!(DeviceInfo::decode(&bytes), info);
+        put(&mut bytes, 16, (-1_i32).to_ne_bytes());
+        assert_eq!(DeviceInfo::decode(&bytes).server, None);
+    }
+
+    fn asked(what: u32, sectors: u32, first: u64) -> Ask {
+        let mut bytes = [0; ASK_BYTES];
+        put(&mut bytes, 0, what.to_ne_bytes());
+        put(&mut bytes, 4, sectors.to_ne_bytes());
+        put(&mut bytes, 8, first.to_ne_bytes());
+        Ask::decode(3, &bytes)
+    }
+
+    #[test]
+    fn requests_are_understood() {
+        let write = |fua| Some(Operation::Write { fua });
+        let zeros = |fua| Some(Operation::WriteZeroes { fua });
+        for (what, operation) in [
+            (0, Some(Operation::Read)),
+            (1, write(false)),
+            (1 | 1 << 13, write(true)),
+            // What the kernel adds for its own reasons changes nothing.
+            (1 | 1 << 11, write(false)),
+            (3, Some(Operation::Discard)),
+            (5, zeros(false)),
+            (5 | 1 << 13, zeros(true)),
+            (4, None),
+            (15, None),
+        ] {
+            let wanted = Ask {
+                tag: 3,
+                operation,
+                offset_bytes: 8 << 20,
+                bytes: 4096,
+            };
+            assert_eq!(asked(what, 8, 16 << 10), wanted, "{what:x}");
+        }
+        let flush = asked(2, 0, u64::MAX);
+        assert_eq!(flush.operation, Some(Operation::Flush));
+        assert_eq!((flush.offset_bytes, flush.bytes), (0, 0));
+        // No sum goes wrong: the export refuses what ends behind it.
+        assert_eq!(asked(0, u32::MAX, u64::MAX).offset_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn answers_say_how_much_or_why_not() {
+        let result = |bytes: [u8; ANSWER_BYTES]| {
+            let tag = u16::from_ne_bytes(get(&bytes, 2));
+            (tag, i32::from_ne_bytes(get(&bytes, 4)))
+        };
+        assert_eq!(result(answer(9, Ok(4096))), (9, 4096));
+        assert_eq!(result(answer(9, Err(Errno::IO))), (9, -5));
+        assert_eq!(payload_position(2), 0x8400_0000);
+    }
+}

@@ -1,0 +1,240 @@
+//! The kernel, which asks for everybody who uses the device.
+//!
+//! What is asked is known before its payload is moved. So a request gets a slot of the export that fits it, and payload
+//! is copied once: by the kernel, between the memory of whoever asked and that of the slot.
+
+use super::leaving::Leaving;
+use crate::client::{Client, Desk, Moved, Turn};
+use rustix::io::Errno;
+use spindles_block::{Operation, RequestError};
+use spindles_io::export::{Access, Answer};
+use spindles_io::ublk::{Arrived, Ask, Queue};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// So many requests are taken at once, before others have their turn.
+const TURN_REQUESTS: usize = 64;
+
+/// A request that the export has.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    tag: u16,
+    operation: Operation,
+    bytes: u32,
+}
+
+/// The kernel's side of a device.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    queue: Queue,
+    leaving: Arc<Leaving>,
+    /// Told when requests can come; they can from then on.
+    fetched: Option<Sender<()>>,
+    /// Tags of which nothing more comes.
+    ended: u16,
+    /// A request that waits for a slot.
+    next: Option<Ask>,
+    /// For each slot its request.
+    pending: Vec<Option<Pending>>,
+    pending_count: usize,
+    is_gone: bool,
+    moved: Moved,
+}
+
+impl Kernel {
+    pub(super) fn new(queue: Queue, leaving: Arc<Leaving>, fetched: Sender<()>) -> Self {
+        Self {
+            queue,
+            leaving,
+            fetched: Some(fetched),
+            ended: 0,
+            next: None,
+            pending: Vec::new(),
+            pending_count: 0,
+            is_gone: false,
+            moved: Moved::default(),
+        }
+    }
+
+    /// Only the thread that serves may fetch, so not whoever makes this.
+    fn fetch(&mut self) {
+        if let Some(fetched) = self.fetched.take() {
+            self.queue.fetch_all();
+            self.flush_out();
+            // Who waits for it may have been stopped.
+            fetched.send(()).ok();
+        }
+    }
+
+    /// The next request, if there is one.
+    fn next(&mut self) -> Option<Ask> {
+        if let Some(ask) = self.next.take() {
+            return Some(ask);
+        }
+        loop {
+            match self.queue.next_arrived()? {
+                Arrived::Ask(ask) => return Some(ask),
+                Arrived::Ended => {
+                    self.ended += 1;
+                    if self.ended == self.queue.depth() {
+                        self.lose();
+                    }
+                }
+            }
+        }
+    }
+
+    /// The export gets a request.
+    fn take(&mut self, ask: Ask, desk: &mut Desk<'_>) {
+        self.moved.requests += 1;
+        let Some(operation) = ask.operation else {
+            return self.queue.answer(ask.tag, Err(Errno::OPNOTSUPP));
+        };
+        let slot = desk.take(Access {
+            operation,
+            offset_bytes: ask.offset_bytes,
+            bytes: ask.bytes,
+        });
+        let slot = slot.expect("it was looked");
+        if let Operation::Write { .. } = operation {
+            let payload = desk.export.payload(slot);
+            if self.queue.read_payload(ask.tag, payload).is_err() {
+                desk.export.abandon(slot);
+                return self.queue.answer(ask.tag, Err(Errno::IO));
+            }
+            self.moved.payload_bytes += u64::from(ask.bytes);
+        }
+        if self.pending.len() <= slot.index() {
+            self.pending.resize(slot.index() + 1, None);
+        }
+        self.pending[slot.index()] = Some(Pending {
+            tag: ask.tag,
+            operation,
+            bytes: ask.bytes,
+        });
+        self.pending_count += 1;
+        desk.export.submit(slot);
+    }
+
+    /// What a request that is done moved, or why not.
+    fn result(
+        &mut self,
+        pending: Pending,
+        answer: Answer,
+        desk: &mut Desk<'_>,
+    ) -> Result<u32, Errno> {
+        answer.result.map_err(failure)?;
+        match pending.operation {
+            Operation::Read => {
+                let payload = desk.export.read_payload(answer.slot);
+                let given = self.queue.write_payload(pending.tag, payload);
+                given.map_err(|_| Errno::IO)?;
+                self.moved.read_bytes += u64::from(pending.bytes);
+                Ok(pending.bytes)
+            }
+            Operation::Write { .. } => Ok(pending.bytes),
+            Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } => Ok(0),
+        }
+    }
+
+    fn flush_out(&mut self) {
+        // Whoever waits for answers would wait for ever.
+        if self.queue.send().is_err() {
+            self.lose();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.is_gone = true;
+        self.leaving.lost();
+    }
+}
+
+impl Client for Kernel {
+    fn descriptor(&self) -> RawFd {
+        self.queue.descriptor()
+    }
+
+    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+        self.fetch();
+        for _ in 0..TURN_REQUESTS {
+            if self.is_gone || self.leaving.stays() {
+                return Turn::Drained;
+            }
+            let Some(ask) = self.next() else {
+                return Turn::Drained;
+            };
+            if !may_take || desk.export.free_slots() == 0 {
+                self.next = Some(ask);
+                return Turn::Full;
+            }
+            self.take(ask, desk);
+        }
+        Turn::More
+    }
+
+    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>) {
+        let pending = self.pending[answer.slot.index()].take();
+        let pending = pending.expect("the slot has a request");
+        self.pending_count -= 1;
+        let result = self.result(pending, answer, desk);
+        self.queue.answer(pending.tag, result);
+        desk.export.give_back(answer.slot);
+    }
+
+    fn has_replies(&self) -> bool {
+        !self.is_gone && self.queue.has_unsent()
+    }
+
+    fn send(&mut self, _: &mut Desk<'_>) -> bool {
+        self.flush_out();
+        !self.has_replies()
+    }
+
+    /// It goes on until the device has ended: only then nobody asks any more.
+    fn take_no_more(&mut self) {
+        if self.leaving.begin().is_err() {
+            self.is_gone = true;
+        }
+    }
+
+    fn end(&mut self, _: &mut Desk<'_>) {
+        self.is_gone = true;
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    fn is_over(&self) -> bool {
+        let no_more = self.is_gone || self.leaving.stays() && !self.queue.has_unsent();
+        no_more && self.pending_count == 0
+    }
+
+    fn shut_down(&mut self) {
+        // A broken ring is ready too.
+        self.queue.wake().ok();
+    }
+
+    /// Nothing ever waits for the kernel.
+    fn is_stuck(&mut self) -> bool {
+        false
+    }
+
+    fn moved(&self) -> Moved {
+        self.moved
+    }
+}
+
+fn failure(error: RequestError) -> Errno {
+    match error {
+        RequestError::NoSpace => Errno::NOSPC,
+        // The kernel tells programs no more than that.
+        RequestError::OutOfRange
+        | RequestError::ReadOnly
+        | RequestError::BeyondTolerance
+        | RequestError::Corrupt
+        | RequestError::InDoubt => Errno::IO,
+    }
+}

@@ -1,0 +1,412 @@
+//! The device: made anew, or taken over from a server that died.
+//!
+//! The driver keeps a mark for each device, and the mark of an array's device is made of the array's UUID. So a server finds
+//! the devices of its array, whoever made them, and no file says which they are. The device of what is gone with its
+//! server waits for nobody.
+
+use crate::offer::ExportFacts;
+use rustix::io::Errno;
+use spindles_io::ublk::{
+    Control, DeviceInfo, DeviceState, NewDevice, Parameters, block_device, features,
+};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Zeros and discards are asked for in pieces of so many bytes.
+const ZEROING_BYTES_MAX: u32 = 16 << 20;
+/// The largest block that all kernels give a device.
+const BLOCK_BYTES_MAX: u32 = 4096;
+/// The mark of devices that wait for nobody.
+const UNAWAITED: u64 = 0x7370_696e_646c_6573;
+/// What is used of the driver.
+const FEATURES: u64 = features::NUMBERS | features::USER_COPY;
+/// What is used where another server may take over.
+const RECOVERY: u64 = features::RECOVERY | features::REISSUE;
+/// A process that was killed lets its device go within that time, also where all of its requests were under way: the
+/// kernel finds that only after the time that a request may take.
+const DYING_TIMEOUT: Duration = Duration::from_secs(90);
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
+/// Which device is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The one that waits for the array, or one with a number that is free.
+    Auto,
+    Number(u32),
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // The driver has no others.
+        const NUMBER_MAX: u32 = (1 << 20) - 1;
+        let number = || text.parse().ok().filter(|&number| number <= NUMBER_MAX);
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => number().map(Self::Number).ok_or_else(|| {
+                format!(
+                    "--ublk {text}: give auto, or the N of /dev/ublkbN: a number up to {NUMBER_MAX}"
+                )
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("a ublk device"),
+            Self::Number(number) => f.write_str(&block_device(*number)),
+        }
+    }
+}
+
+/// There can be no device.
+#[derive(Debug, Error)]
+pub(super) enum DeviceError {
+    #[error(
+        "this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, of which nbd-client \
+         makes a block device, or with --fuse, of which losetup does"
+    )]
+    NoDriver,
+    #[error("{0}: only root can make block devices: serve with --nbd or --fuse, or as root")]
+    Forbidden(io::Error),
+    #[error(
+        "the ublk of this kernel is too old, Linux 6.5 is needed: serve with --nbd, of which nbd-client makes a block \
+         device, or with --fuse, of which losetup does"
+    )]
+    TooOld,
+    #[error("the ublk driver can't be asked: {0}")]
+    Driver(io::Error),
+    #[error("{} is there already: give another number, or auto", block_device(*.0))]
+    Taken(u32),
+    #[error(
+        "{waiting} waits for this array, and whoever has it open: take it over with --ublk {number}, or with --ublk auto",
+        waiting = block_device(*.number)
+    )]
+    WaitsElsewhere { number: u32 },
+    #[error("{} waits for this array, and can't be taken over: {why}", block_device(*.number))]
+    Misfit { number: u32, why: &'static str },
+    #[error("{} can't be made: {error}", .asked)]
+    Make { asked: Asked, error: io::Error },
+    #[error("{} can't be taken over: {error}", block_device(*.number))]
+    TakeOver { number: u32, error: io::Error },
+}
+
+/// The driver, if it can do what is needed.
+pub(super) fn driver() -> Result<Control, DeviceError> {
+    let opened = Control::open().map_err(|error| match error.kind() {
+        // No such device: there is a file, and nothing behind it.
+        io::ErrorKind::NotFound => DeviceError::NoDriver,
+        _ if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => DeviceError::NoDriver,
+        _ if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => DeviceError::NoDriver,
+        io::ErrorKind::PermissionDenied => DeviceError::Forbidden(error),
+        _ => DeviceError::Driver(error),
+    });
+    let mut control = opened?;
+    let needed = FEATURES | RECOVERY;
+    match control.features() {
+        Ok(features) if features & needed == needed => Ok(control),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(DeviceError::Forbidden(error))
+        }
+        _ => Err(DeviceError::TooOld),
+    }
+}
+
+/// A device of which all requests are to be fetched, and that is to be started then.
+#[derive(Debug)]
+pub(super) struct Device {
+    control: Control,
+    number: u32,
+    /// Others may have it open, and wait.
+    taken_over: bool,
+    /// It waits for another server when this one ends.
+    is_recoverable: bool,
+}
+
+impl Device {
+    /// The device that waits for this array, or a new one; and how many requests it has at once.
+    pub(super) fn prepare(
+        mut control: Control,
+        asked: Asked,
+        export: &ExportFacts,
+    ) -> Result<(Self, u16), DeviceError> {
+        let mark = export.identity.unwrap_or(UNAWAITED);
+        // What another server is just making is not left behind, though it looks so until it is started.
+        control.lock().map_err(DeviceError::Driver)?;
+        let left = left_behind(&mut control, asked, mark)?;
+        let (info, taken_over) = match left {
+            Some(left) => {
+                control.unlock().map_err(DeviceError::Driver)?;
+                take_over(&mut control, &left, export)?;
+                (left, true)
+            }
+            None => (make(&mut control, asked, mark, export)?, false),
+        };
+        let device = Self {
+            control,
+            number: info.number,
+            taken_over,
+            is_recoverable: export.identity.is_some(),
+        };
+        Ok((device, info.depth))
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it was there before.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    /// Whether it waits for another server when this one ends.
+    pub(super) fn is_recoverable(&self) -> bool {
+        self.is_recoverable
+    }
+
+    /// Programs can use it from now on. Somebody answers requests meanwhile.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        if self.taken_over {
+            return self.control.end_recovery(self.number);
+        }
+        self.control.start(self.number)?;
+        self.control.unlock()
+    }
+
+    /// Whoever has it open gets errors from now on. Somebody answers meanwhile what is under way.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        self.control.stop(self.number)
+    }
+
+    /// Its number is free then, or when nobody has it open any more.
+    pub(super) fn delete(&mut self) -> io::Result<()> {
+        delete(&mut self.control, self.number)
+    }
+}
+
+/// A device that waits for the array with that mark, or will. Those of servers that died which wait for nobody are deleted.
+fn left_behind(
+    control: &mut Control,
+    asked: Asked,
+    mark: u64,
+) -> Result<Option<DeviceInfo>, DeviceError> {
+    let mut elsewhere = None;
+    for number in Control::numbers() {
+        // It may have gone just now.
+        let Ok(info) = control.info(number) else {
+            continue;
+        };
+        match info.state {
+            DeviceState::Dead if [mark, UNAWAITED].contains(&info.mark) => {
+                // What can't be deleted is in nobody's way.
+                delete(control, number).ok();
+            }
+            _ if info.mark != mark || mark == UNAWAITED => {}
+            // Of another door of this server.
+            DeviceState::Live if info.server == Some(std::process::id()) => {}
+            _ if matches!(asked, Asked::Number(asked) if asked != number) => {
+                elsewhere = Some(number);
+            }
+            _ => return Ok(Some(info)),
+        }
+    }
+    match elsewhere {
+        Some(number) => Err(DeviceError::WaitsElsewhere { number }),
+        None => Ok(None),
+    }
+}
+
+fn make(
+    control: &mut Control,
+    asked: Asked,
+    mark: u64,
+    export: &ExportFacts,
+) -> Result<DeviceInfo, DeviceError> {
+    let number = match asked {
+        Asked::Auto => None,
+        Asked::Number(number) => Some(number),
+    };
+    let recovery = export.identity.map_or(0, |_| RECOVERY);
+    let added = control.add(&NewDevice {
+        number,
+        // Each has a slot of the export while it is worked on.
+        depth: export.accesses_max,
+        request_bytes_max: export.access_bytes_max,
+        features: FEATURES | recovery,
+        mark,
+    });
+    let exists = Some(Errno::EXIST.raw_os_error());
+    let added = added.map_err(|error| match number {
+        Some(number) if error.raw_os_error() == exists => DeviceError::Taken(number),
+        _ => DeviceError::Make { asked, error },
+    })?;
+    let given = control.set_parameters(added.number, &parameters(export));
+    if let Err(error) = given {
+        // It was not of use to anybody.
+        drop(control.delete(added.number));
+        return Err(DeviceError::Make { asked, error });
+    }
+    Ok(added)
+}
+
+/// What the array is as a block device.
+fn parameters(export: &ExportFacts) -> Parameters {
+    Parameters {
+        bytes: export.bytes,
+        block_bytes: export.block_bytes.min(BLOCK_BYTES_MAX),
+        physical_block_bytes: export.block_bytes,
+        request_bytes_max: export.access_bytes_max,
+        zeroing_bytes_max: ZEROING_BYTES_MAX,
+        read_only: export.read_only,
+    }
+}
+
+/// Why the array can't be what a device is to those who have it open, if so. It may have grown: they don't see that.
+fn misfit(device: &Parameters, info: &DeviceInfo, export: &ExportFacts) -> Option<&'static str> {
+    let own = parameters(export);
+    let wanted = FEATURES | RECOVERY;
+    if info.features & wanted != wanted || info.queues != 1 {
+        return Some("another program made it");
+    }
+    if device.bytes > own.bytes {
+        return Some("the array is smaller now");
+    }
+    if !device.read_only && own.read_only {
+        return Some("it can be written to, so serve without --read-only");
+    }
+    let fits =
+        device.block_bytes == own.block_bytes && device.request_bytes_max <= own.request_bytes_max;
+    (!fits).then_some("its requests are others than the array's")
+}
+
+/// Afterwards its requests can be fetched.
+fn take_over(
+    control: &mut Control,
+    left: &DeviceInfo,
+    export: &ExportFacts,
+) -> Result<(), DeviceError> {
+    let number = left.number;
+    let failed = |error| DeviceError::TakeOver { number, error };
+    let device = control.parameters(number).map_err(failed)?;
+    if let Some(why) = misfit(&device, left, export) {
+        return Err(DeviceError::Misfit { number, why });
+    }
+    let begun = Instant::now();
+    loop {
+        let Err(error) = control.begin_recovery(number) else {
+            return Ok(());
+        };
+        match Errno::from_io_error(&error) {
+            Some(Errno::BUSY) if begun.elapsed() < DYING_TIMEOUT => thread::sleep(BETWEEN_TRIES),
+            // Whoever began before did not come to fetch anything.
+            Some(Errno::INVAL) => return Ok(()),
+            _ => return Err(failed(error)),
+        }
+    }
+}
+
+/// Deletes it, and waits for a moment until its number is free.
+fn delete(control: &mut Control, number: u32) -> io::Result<()> {
+    const TRIES: u32 = 100;
+    control.delete(number)?;
+    for _ in 0..TRIES {
+        if control.info(number).is_err() {
+            break;
+        }
+        thread::sleep(BETWEEN_TRIES);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export() -> ExportFacts {
+        ExportFacts {
+            name: "pool".to_owned(),
+            description: String::new(),
+            identity: Some(7),
+            bytes: 1 << 30,
+            block_bytes: 4096,
+            read_only: false,
+            access_bytes_max: 1 << 20,
+            accesses_max: 128,
+        }
+    }
+
+    #[test]
+    fn a_device_is_asked_for_by_its_number_or_not() {
+        assert_eq!("auto".parse(), Ok(Asked::Auto));
+        assert_eq!("0".parse(), Ok(Asked::Number(0)));
+        assert_eq!("1048575".parse(), Ok(Asked::Number(1_048_575)));
+        for wrong in ["", "-1", "1048576", "/dev/ublkb0", "x"] {
+            let refused = wrong.parse::<Asked>().unwrap_err();
+            assert!(refused.contains("give auto, or the N"), "{refused}");
+        }
+    }
+
+    /// Whoever has a device open must not find another one in its place.
+    #[test]
+    fn an_array_takes_over_only_what_it_can_be() {
+        let info = DeviceInfo {
+            number: 0,
+            state: DeviceState::Waiting,
+            server: None,
+            depth: 128,
+            queues: 1,
+            features: FEATURES | RECOVERY,
+            mark: 7,
+        };
+        let device = parameters(&export());
+        let changed = |change: fn(&mut ExportFacts)| {
+            let mut export = export();
+            change(&mut export);
+            misfit(&device, &info, &export)
+        };
+        assert_eq!(changed(|_| {}), None);
+        assert_eq!(changed(|export| export.bytes *= 2), None);
+        assert!(changed(|export| export.bytes -= 4096).is_some());
+        assert!(changed(|export| export.read_only = true).is_some());
+        assert!(changed(|export| export.block_bytes = 512).is_some());
+        assert!(changed(|export| export.access_bytes_max /= 2).is_some());
+        let foreign = DeviceInfo {
+            features: 0,
+            ..info
+        };
+        assert!(misfit(&device, &foreign, &export()).is_some());
+        let many = DeviceInfo { queues: 2, ..info };
+        assert!(misfit(&device, &many, &export()).is_some());
+    }
+
+    #[test]
+    fn what_was_read_only_can_be_written_to_by_nobody_still() {
+        let read_only = ExportFacts {
+            read_only: true,
+            ..export()
+        };
+        assert!(parameters(&read_only).read_only);
+        assert!(!parameters(&export()).read_only);
+    }
+
+    #[test]
+    fn no_block_is_larger_than_kernels_take() {
+        let large = ExportFacts {
+            block_bytes: 65536,
+            ..export()
+        };
+        let parameters = parameters(&large);
+        assert_eq!(
+            (parameters.block_bytes, parameters.physical_block_bytes),
+            (4096, 65536)
+        );
+    }
+}

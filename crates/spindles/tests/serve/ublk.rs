@@ -1,0 +1,31 @@
+//! `--ublk` where the kernel has no ublk. Where it has some, `cargo xtask fleet guest-uml` tries it.
+
+use super::Pool;
+use std::path::Path;
+
+/// One sentence says what is missing, and which other ways to a block device there are.
+#[test]
+fn a_kernel_without_ublk_is_told_from_one_with_it() {
+    if Path::new("/dev/ublk-control").exists() {
+        return println!(
+            "SKIPPED a_kernel_without_ublk_is_told_from_one_with_it: this kernel has ublk"
+        );
+    }
+    let pool = Pool::new("raid1", "a.img,b.img", 8 << 20);
+    let refused = pool.spindles(&["serve", "pool", "--ublk", "auto"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&refused.stderr);
+    let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, \
+                  of which nbd-client makes a block device, or with --fuse, of which losetup does\n";
+    assert_eq!(told, wanted);
+    // Nothing was begun: the array is as it was.
+    let status = pool.spindles(&["status", "pool"]);
+    assert!(status.status.success(), "{status:?}");
+    let wrong = pool.spindles(&["serve", "pool", "--ublk", "/dev/ublkb0"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&wrong.stderr);
+    assert!(
+        told.contains("--ublk /dev/ublkb0: give auto, or the N of /dev/ublkbN"),
+        "{told}"
+    );
+}
