@@ -294,6 +294,19 @@ const PAUSE: Duration = Duration::from_millis(25);
 ///
 /// They can't be read.
 pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
+    describe(devices, belongs)
+}
+
+/// Whether these devices are one array's, that somebody has open.
+///
+/// # Errors
+///
+/// As for whoever opens the array with them.
+pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
+    describe(devices, |_| true).map(drop)
+}
+
+fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
     let open = OpenOptions {
         read_only: true,
         unlocked: true,
@@ -305,7 +318,7 @@ pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
         let devices: Vec<&str> = devices
             .iter()
             .map(String::as_str)
-            .filter(|it| belongs(it))
+            .filter(|it| takes(it))
             .collect();
         match assemble::describe(&devices, &open) {
             Ok(mut reports) => return Ok(reports.remove(0)),

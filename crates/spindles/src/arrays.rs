@@ -9,7 +9,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::host::{Host, report_of};
+use spindles_io::host::{Host, check_one_array, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -98,6 +98,10 @@ impl Scan {
         if ui.forwards()
             && let Some(server) = InServer::of(&given.arrays)
         {
+            // The server has one array, and never sees what else was given.
+            if arguments.len() > 1 {
+                check_one_array(&given.devices)?;
+            }
             return Err(server.into());
         }
         for note in &given.skipped {

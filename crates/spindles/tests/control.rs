@@ -511,9 +511,16 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
         "set pool --degraded-writes perhaps",
         "spare add a --array pool",
         "scrub pool --no-such",
+        // What is given beside the array is not passed over.
+        "scrub pool d",
+        "rebuild d pool",
+        "scrub pool other",
+        "rename pool other tank",
+        "fail --member 1 pool other",
     ];
-    let mut place = Place::new("a b c d", 8 << 20);
+    let mut place = Place::new("a b c d e f", 8 << 20);
     place.does("create pool raid1(a,b,c)");
+    place.does("create other raid1(e,f)");
     let told = |place: &Place| -> Vec<(i32, String)> {
         let told = lines.iter().map(|line| {
             let run = place.run(line);

@@ -2,6 +2,8 @@
 
 use super::mount::unmount;
 use super::mounts::{FILE_SYSTEM, mounted_on};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,9 @@ pub(super) enum PlaceError {
     /// A server has it.
     #[error("{} is mounted already: stop the server that has it, or give another path", .0.display())]
     Mounted(PathBuf),
+    /// An array is about to be mounted on it.
+    #[error("{} is what another array is to be mounted on: give each a path of its own", .0.display())]
+    Taken(PathBuf),
 }
 
 /// An empty file to be mounted on. If it was made for this, it goes with it.
@@ -37,6 +42,8 @@ pub(super) enum PlaceError {
 pub(crate) struct Place {
     path: PathBuf,
     made: bool,
+    /// Locked, so that nobody else mounts on it.
+    lock: Option<File>,
 }
 
 impl Place {
@@ -65,12 +72,27 @@ impl Place {
             }
             Err(error) => return Err(failed(error)),
         };
-        Ok(Self { path, made })
+        let mut place = Self {
+            path,
+            made,
+            lock: None,
+        };
+        let file = File::open(&place.path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => place.lock = Some(file),
+            Err(Errno::AGAIN) => return Err(PlaceError::Taken(asked.to_owned())),
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        Ok(place)
     }
 
     /// One that another process made ready.
     pub(crate) fn of_another(path: PathBuf, made: bool) -> Self {
-        Self { path, made }
+        Self {
+            path,
+            made,
+            lock: None,
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -104,7 +126,7 @@ fn absolute(asked: &Path) -> io::Result<PathBuf> {
 
 /// Whether nobody answers there any more.
 fn is_dead(path: &Path) -> bool {
-    let dead = Some(rustix::io::Errno::NOTCONN.raw_os_error());
+    let dead = Some(Errno::NOTCONN.raw_os_error());
     let looked = path.symlink_metadata();
     looked.is_err_and(|error| error.raw_os_error() == dead)
 }
@@ -131,6 +153,18 @@ mod tests {
         assert!(place.is_made() && path.metadata().unwrap().len() == 0);
         drop(place);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn two_arrays_are_not_mounted_on_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let place = Place::prepare(&path).unwrap();
+        let again = Place::prepare(&path).unwrap_err();
+        assert!(matches!(again, PlaceError::Taken(_)), "{again}");
+        assert!(path.exists(), "it is not removed by who did not make it");
+        drop(place);
+        Place::prepare(&path).unwrap();
     }
 
     #[test]

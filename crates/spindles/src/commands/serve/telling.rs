@@ -9,6 +9,8 @@ use spindles_serve::Alarm;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Tells alarms to people, and to the program that is run for them.
@@ -47,11 +49,16 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
         return Ok(None);
     };
     let path = Path::new(program);
-    // Another name is looked for in PATH.
-    if path.components().count() > 1 && !path.is_file() {
+    if !is_there(path) {
+        let here = Path::new(".").join(path);
+        let meant = if is_program(&here) {
+            format!("; give {} for that of this folder", here.display())
+        } else {
+            String::new()
+        };
         let path = path.display();
         return Err(Usage::error(format!(
-            "{path}: there is no such program to run for events"
+            "{path}: there is no such program to run for events{meant}"
         )));
     }
     let rules = Rules {
@@ -62,6 +69,21 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
     Ok(Some(
         helper.context("can't start what runs programs for events")?,
     ))
+}
+
+/// Whether such a program can be run: a name alone is looked for in PATH.
+fn is_there(path: &Path) -> bool {
+    if path.as_os_str().as_bytes().contains(&b'/') {
+        return is_program(path);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_program(&folder.join(path)))
+}
+
+/// A file that may be run, by somebody.
+fn is_program(path: &Path) -> bool {
+    let found = path.metadata();
+    found.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 /// Exports, and how each is: in a line for whoever started the server.
