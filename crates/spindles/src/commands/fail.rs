@@ -53,6 +53,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!(
         "array '{array}': member {member}, {device}, is out"
     ));
+    ui.note(arrays::comes_back(device));
     ui.json(&json!({ "array": array, "member": member.0, "device": device }));
     Ok(())
 }
