@@ -54,7 +54,7 @@ use crate::{
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeSet, collections::VecDeque, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operand, Operation, Request, StepId,
@@ -113,6 +113,8 @@ pub struct Engine {
     /// A crash left writes in the journals that can't be replayed: too few members are there, or the
     /// journals' device failed. Redundancy may disagree with data, so it reconstructs nothing.
     unreplayed: bool,
+    /// The groups that have rows in such a log; `None` where that is not known.
+    unplaced: Option<BTreeSet<u64>>,
     /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums may be out
     /// of date.
     trusts_reads: bool,

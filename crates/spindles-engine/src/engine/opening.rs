@@ -211,6 +211,7 @@ impl Engine {
             read_only: config.read_only,
             only_recovers: config.only_recovers,
             unreplayed: false,
+            unplaced: None,
             trusts_reads: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,

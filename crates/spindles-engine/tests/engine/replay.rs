@@ -1016,6 +1016,37 @@ fn nothing_is_replayed_into_an_array_that_failed() {
     }
 }
 
+/// What was logged can't go to its place, as there is no space: what was there before is no answer, and what the log
+/// has is not lost.
+#[test]
+fn what_has_no_space_in_its_place_is_not_answered_from_it() {
+    for members in [&[0_u8][..], &[1, 2], &[0, 1, 2]] {
+        let mut setup = wide("raid5", 3, true);
+        setup.regions = true;
+        let mut world = setup.open().unwrap();
+        world.write(0, &vec![1; 64 * BLOCK]).unwrap();
+        let before = world.members.clone();
+        world.write_and_no_more(5, &[0xb2; BLOCK]);
+        keep_logs(&mut world, before, |_| true);
+        let mut world = world.reopen(&setup);
+        // Places of a row lie alike on all members.
+        let row = u64::try_from(place_of(&world, 5).1 / BLOCK).unwrap();
+        world.without_space = members.iter().map(|&member| (member, row)).collect();
+        world.run();
+        let read = world.read(5, 1);
+        assert!(
+            read.is_err() || read.is_ok_and(|it| it == [0xb2; BLOCK]),
+            "{members:?}"
+        );
+        let lost = |event: &Event| matches!(event, Event::Lost { .. });
+        assert!(!world.events.iter().any(lost), "{members:?}");
+        let mut world = world.reopen(&setup);
+        world.without_space.clear();
+        world.run();
+        assert_eq!(world.read(5, 1).unwrap(), [0xb2; BLOCK], "{members:?}");
+    }
+}
+
 /// Runs until nothing is under way any more, and some quiet time has passed.
 fn settle_down(world: &mut World) {
     for _ in 0..60 {

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) medium: BTreeSet<(u8, u64)>,
     /// Blocks of members that can't be written.
     pub(crate) refusing: BTreeSet<(u8, u64)>,
+    /// Blocks of members that there is no space for.
+    pub(crate) without_space: BTreeSet<(u8, u64)>,
     /// What blocks of members hold durably that were written since a flush.
     cached: BTreeMap<(u8, u64), [u8; BLOCK]>,
     /// The member I/O as text, when the test wants to see it.
@@ -247,6 +249,7 @@ impl Setup {
             medium: BTreeSet::new(),
             cached: BTreeMap::new(),
             refusing: BTreeSet::new(),
+            without_space: BTreeSet::new(),
             trace: None,
             in_order: false,
             next_buffer: CLIENT,
@@ -532,6 +535,10 @@ impl World {
                 let refuses = |block| self.refusing.contains(&(io.member.0, block));
                 if blocks.clone().any(refuses) {
                     return Err(MemberError::Medium);
+                }
+                let has_none = |block| self.without_space.contains(&(io.member.0, block));
+                if blocks.clone().any(has_none) {
+                    return Err(MemberError::NoSpace);
                 }
                 cache(
                     &mut self.cached,

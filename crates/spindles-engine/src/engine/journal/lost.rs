@@ -15,12 +15,17 @@ impl Engine {
         tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
     }
 
-    /// Whether a stripe range asks for a client, what its answer would be is in the log, and that is lost.
+    /// Whether a stripe range asks for a client, and what its answer would be may be in a log that was not carried
+    /// out: because it is lost, or because the members that it was to be carried out on failed, as all do that
+    /// have no space. Open read only, what the log has is read from it.
     #[cold]
-    pub(crate) fn log_is_lost(&self, id: RangeId) -> bool {
+    pub(crate) fn answer_is_in_log(&self, id: RangeId) -> bool {
         let asks = matches!(self.ranges[id].owner, Owner::Request(_));
         let journal = self.journal.as_ref();
-        asks && journal.is_some_and(|journal| journal.placement.is_lost())
+        let lost = journal.is_some_and(|journal| journal.placement.is_lost());
+        let group = self.ranges[id].group.0;
+        let is_unplaced = || self.unplaced.as_ref().is_none_or(|it| it.contains(&group));
+        asks && (lost || !self.read_only && is_unplaced())
     }
 
     /// The device with the journal is lost under the replay.

@@ -274,7 +274,7 @@ impl Engine {
 
     /// The next rows, as many as scratch space allows.
     pub(super) fn next_rows(&mut self) {
-        if !self.geometry.survives(self.lost) {
+        if self.places_fail() {
             return self.abandon_replay();
         }
         if self
@@ -507,7 +507,7 @@ impl Engine {
 
     /// Writes what was logged to its place.
     pub(super) fn place_rows(&mut self) {
-        if !self.geometry.survives(self.lost) {
+        if self.places_fail() {
             return self.abandon_replay();
         }
         let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
@@ -576,12 +576,26 @@ impl Engine {
         }
     }
 
+    /// Whether what was logged can't be carried out: too many members failed, or those that are there may not be
+    /// put out, as they have no space for what they alone hold.
+    fn places_fail(&self) -> bool {
+        !self.geometry.survives(self.lost) || !self.read_only && self.metadata.is_broken()
+    }
+
     /// Ends the replay without a new log: the journals may be needed when the members are back.
     pub(super) fn abandon_replay(&mut self) {
+        self.unreplayed = true;
         if self.read_only {
-            self.unreplayed = true;
             return self.end_replay();
         }
+        self.all_settled = false; // Nothing is read without a plan.
+        let replay = self.replay();
+        let is_known = matches!(
+            replay.stage,
+            Stage::Placing | Stage::Flushing { .. } | Stage::Listing { .. }
+        );
+        let groups = is_known.then(|| replay.log.runs().iter().map(|run| run.group).collect());
+        self.unplaced = groups;
         let replay = self.replay();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Answers still to come must not continue it.
         self.stop_writing();
@@ -625,11 +639,11 @@ impl Engine {
         if !self.bad_blocks_are_stored() {
             return;
         }
+        if self.places_fail() {
+            return self.abandon_replay();
+        }
         if resumes {
             return self.resume_flushed();
-        }
-        if !self.geometry.survives(self.lost) {
-            return self.abandon_replay();
         }
         self.begin_new_log();
         self.end_replay();

@@ -29,7 +29,7 @@ impl Engine {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
-        if self.unreplayed && self.log_is_lost(id) {
+        if self.unreplayed && self.answer_is_in_log(id) {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
