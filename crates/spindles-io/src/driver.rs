@@ -2,6 +2,7 @@
 
 use crate::core::{ArrayIndex, Core, Node, manage, progress, spares, tree};
 use crate::errors::AttachError;
+use crate::identity::share_bytes;
 use crate::incidents::no_space;
 use crate::labels::Spare;
 use crate::probe::Probe;
@@ -388,6 +389,11 @@ impl Managed for Driver {
             record: record.clone(),
         };
         drop(probe);
+        // It may be a spare already, by another name.
+        let known: Vec<String> = self.core.spares.names().collect();
+        for name in known.iter().filter(|name| share_bytes(name, device)) {
+            self.core.spares.withdraw(name);
+        }
         self.core.provide_spares(vec![spare]);
         self.look_at_devices();
         Ok(())

@@ -298,6 +298,10 @@ impl Replies {
         if self.headers == Headers::Simple {
             return Self::simple(request, 0, into);
         }
+        if request.bytes == 0 {
+            // A chunk of data has some.
+            return self.chunk(request, KIND_NONE, 0, into);
+        }
         self.chunk(request, KIND_DATA, 8 + request.bytes, into);
         into.extend(request.offset_bytes.to_be_bytes());
     }

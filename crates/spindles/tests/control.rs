@@ -614,8 +614,13 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
 #[test]
 fn devices_that_came_while_it_was_served_are_known() {
     let mut place = Place::new("a b c d e f", 16 << 20);
-    place.does("create pool raid1(a,b,c)");
+    place.does("create pool raid1(a,b,c) --spare f");
     place.serve("");
+    // What is a spare already is not there twice.
+    place.does("add f pool");
+    place.does("spare add f --array pool");
+    place.does("set pool --degraded-writes allow");
+    place.does("spare remove f");
     // What was a spare and replaces a member is no spare any more.
     place.does("spare add d --array pool");
     place.does("replace a --onto d pool");
