@@ -4,6 +4,7 @@ use crate::core::manage::{self, Vacancy};
 use crate::core::{Core, Node, progress, spares, tree};
 use crate::driver::Driver;
 use crate::errors::AttachError;
+use crate::incidents::no_space;
 use crate::labels::Spare;
 use crate::progress::RebuildProgress;
 use crate::report::Taken;
@@ -148,6 +149,11 @@ impl Stack {
                 engine.zeroes_without_moving_bytes()
             }
         }
+    }
+
+    /// That something went wrong as there was no space, if that is so: where, and what to do.
+    pub(crate) fn no_space(&self) -> Option<String> {
+        no_space(&progress::incidents(&self.core.carry))
     }
 
     /// Whether a node takes space only for what is written.

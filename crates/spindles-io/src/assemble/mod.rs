@@ -307,7 +307,13 @@ impl Build {
                 lost: lost.join("; "),
             });
         }
-        let root = opening.open(&mut parts)?;
+        let root = opening.open(&mut parts).map_err(|error| {
+            // What inner arrays could not carry out they do not answer: not even what they are part of.
+            opening
+                .stack
+                .no_space()
+                .map_or(error, AssembleError::NoSpace)
+        })?;
         if opening.read_only && !opening.look_only {
             opening.stack.end_look();
         }

@@ -18,6 +18,9 @@ pub enum AssembleError {
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
+    /// An array inside it has no space for what a crash left: where, and what to do.
+    #[error("{0}")]
+    NoSpace(String),
     /// Two names for one device.
     #[error("{}: leave one out", same(first, second))]
     SameDevice {
