@@ -237,6 +237,26 @@ fn an_array_spans_servers_of_different_kinds() {
     );
 }
 
+/// A copy onto the array goes on while the server of a member is killed in the middle of it.
+fn is_lost_in_a_copy(world: &World, places: &str, server: &mut Peer) {
+    // Another member says how far a copy is.
+    let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
+    let before = allocated();
+    let line = ["copy", "new", "array:pool", "--verify", "--force"];
+    let mut copy = world.command(places, &line);
+    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let copy = copy.expect("it starts");
+    await_that("the copy is in the middle", || {
+        allocated() > before + (10 << 20)
+    });
+    server.0.kill().expect("it runs");
+    server.0.wait().expect("it ends");
+    let copied = copy.wait_with_output().expect("it ends");
+    let said = told(&copied);
+    assert!(copied.status.success(), "{said}");
+    assert!(said.contains("it is given up"), "{said}");
+}
+
 /// The server of one member loses, when it is killed, what was written and not flushed, as one that has a cache does.
 #[test]
 fn a_server_that_is_killed_comes_back_by_what_it_missed() {
@@ -259,24 +279,7 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
     std::fs::write(world.path("old"), pattern(20 * MIB, 1)).expect("room");
     std::fs::write(world.path("new"), pattern(100 * MIB, 2)).expect("room");
     world.done(&places, &["copy", "old", "array:pool"]);
-    // Another member says how far a copy is.
-    let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
-    let before = allocated();
-    let mut copy = world.command(
-        &places,
-        &["copy", "new", "array:pool", "--verify", "--force"],
-    );
-    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let copy = copy.expect("it starts");
-    await_that("the copy is in the middle", || {
-        allocated() > before + (10 << 20)
-    });
-    c.0.kill().expect("it runs");
-    c.0.wait().expect("it ends");
-    let copied = copy.wait_with_output().expect("it ends");
-    let copied_told = told(&copied);
-    assert!(copied.status.success(), "{copied_told}");
-    assert!(copied_told.contains("it is given up"), "{copied_told}");
+    is_lost_in_a_copy(&world, &places, &mut c);
     let status = world.spindles(&places, &["status", "pool"]);
     assert_eq!(status.status.code(), Some(3), "{}", told(&status));
     world.done(&places, &["copy", "array:pool", "out"]);
@@ -401,21 +404,7 @@ fn an_array_spans_servers_with_tls() {
         ],
     );
     world.done(&places, &["copy", "old", "array:pool", "--verify"]);
-    let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
-    let before = allocated();
-    let line = ["copy", "new", "array:pool", "--verify", "--force"];
-    let mut copy = world.command(&places, &line);
-    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let copy = copy.expect("it starts");
-    await_that("the copy is in the middle", || {
-        allocated() > before + (10 << 20)
-    });
-    c.0.kill().expect("it runs");
-    c.0.wait().expect("it ends");
-    let copied = copy.wait_with_output().expect("it ends");
-    let copied_told = told(&copied);
-    assert!(copied.status.success(), "{copied_told}");
-    assert!(copied_told.contains("it is given up"), "{copied_told}");
+    is_lost_in_a_copy(world, &places, &mut c);
     let _c = all.start(2);
     let rebuilt = world.done(&places, &["rebuild", "pool"]);
     assert!(rebuilt.contains("is active again"), "{rebuilt}");
