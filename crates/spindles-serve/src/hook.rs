@@ -1,5 +1,5 @@
 //! The program of the administrator that is run when something must be known: by the helper, outside of the server's
-//! sandbox, once at a time, on a thread of its own, so that nobody waits for it.
+//! sandbox, one at a time, on a thread of its own, so that nobody waits for it.
 
 use crate::alarms::{Alarm, AlarmKind};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// So many alarms wait for the program at most; others are dropped, which is told.
+/// The most alarms that wait for the program. Further ones are dropped, and a remark says so.
 const WAITING_MAX: usize = 256;
 /// So long it may take. When serving has ended, so long all that wait have together.
 const RUN_MAX: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 pub struct Readiness(Option<UnixDatagram>);
 
 impl Readiness {
-    /// As the environment says. Where nobody wants to know, nothing is told.
+    /// For the service manager that the environment names. Without one, nothing is sent.
     #[must_use]
     pub fn from_environment() -> Self {
         let name = std::env::var_os(VARIABLE);

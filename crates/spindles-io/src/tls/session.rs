@@ -135,7 +135,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Nothing more is sent, and the other side is told.
+    /// Sends the notice that the connection ends (`close_notify`).
     pub fn end(&mut self, stream: &mut (impl Read + Write)) {
         self.connection.send_close_notify();
         // It may be gone, or read nothing.

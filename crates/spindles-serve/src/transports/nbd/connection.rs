@@ -25,7 +25,7 @@ const TURN_BYTES: u64 = 256 << 10;
 const PIECES_MAX: usize = 128;
 /// Longest payload that is taken, in bytes: what clients send that do not ask.
 pub(crate) const PAYLOAD_BYTES_MAX: u64 = 32 << 20;
-/// So many extents are told at once.
+/// The most extents in one reply to a block status request.
 const EXTENTS_MAX: usize = 512;
 /// Zeros and discards go to the export in steps of so many bytes, one after the other.
 const STEP_BYTES: u64 = 16 << 20;

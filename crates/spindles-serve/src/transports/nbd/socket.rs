@@ -275,7 +275,7 @@ mod tests {
         assert!(received == sent, "{} bytes came", received.len());
         let blocked = socket.read(&mut [0; 9]).expect_err("there is no more");
         assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
-        // The end is told after what came before it.
+        // What arrived before the end is given out first.
         client.write_all(b"end").expect("it fits");
         client.conn.send_close_notify();
         client.flush().expect("it goes");

@@ -61,7 +61,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// The array is closed, or could not be: who waits for that is told.
+    /// Answers whoever waits for the array to be closed, whether it could be or not.
     pub(super) fn end(self, result: Result<Vec<String>, String>) {
         self.serving.end(result);
         if let Some(control) = self.control {

@@ -48,7 +48,7 @@ pub(super) struct Export {
     thread: Thread,
 }
 
-/// What is told when an export begins to be served.
+/// What the thread of an export reports when it begins to serve.
 pub(super) struct Beginning {
     /// As of the export.
     pub(super) name: String,
