@@ -482,6 +482,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             "moved_bytes": growing.moved_bytes,
         })),
         "state": state(report),
+        "stopped_writing": report.stopped_writing,
         "survives_more": report.survives_more,
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,
