@@ -76,6 +76,23 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Whether somebody means the array by that word: its name, a device of it, or one that says that it belongs to it.
+    #[must_use]
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        let report = self.report();
+        let same = |device: &String| absolute(device) == absolute(word);
+        word == report.name
+            || word == report.uuid.to_string()
+            || self.given().iter().any(same)
+            || self
+                .offer
+                .call(|target| target.devices())
+                .is_some_and(|it| it.iter().any(same))
+            || report_of(&[word.to_owned()]).is_ok_and(|it| it.uuid == report.uuid)
+    }
+}
+
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
         // Those of members that are out too, which may come back.
