@@ -92,7 +92,7 @@ pub struct Control {
 /// One that is open.
 #[derive(Debug)]
 pub struct OpenControl {
-    path: Fleeting,
+    path: Option<Fleeting>,
     under_way: Arc<AtomicUsize>,
 }
 
@@ -141,16 +141,21 @@ impl Control {
         let (listener, under_way) = (self.listener, Arc::clone(&self.under_way));
         thread.spawn(move || accept(&listener, &under_way, &handler))?;
         Ok(OpenControl {
-            path: self.path,
+            path: Some(self.path),
             under_way: self.under_way,
         })
     }
 }
 
 impl OpenControl {
+    /// Takes the socket away: who looks for it finds none.
+    pub fn hide(&mut self) {
+        drop(self.path.take());
+    }
+
     /// Lets those that are under way come to their end, for a moment, and takes the socket away.
-    pub fn close(self) {
-        drop(self.path);
+    pub fn close(mut self) {
+        self.hide();
         let end = Instant::now() + Duration::from_secs(1);
         while self.under_way.load(Ordering::SeqCst) > 0 && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));
