@@ -64,7 +64,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     let sandbox = enter(&Needs {
         writes_in: vec![path("notices")],
         removes_from: vec![folder.clone()],
-        connects: false,
+        ..Needs::default()
     });
     let said = sandbox.to_string();
     assert!(
