@@ -78,7 +78,9 @@ impl Leaving {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.ask(UNMOUNT).unwrap_or_else(|error| {
             let path = self.path.display();
-            Some(format!("{path} could not be unmounted: {error}"))
+            Some(format!(
+                "{path} could not be unmounted: {error}; umount {path} takes it away"
+            ))
         })
     }
 }
