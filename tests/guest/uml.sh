@@ -9,6 +9,24 @@ folder=$1
 shift
 . "$folder/common.sh"
 
+# All threads of the server have given up what they do not need, as far as this kernel has that, and `status` says so.
+is_confined() {
+    local told task
+    told=$("$SPINDLES" status pool | sed -n 's/^ *sandbox of the server: //p')
+    for task in /proc/"$server"/task/*; do
+        # Of a ring: it has the rights of whoever asks, each time.
+        case $(cat "$task/comm") in iou-*) continue ;; esac
+        grep -q '^NoNewPrivs:[[:space:]]*1$' "$task/status" && grep -q '^CapPrm:[[:space:]]*0*$' "$task/status" &&
+            grep -q '^Seccomp:[[:space:]]*2$' "$task/status" || fail "$(cat "$task/comm"): $(cat "$task/status")"
+    done
+    case $told in
+        # Not every kernel has that.
+        'no new privileges, no capabilities, '*'seccomp') ;;
+        *) fail "the sandbox is: $told" ;;
+    esac
+    say "all threads of the server with $1 have: $told"
+}
+
 ublk_says_what_it_is() {
     make_array
     serve pool --ublk auto || fail "ublk"
@@ -27,6 +45,7 @@ ublk_says_what_it_is() {
     locked=$(awk '/VmLck/ { print $2 }' /proc/"$server"/status)
     [ "$locked" -gt 0 ] || fail "no memory is locked"
     say "the server's threads are I/O flushers, and $locked KiB are locked"
+    is_confined --ublk
     "$SPINDLES" add /dev/ublkb0 pool >/tmp/add.out 2>&1 && fail "the array became a member of itself"
     grep -q 'is the array itself' /tmp/add.out || fail "$(cat /tmp/add.out)"
     stop
@@ -223,6 +242,7 @@ fuse_holds_a_file_system() {
     for kind in ext4 xfs btrfs; do
         make_array
         serve pool --fuse /tmp/pool.blk || fail "fuse"
+        is_confined --fuse
         device=$(losetup --find --show --direct-io=on --sector-size 4096 "$address") || fail "losetup"
         holds_a_file_system "$kind" "$device" "a loop device on the file"
         losetup --detach "$device" || fail "losetup --detach"

@@ -5,6 +5,9 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
+/// What an [`Opener`] says where it does not think that this process should have it. No system call says so here.
+pub const REFUSED: Errno = Errno::NOTBLK;
+
 /// Opens what has that name, with these flags.
 pub type Opener = Box<dyn Fn(&str, OFlags) -> Result<OwnedFd, Errno> + Send + Sync>;
 

@@ -4,7 +4,10 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, Target, open_device};
-use spindles_serve::{Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
+use spindles_serve::{
+    Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS, WatcherCommand, watch,
+};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -39,6 +42,21 @@ impl Drop for Served {
     }
 }
 
+/// How this program is started as a watcher: what follows the second one is for that.
+const WATCHER: [&str; 2] = ["--exact", "watcher_process"];
+
+/// The watcher, where this program was started as one.
+#[test]
+fn watcher_process() {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let words = arguments.strip_prefix(&WATCHER.map(OsString::from));
+    if let Some(words @ [door, ..]) = words
+        && door == "fuse"
+    {
+        watch(words).expect("it was started by a door");
+    }
+}
+
 /// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
 fn serve(transport: &str, address: &str) -> Result<Served, String> {
     let (send, receive) = mpsc::channel();
@@ -55,7 +73,14 @@ fn serve(transport: &str, address: &str) -> Result<Served, String> {
     let (stopper, offer) = receive.recv().expect("it serves");
     let row = TRANSPORTS.iter().find(|row| row.name == transport);
     let row = row.expect("a transport");
-    let door = (row.bind)(address, &DoorOptions::default());
+    let options = DoorOptions {
+        watcher: Some(WatcherCommand {
+            program: std::env::current_exe().expect("a program"),
+            arguments: WATCHER.map(OsString::from).to_vec(),
+        }),
+        ..DoorOptions::default()
+    };
+    let door = (row.bind)(address, &options);
     let mut served = Served {
         thread: Some(thread),
         stopper,
@@ -63,7 +88,8 @@ fn serve(transport: &str, address: &str) -> Result<Served, String> {
         door: door.expect("the address is free"),
     };
     let offers = std::slice::from_ref(&served.offer);
-    let opened = served.door.open(offers);
+    let prepared = served.door.prepare(offers);
+    let opened = prepared.and_then(|()| served.door.open(offers));
     opened.map_err(|error| error.to_string())?;
     Ok(served)
 }

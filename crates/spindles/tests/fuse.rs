@@ -420,12 +420,75 @@ fn programs_take_it_for_a_file(way: Way) {
 }
 
 /// A line of `/proc/…/status`, as a number of that base.
-fn status(process: &str, line: &str, base: u32) -> u64 {
+fn status_of(process: &str, line: &str, base: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{process}/status")).expect("a table");
     let value = table.lines().find_map(|it| it.strip_prefix(line));
     let value = value.expect("there is that line").trim();
     let digits = value.split(' ').next().expect("a value");
     u64::from_str_radix(digits, base).expect("a number")
+}
+
+/// The server gives up what it does not need, and mounts, unmounts and opens devices all the same: others do that.
+#[test]
+fn it_is_served_in_the_sandbox() {
+    let pool = Pool::new(Way::Either, "raid5", "a,b,c", 8 * MIB);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| elsewhere.path().join(name).display().to_string();
+    let (new, letters) = (path("new"), path("letters"));
+    let file = File::create(&new).expect("a file");
+    file.set_len(9 << 20).expect("its length");
+    fs::write(&letters, "x".repeat(9 * MIB)).expect("it is written");
+    let served = or_skip!("it_is_served_in_the_sandbox", pool.serve(&[]));
+    let status = pool.spindles(&["status", "pool", "--json"]);
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    let sandbox = status["served"]["sandbox"].as_array().expect("a list");
+    let holds = |begin: &str| {
+        let mut parts = sandbox.iter().filter_map(Value::as_str);
+        parts.any(|part| part.starts_with(begin))
+    };
+    for part in ["no new privileges", "no capabilities", "seccomp"] {
+        assert!(holds(part), "{part}: {sandbox:?}");
+    }
+    let process = served.process.as_ref().expect("it runs").id();
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let threads = threads.flatten().map(|thread| thread.file_name());
+    let ids: Vec<String> = threads.filter_map(|id| id.into_string().ok()).collect();
+    for id in &ids {
+        let id = format!("{process}/task/{id}");
+        let (privileges, filtered) = (
+            status_of(&id, "CapPrm:", 16),
+            status_of(&id, "Seccomp:", 10),
+        );
+        let ipc_lock = 1 << 14;
+        assert_eq!((privileges & !ipc_lock, filtered), (0, 2), "{id}");
+    }
+    // Elsewhere what is new, or is an array's.
+    pool.spindles(&["spare", "add", &new, "--array", "pool"]);
+    let refused = |arguments: &[&str]| {
+        let told = fails(&mut pool.command(arguments));
+        let why = format!(
+            "{letters} holds something else, and a server in its sandbox opens such files only in the folders"
+        );
+        assert!(
+            told.contains(&why) && told.contains("--no-sandbox"),
+            "{told}"
+        );
+    };
+    refused(&["spare", "add", &letters, "--array", "pool", "--force"]);
+    refused(&["add", &letters, "pool", "--force"]);
+    refused(&["replace", "a", "--onto", &letters, "pool", "--force"]);
+    // The array itself is nothing for it.
+    let own = fails(&mut pool.command(&["add", "file", "pool", "--force"]));
+    assert!(own.contains("is the array itself"), "{own}");
+    pool.spindles(&["fail", "a", "pool"]);
+    let filled = || pool.spindles(&["status", "pool"]).contains("healthy");
+    assert!(soon(filled), "the spare is not filled");
+    refused(&["rebuild", "pool", "--onto", &letters, "--force"]);
+    let file = served.file.clone();
+    pool.spindles(&["stop", "pool"]);
+    let (_, told) = served.ends();
+    assert!(!told.contains("could not"), "{told}");
+    assert!(!file.exists() && !is_mounted(&file), "it is left");
 }
 
 /// Memory that the kernel took away to write to the array would be missed by the server that writes it.
@@ -434,12 +497,12 @@ fn its_memory_is_locked_where_it_may_be() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("its_memory_is_locked_where_it_may_be", pool.serve(&[]));
     let process = served.process.as_ref().expect("it runs").id().to_string();
-    let may = status("self", "CapEff:", 16);
+    let may = status_of("self", "CapEff:", 16);
     let (ipc_lock, sys_resource) = (1 << 14, 1 << 24);
     if may & ipc_lock == 0 {
         println!("SKIPPED: its_memory_is_locked_where_it_may_be: CAP_IPC_LOCK is missing");
     } else {
-        let locked_kib = status(&process, "VmLck:", 10);
+        let locked_kib = status_of(&process, "VmLck:", 10);
         assert!(locked_kib > 1000, "{locked_kib} KiB");
     }
     if may & sys_resource == 0 {
@@ -670,7 +733,7 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     // Where the watcher is killed as well, the next server takes it away.
-    let watcher = ["-f", &format!("serve-watch made {}", path.display())];
+    let watcher = ["-f", &format!("serve-watch fuse made {}", path.display())];
     succeeds(Command::new("pkill").arg("-KILL").args(watcher));
     served.kill();
     assert!(soon(|| path.symlink_metadata().is_err()) && is_mounted(&path));
@@ -767,19 +830,20 @@ fn what_would_be_hidden_is_refused() {
 /// mount it, and nothing else.
 #[test]
 fn the_watcher_removes_what_was_made() {
-    for (made, device, stays) in [
+    for (made, words, stays) in [
         ("made", "", false),
         ("found", "", true),
-        ("made", "0:99999\n", true),
+        // Nothing is mounted there, whatever a server says.
+        ("made", "mounted\nunmount\n", false),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
         fs::write(&file, "").expect("it is written");
-        fs::write(&pipe, device).expect("it is written");
+        fs::write(&pipe, words).expect("it is written");
         let mut watcher = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let watcher = watcher.args(["serve-watch", made]).arg(&file);
+        let watcher = watcher.args(["serve-watch", "fuse", made]).arg(&file);
         succeeds(watcher.stdin(File::open(&pipe).expect("it is there")));
-        assert_eq!(file.exists(), stays, "{made} {device:?}");
+        assert_eq!(file.exists(), stays, "{made} {words:?}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! `cargo xtask fleet`: what takes longer than the test command may. Each job appends what came of
 //! it to a log, a line of JSON at a time.
 
-use super::{Task, guests};
+use super::Task;
+use super::guests::{self, Guest};
 use crate::process::{self, Finished};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -9,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|disk|stories|kill9|soak|guest-uml [--hours N]",
+    arguments: "swarm|enumerate|disk|stories|kill9|soak|guest-uml|guest-tcg [--hours N]",
     about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
             disks that lie, lives administrators' lives, kills servers, or keeps them short of memory, for \
             hours (1 by default; of kill9 200 rounds, of soak ten minutes); or serves arrays to a kernel \
-            of its own, once; logs in target/fleet",
+            of its own, once: to one that is a process, or in an emulated machine; logs in target/fleet",
     run,
 };
 
@@ -30,7 +31,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let (job, hours): (&str, f64) = match arguments[..] {
         // One call is what it is for.
         [job @ ("kill9" | "soak")] => (job, 0.0),
-        ["guest-uml"] => return guest_uml(),
+        ["guest-uml"] => return guest("guest-uml", guests::uml),
+        ["guest-tcg"] => return guest("guest-tcg", guests::tcg),
         [job] => (job, 1.0),
         [job, "--hours", hours] => {
             let number = hours.parse().ok();
@@ -230,10 +232,16 @@ impl LongTest {
 }
 
 /// What the script in the guest says is printed, and logged.
-fn guest_uml() -> Result<(), String> {
-    let log = Log::of("guest-uml")?;
+fn guest(job: &'static str, boot: fn() -> Result<Guest, String>) -> Result<(), String> {
+    let log = Log::of(job)?;
     let begun = Instant::now();
-    let finished = guests::uml()?;
+    let finished = match boot()? {
+        Guest::Finished(finished) => finished,
+        Guest::Skipped(reason) => {
+            println!("SKIPPED {job}: {reason}");
+            return Ok(());
+        }
+    };
     println!("{}", finished.output);
     log.add(json!({
         "good": finished.good,
@@ -241,9 +249,7 @@ fn guest_uml() -> Result<(), String> {
         "output": finished.output,
     }))?;
     if !finished.good {
-        return Err(format!(
-            "something did not hold: see {LOGS}/guest-uml.jsonl"
-        ));
+        return Err(format!("something did not hold: see {LOGS}/{job}.jsonl"));
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use crate::physical::{is_write_protected, physical, takes_discards, zeroes_witho
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
-use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
 pub(super) static BACKEND: Backend = Backend {
@@ -85,7 +84,7 @@ fn lock_below(
     let file = match files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC) {
         Ok(file) => file,
         // Who opens for this process does not think that it should have it.
-        Err(Errno::PERM) => return Err(opening::refused(&path, "open")(Errno::PERM)),
+        Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
         // One that is deleted can't be opened by its name any more.
         Err(_) => return Ok(None),
     };

@@ -35,6 +35,9 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
             device: device.clone(),
             kind: "a folder",
         },
+        files::REFUSED => OpenError::Elsewhere {
+            device: device.clone(),
+        },
         errno => OpenError::Io {
             device: device.clone(),
             action,

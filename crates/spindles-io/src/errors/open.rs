@@ -29,6 +29,15 @@ pub enum OpenError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// Who opens for this process does not think that it should have it.
+    #[error(
+        "{device} holds something else, and a server in its sandbox opens such files only in the folders of the array's \
+         devices: put it there, or serve with --no-sandbox"
+    )]
+    Elsewhere {
+        /// The device.
+        device: String,
+    },
     /// The kernel refuses writes to it.
     #[error("{device} is write-protected: lift that (blockdev --setrw), or leave it out")]
     WriteProtected {

@@ -132,14 +132,13 @@ impl Control {
     }
 
     /// Lets programs open a device. All requests of its queue must have been fetched, and somebody must answer them
-    /// meanwhile: the kernel reads the table of partitions.
+    /// meanwhile, in the process `server`: the kernel reads the table of partitions.
     ///
     /// # Errors
     ///
     /// As the driver says.
-    pub fn start(&mut self, number: u32) -> io::Result<()> {
-        let server = u64::from(std::process::id());
-        self.run(operations::START, Some(number), None, server)
+    pub fn start(&mut self, number: u32, server: u32) -> io::Result<()> {
+        self.run(operations::START, Some(number), None, server.into())
     }
 
     /// Begins to take over a device whose server died: its queue may be opened.
@@ -151,14 +150,13 @@ impl Control {
         self.run(operations::BEGIN_RECOVERY, Some(number), None, 0)
     }
 
-    /// Ends that: all requests have been fetched, and those come that were not answered.
+    /// Ends that: all requests have been fetched, by the process `server`, and those come that were not answered.
     ///
     /// # Errors
     ///
     /// As the driver says.
-    pub fn end_recovery(&mut self, number: u32) -> io::Result<()> {
-        let server = u64::from(std::process::id());
-        self.run(operations::END_RECOVERY, Some(number), None, server)
+    pub fn end_recovery(&mut self, number: u32, server: u32) -> io::Result<()> {
+        self.run(operations::END_RECOVERY, Some(number), None, server.into())
     }
 
     /// Ends a device: whoever has it open gets errors. Waits until what is under way is answered; then all tags of its

@@ -1,5 +1,6 @@
 //! A process that stays outside of the sandbox, and does for the server what this can't do any more. It trusts nobody:
-//! what it is asked it checks by rules that it was started with.
+//! what it is asked it checks by rules that it was started with. Each question is answered by a thread of its own: to open
+//! a device may take what the server answers, where the device stands on an array that is served.
 //!
 //! ```text
 //!  server ──▶ open PATH, FLAGS ──▶ helper: a device of the array's kind? ──▶ its descriptor
@@ -16,6 +17,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
     socketpair,
 };
+use spindles_io::REFUSED;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,10 +28,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// Longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// So many questions are answered at once.
+const ASKS_MAX: usize = 64;
 /// A file that begins with so many zeros holds nothing yet.
 const BLANK_BYTES: usize = 64 << 10;
 /// Flags that are granted. Nothing is made, cut off or appended to.
@@ -97,10 +102,16 @@ impl Ask {
     }
 }
 
-/// The server's end. It may be used by several threads, one after the other.
+/// The server's end. It may be used by several threads at once.
 #[derive(Debug)]
 pub struct Helper {
-    socket: Mutex<OwnedFd>,
+    socket: OwnedFd,
+}
+
+/// Two ends of a socket that keeps messages apart.
+fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    socketpair(AddressFamily::UNIX, kind, flags, None)
 }
 
 impl Helper {
@@ -110,25 +121,18 @@ impl Helper {
     ///
     /// It can't be started.
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let (ours, theirs) = pair()?;
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // What the terminal tells the server is not for it: it ends when the server has.
         command.process_group(0).spawn()?;
-        Ok(Self {
-            socket: Mutex::new(ours),
-        })
+        Ok(Self { socket: ours })
     }
 
     /// Opens a device, or a file in a folder of the rules.
     ///
     /// # Errors
     ///
-    /// What the system says; EPERM where it is none of these.
+    /// What the system says; [`REFUSED`] for other files, and EPERM for what is no file.
     pub fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let path = std::path::absolute(path).map_err(|_| Errno::NOENT)?;
         let file = self.ask(&Ask::Open { path, flags })?;
@@ -150,11 +154,9 @@ impl Helper {
 
     /// Asks for nothing more, and waits until the hook has run for all, which the helper lets it do for a while.
     pub fn close(self) {
-        let socket = self.socket.into_inner();
-        let socket = socket.unwrap_or_else(PoisonError::into_inner);
-        if shutdown(&socket, Shutdown::Write).is_ok() {
+        if shutdown(&self.socket, Shutdown::Write).is_ok() {
             // It says nothing more, and then it is gone.
-            drop(receive(socket.as_fd(), &mut [0; 1]));
+            drop(receive(self.socket.as_fd(), &mut [0; 1]));
         }
     }
 
@@ -163,11 +165,12 @@ impl Helper {
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
-        let socket = self.socket.lock();
-        let socket = socket.unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), &message, None)?;
+        // The reply comes on a socket of its own.
+        let (ours, theirs) = pair()?;
+        send(self.socket.as_fd(), &message, Some(theirs.as_fd()))?;
+        drop(theirs);
         let mut reply = [0; 4];
-        let (count, file) = receive(socket.as_fd(), &mut reply)?;
+        let (count, file) = receive(ours.as_fd(), &mut reply)?;
         if count != reply.len() {
             return Err(Errno::PIPE); // It is gone.
         }
@@ -196,12 +199,18 @@ impl From<Errno> for Refused {
 pub fn serve(
     socket: BorrowedFd<'_>,
     rules: &Rules,
-    tell: impl Fn(&str) + Clone + Send + 'static,
+    tell: impl Fn(&str) + Clone + Send + Sync + 'static,
 ) -> io::Result<()> {
     let program = rules.hook.as_ref();
     let hook = program.map(|program| Hook::begin(program.into(), tell.clone()));
-    let mut hook = hook.transpose()?;
-    let done = answer(socket, rules, &mut hook, &tell);
+    let answers = Arc::new(Answers {
+        rules: rules.clone(),
+        hook: Mutex::new(hook.transpose()?),
+        given: Mutex::default(),
+        tell: Box::new(tell.clone()),
+    });
+    let done = receive_all(socket, &answers);
+    let hook = lock(&answers.hook).take();
     let dropped = hook.map_or(0, Hook::close);
     if dropped > 0 {
         tell(&format!(
@@ -211,41 +220,116 @@ pub fn serve(
     done
 }
 
-fn answer(
-    socket: BorrowedFd<'_>,
-    rules: &Rules,
-    hook: &mut Option<Hook>,
-    tell: &dyn Fn(&str),
-) -> io::Result<()> {
+/// Has all questions answered until the end. Those that are not answered by then are nobody's any more.
+fn receive_all(socket: BorrowedFd<'_>, answers: &Arc<Answers>) -> io::Result<()> {
     let mut message = vec![0; MESSAGE_BYTES_MAX];
-    let mut given = HashSet::new();
     loop {
-        let (count, _) = receive(socket, &mut message)?;
+        let (count, from) = receive(socket, &mut message)?;
         if count == 0 {
             return Ok(());
         }
+        let Some(from) = from else {
+            continue; // Nobody waits for a reply.
+        };
         let asked = Ask::decode(&message[..count]);
-        let done = match &asked {
-            Some(Ask::Open { path, flags }) => open(path, *flags, rules, &mut given).map(Some),
-            Some(Ask::Run { words }) => run(words, hook.as_mut()).map(|()| None),
+        let own = Arc::clone(answers);
+        if Arc::strong_count(&own) > ASKS_MAX {
+            reply(&from, Err(Refused(Errno::AGAIN, "")));
+            continue;
+        }
+        thread::Builder::new().spawn(move || reply(&from, own.answer(asked.as_ref())))?;
+    }
+}
+
+/// Answers whoever asks, if that one still waits.
+fn reply(to: &OwnedFd, done: Result<Option<OwnedFd>, Refused>) {
+    let (errno, file) = match done {
+        Ok(file) => (0, file),
+        Err(Refused(errno, _)) => (errno.raw_os_error(), None),
+    };
+    let file = file.as_ref().map(OwnedFd::as_fd);
+    send(to.as_fd(), &errno.to_le_bytes(), file).ok();
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What all answers have in common.
+struct Answers {
+    rules: Rules,
+    hook: Mutex<Option<Hook>>,
+    /// The block devices that the server got for itself alone.
+    given: Mutex<HashSet<u64>>,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Answers {
+    fn answer(&self, asked: Option<&Ask>) -> Result<Option<OwnedFd>, Refused> {
+        let done = match asked {
+            Some(Ask::Open { path, flags }) => self.open(path, *flags).map(Some),
+            Some(Ask::Run { words }) => self.run(words).map(|()| None),
             None => Err(Refused(Errno::INVAL, "it is no question")),
         };
-        let errno = match &done {
-            Ok(_) => 0,
-            Err(Refused(errno, why)) => {
-                if !why.is_empty() {
-                    let what = asked.as_ref().map(Ask::what).unwrap_or_default();
-                    tell(&format!("{what} is refused: {why}"));
-                }
-                errno.raw_os_error()
-            }
-        };
-        let file = done.ok().flatten();
-        let file = file.as_ref().map(OwnedFd::as_fd);
-        match send(socket, &errno.to_le_bytes(), file) {
-            Err(Errno::PIPE) => return Ok(()),
-            result => result?,
+        if let Err(Refused(_, why)) = &done
+            && !why.is_empty()
+        {
+            let what = asked.map(Ask::what).unwrap_or_default();
+            (self.tell)(&format!("{what} is refused: {why}"));
         }
+        done
+    }
+
+    fn run(&self, words: &Words) -> Result<(), Refused> {
+        let mut hook = lock(&self.hook);
+        let hook = hook.as_mut();
+        let hook = hook.ok_or(Refused(Errno::PERM, "no hook is configured"))?;
+        hook.raise(words.clone());
+        Ok(())
+    }
+
+    /// Opens what the rules allow. It is looked at before it is opened, since that alone may do something.
+    fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Refused> {
+        if !path.is_absolute() {
+            return Err(Refused(Errno::INVAL, "the path is not absolute"));
+        }
+        if !FLAGS.contains(flags) {
+            return Err(Refused(Errno::INVAL, "no device is opened with such flags"));
+        }
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        // The same from here on, whatever happens to the name.
+        let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
+        let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
+        let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
+        let status = fstat(&found)?;
+        let number = status.st_rdev;
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => {
+                let real = std::fs::read_link(&found_at).unwrap_or_default();
+                let folder = real.parent().unwrap_or(Path::new(""));
+                let may = self.rules.folders.iter().any(|known| known == folder) || is_ours();
+                if !may && !is_blank(reopen(OFlags::RDONLY)?) {
+                    return Err(not_ours(flags));
+                }
+            }
+            FileType::BlockDevice => {
+                // With O_EXCL the kernel refuses what is mounted.
+                let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
+                let has_it = lock(&self.given).contains(&number);
+                if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
+                    return Err(Refused(Errno::BUSY, ""));
+                }
+            }
+            _ => {
+                let why = "it is no block device and no file";
+                return Err(Refused(Errno::PERM, why));
+            }
+        }
+        let opened = reopen(flags)?;
+        if flags.contains(OFlags::EXCL) {
+            lock(&self.given).insert(number);
+        }
+        Ok(opened)
     }
 }
 
@@ -259,56 +343,6 @@ impl Ask {
     }
 }
 
-/// Opens what the rules allow. It is looked at before it is opened, since that alone may do something.
-/// `given` are the block devices that the server got for itself alone.
-fn open(
-    path: &Path,
-    flags: OFlags,
-    rules: &Rules,
-    given: &mut HashSet<u64>,
-) -> Result<OwnedFd, Refused> {
-    if !path.is_absolute() {
-        return Err(Refused(Errno::INVAL, "the path is not absolute"));
-    }
-    if !FLAGS.contains(flags) {
-        return Err(Refused(Errno::INVAL, "no device is opened with such flags"));
-    }
-    let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    // The same from here on, whatever happens to the name.
-    let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
-    let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
-    let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
-    let status = fstat(&found)?;
-    let number = status.st_rdev;
-    match FileType::from_raw_mode(status.st_mode) {
-        FileType::RegularFile => {
-            let real = std::fs::read_link(&found_at).unwrap_or_default();
-            let folder = real.parent().unwrap_or(Path::new(""));
-            let may = rules.folders.iter().any(|known| known == folder) || is_ours();
-            if !may && !is_blank(reopen(OFlags::RDONLY)?) {
-                return Err(not_ours(flags));
-            }
-        }
-        FileType::BlockDevice => {
-            // With O_EXCL the kernel refuses what is mounted.
-            let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
-            let has_it = given.contains(&number);
-            if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
-                return Err(Refused(Errno::BUSY, ""));
-            }
-        }
-        _ => {
-            let why = "it is no block device and no file";
-            return Err(Refused(Errno::PERM, why));
-        }
-    }
-    let opened = reopen(flags)?;
-    if flags.contains(OFlags::EXCL) {
-        given.insert(number);
-    }
-    Ok(opened)
-}
-
 /// Whether a file begins with as many zeros as a device of an array has at least, as new ones do.
 fn is_blank(file: OwnedFd) -> bool {
     let mut begin = vec![0; BLANK_BYTES];
@@ -316,21 +350,14 @@ fn is_blank(file: OwnedFd) -> bool {
     read.is_ok() && begin.iter().all(|byte| *byte == 0)
 }
 
-/// Something that could not become a device. Whoever only looks at it, as at all that lies in a folder, is not told of
-/// it as of something that could be one.
+/// Something that could not become a device. Nothing is told where it is only looked at, as all that lies in a folder is.
 fn not_ours(flags: OFlags) -> Refused {
-    if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
-        let why = "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device";
-        Refused(Errno::PERM, why)
+    let why = if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
+        "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device"
     } else {
-        Refused(Errno::NOTBLK, "")
-    }
-}
-
-fn run(words: &Words, hook: Option<&mut Hook>) -> Result<(), Refused> {
-    let hook = hook.ok_or(Refused(Errno::PERM, "no hook is configured"))?;
-    hook.raise(words.clone());
-    Ok(())
+        ""
+    };
+    Refused(REFUSED, why)
 }
 
 fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
@@ -376,23 +403,17 @@ mod tests {
     use super::*;
     use crate::alarms::Watch;
     use std::fs;
+    use std::time::Duration;
 
     /// A helper in a thread, and the folder of its rules.
     fn helper(hook: Option<&str>) -> (Helper, tempfile::TempDir) {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .expect("a pair");
+        let (socket, theirs) = pair().expect("a pair");
         let folder = tempfile::tempdir().expect("a folder");
         let rules = Rules {
             folders: vec![folder.path().canonicalize().expect("it is there")],
             hook: hook.map(PathBuf::from),
         };
         std::thread::spawn(move || serve(theirs.as_fd(), &rules, |_| ()));
-        let socket = Mutex::new(ours);
         (Helper { socket }, folder)
     }
 
@@ -420,15 +441,15 @@ mod tests {
             ("new", OFlags::RDWR | OFlags::CREATE, Some(Errno::INVAL)),
             ("none", read, Some(Errno::NOENT)),
             ("folder", read, Some(Errno::PERM)),
-            ("folder/file", read, Some(Errno::NOTBLK)),
-            ("folder/file", OFlags::RDWR, Some(Errno::PERM)),
+            ("folder/file", read, Some(REFUSED)),
+            ("folder/file", OFlags::RDWR, Some(REFUSED)),
             ("folder/blank", OFlags::RDWR, None),
-            ("folder/../link", read, Some(Errno::NOTBLK)),
+            ("folder/../link", read, Some(REFUSED)),
             ("pipe", read, Some(Errno::PERM)),
         ] {
             assert_eq!(open(&path(name), flags), expected, "{name} {flags:?}");
         }
-        assert_eq!(open(Path::new("/etc/passwd"), read), Some(Errno::NOTBLK));
+        assert_eq!(open(Path::new("/etc/passwd"), read), Some(REFUSED));
         for name in ["/dev/null", "/dev/zero", "/"] {
             assert_eq!(open(Path::new(name), read), Some(Errno::PERM), "{name}");
         }
@@ -439,6 +460,43 @@ mod tests {
         assert_eq!(helper.ask(&relative).err(), Some(Errno::INVAL));
         let long = "x".repeat(MESSAGE_BYTES_MAX);
         assert_eq!(open(Path::new(&long), read), Some(Errno::NAMETOOLONG));
+    }
+
+    /// What stands on an array that is served is opened only when the server answers, which may ask for another one then.
+    #[test]
+    fn a_device_that_is_waited_for_keeps_no_other_waiting() {
+        // Whoever opens a file with a lease waits until that is given back.
+        let lease = "import fcntl, signal, sys\n\
+                     signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+                     file = open(sys.argv[1], 'r+')\n\
+                     fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+                     print('held', flush=True)\n\
+                     sys.stdin.read()";
+        let (helper, folder) = helper(None);
+        let path = |name: &str| folder.path().join(name);
+        for name in ["held", "file"] {
+            fs::write(path(name), "").expect("it is written");
+        }
+        let mut holder = Command::new("python3");
+        let holder = holder.args(["-c", lease]).arg(path("held"));
+        let Ok(mut holder) = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+            return println!(
+                "SKIPPED a_device_that_is_waited_for_keeps_no_other_waiting: no python3"
+            );
+        };
+        let mut held = [0; 5];
+        let said = holder.stdout.as_mut().expect("it is piped");
+        said.read_exact(&mut held).expect("it has it");
+        let open = |name: &str| helper.open(&path(name), OFlags::RDONLY).err();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| open("held"));
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(open("file"), None);
+            assert!(!waits.is_finished(), "it was not waited for");
+            drop(holder.stdin.take());
+            assert_eq!(waits.join().expect("it ends"), None);
+        });
+        holder.wait().expect("it ends");
     }
 
     #[test]
@@ -482,10 +540,10 @@ mod tests {
         }
         assert_eq!(Ask::decode(b"x\0\0\0\0/\0"), None);
         let (helper, _folder) = helper(None);
-        let socket = helper.socket.lock().expect("nobody has it");
-        send(socket.as_fd(), b"o", None).expect("it is there");
+        let (ours, theirs) = pair().expect("a pair");
+        send(helper.socket.as_fd(), b"o", Some(theirs.as_fd())).expect("it is there");
         let mut reply = [0; 4];
-        receive(socket.as_fd(), &mut reply).expect("it answers");
+        receive(ours.as_fd(), &mut reply).expect("it answers");
         let errno = Errno::from_raw_os_error(i32::from_le_bytes(reply));
         assert_eq!(errno, Errno::INVAL);
     }

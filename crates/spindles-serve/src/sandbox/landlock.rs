@@ -29,7 +29,7 @@ const NAMES_IN: &[&str] = &[
 ];
 
 pub(super) static LANDLOCK: Part = Part {
-    name: "Landlock",
+    name: |_| "Landlock",
     for_all_threads: false,
     enter: |needs| enter(needs).is_ok_and(|status| status != RulesetStatus::NotEnforced),
 };

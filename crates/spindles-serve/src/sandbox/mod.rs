@@ -28,12 +28,14 @@ pub struct Needs {
     pub removes_from: Vec<PathBuf>,
     /// It connects to other machines, since members lie there.
     pub connects: bool,
+    /// It has more memory locked than its limit.
+    pub exceeds_locked_memory: bool,
 }
 
 /// A part of the sandbox.
 struct Part {
     /// For people.
-    name: &'static str,
+    name: fn(&Needs) -> &'static str,
     /// Whether it holds for all threads of the process at once.
     for_all_threads: bool,
     /// Whether it holds from now on.
@@ -71,7 +73,7 @@ pub fn enter_thread(needs: &Needs) -> Sandbox {
 fn enter_parts(needs: &Needs, which: impl Fn(&Part) -> bool) -> Sandbox {
     let parts = PARTS.iter().filter(|part| which(part));
     let (holding, missing): (Vec<_>, Vec<_>) = parts.partition(|part| (part.enter)(needs));
-    let names = |parts: Vec<&&'static Part>| parts.iter().map(|part| part.name).collect();
+    let names = |parts: Vec<&&Part>| parts.iter().map(|part| (part.name)(needs)).collect();
     Sandbox {
         holding: names(holding),
         missing: names(missing),

@@ -1,26 +1,72 @@
 //! Privileges: none are gained by what is executed, and those that are there are given up.
 
-use super::Part;
+use super::{Needs, Part};
 use rustix::thread::{CapabilitySet, CapabilitySets, no_new_privs};
 use rustix::thread::{capabilities, set_capabilities, set_no_new_privs};
 
 pub(super) static NO_NEW_PRIVILEGES: Part = Part {
-    name: "no new privileges",
+    name: |_| "no new privileges",
     for_all_threads: false,
     enter: |_| set_no_new_privs(true).is_ok() && no_new_privs().unwrap_or(false),
 };
 
-/// Also those of root: what is open stays open, and nothing that is done later needs one.
+/// Also those of root: what is open stays open, and nothing that is done later needs one. But for locked memory, where its
+/// limit can't be lifted: each new mapping counts there.
 pub(super) static NO_CAPABILITIES: Part = Part {
-    name: "no capabilities",
+    name: |needs| {
+        if needs.exceeds_locked_memory {
+            "no capabilities but IPC_LOCK"
+        } else {
+            "no capabilities"
+        }
+    },
     for_all_threads: false,
-    enter: |_| {
-        let none = CapabilitySets {
-            effective: CapabilitySet::empty(),
-            permitted: CapabilitySet::empty(),
+    enter: |needs| {
+        let kept = kept(needs);
+        let sets = CapabilitySets {
+            effective: kept,
+            permitted: kept,
             inheritable: CapabilitySet::empty(),
         };
-        let given_up = set_capabilities(None, none).is_ok();
-        given_up && capabilities(None).is_ok_and(|left| left.permitted.is_empty())
+        let given_up = set_capabilities(None, sets).is_ok();
+        given_up && capabilities(None).is_ok_and(|left| kept.contains(left.permitted))
     },
 };
+
+fn kept(needs: &Needs) -> CapabilitySet {
+    if needs.exceeds_locked_memory {
+        CapabilitySet::IPC_LOCK
+    } else {
+        CapabilitySet::empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a thread of its own: this one may need what it has.
+    #[test]
+    fn nothing_is_kept_but_locked_memory_where_that_is_needed() {
+        let had = capabilities(None).expect("it can be asked").permitted;
+        let entered = std::thread::spawn(|| {
+            [true, false].map(|exceeds_locked_memory| {
+                let needs = Needs {
+                    exceeds_locked_memory,
+                    ..Needs::default()
+                };
+                let name = (NO_CAPABILITIES.name)(&needs);
+                let holds = (NO_CAPABILITIES.enter)(&needs);
+                let left = capabilities(None).expect("it can be asked").permitted;
+                (name, holds, left)
+            })
+        });
+        let [kept, none] = entered.join().expect("it ends");
+        assert_eq!(none.2, CapabilitySet::empty());
+        assert_eq!((none.0, none.1), ("no capabilities", true));
+        if had.contains(CapabilitySet::IPC_LOCK) {
+            assert_eq!(kept.2, CapabilitySet::IPC_LOCK);
+            assert_eq!((kept.0, kept.1), ("no capabilities but IPC_LOCK", true));
+        }
+    }
+}

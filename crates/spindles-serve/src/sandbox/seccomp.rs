@@ -153,7 +153,7 @@ const CONNECTING: &[libc::c_long] = &[
 const TYPING: &[libc::Ioctl] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
 pub(super) static SECCOMP: Part = Part {
-    name: "seccomp",
+    name: |_| "seccomp",
     for_all_threads: true,
     enter: |needs| enter(needs).is_ok(),
 };

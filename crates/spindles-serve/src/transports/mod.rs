@@ -5,14 +5,16 @@ mod nbd;
 mod reclaim; // Not a row: both doors to the kernel need it.
 mod ublk;
 mod users; // Not a row: who is asked to let go.
+mod watcher; // Not a row: both need it.
 
 use crate::certificates::Certificates;
 use crate::offer::Offer;
-pub use fuse::{WatcherCommand, watch};
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
+use watcher::Find;
+pub use watcher::{WatcherCommand, watch};
 
 /// A way to reach an array.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub struct Transport {
     pub help: &'static str,
     /// Whether one door is the way to all exports; otherwise each export has its own.
     pub is_shared: bool,
+    /// What a process outside of the sandbox looks after, for doors that have one.
+    watched: Option<Find>,
     /// Makes a door ready: nobody comes in yet, and what is wrong with the value shows.
     pub bind: Bind,
 }
@@ -44,8 +48,15 @@ pub struct DoorOptions {
     pub certificates: Option<Certificates>,
     /// There is no other door to the export: a server whose door is taken away from outside ends.
     pub is_only: bool,
-    /// Starts a process that unmounts what is mounted when this one dies.
+    /// Starts a process outside of the sandbox. Doors of the kernel have one, which ends what they made.
     pub watcher: Option<WatcherCommand>,
+}
+
+impl DoorOptions {
+    fn watcher(&self) -> Result<&WatcherCommand, DoorError> {
+        let none = || DoorError::Refused("there is no program that looks after this door".into());
+        self.watcher.as_ref().ok_or_else(none)
+    }
 }
 
 /// A door can't be made.
@@ -64,6 +75,15 @@ pub trait Door: Debug + Send {
     /// How programs name the array there, once it is open.
     fn address(&self, export: &str) -> String;
 
+    /// Does what the sandbox does not allow, which is entered between this and `open`.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    fn prepare(&mut self, _offers: &[Offer]) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Lets clients in from now on, until the process ends. Where there is one export, it is the one without a name too.
     /// It may wait for servers of exports, which run meanwhile.
     ///
@@ -75,14 +95,13 @@ pub trait Door: Debug + Send {
     /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
     fn close(&mut self) -> Option<String>;
 
-    /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox, which is entered
-    /// between `bind` and `open`.
+    /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox.
     fn folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether `open` and `close` do only what is allowed in the sandbox.
-    fn fits_sandbox(&self) -> bool {
-        true
+    /// Whether the process has more memory locked than its limit, and so has to keep `CAP_IPC_LOCK`.
+    fn needs_ipc_lock(&self) -> bool {
+        false
     }
 }

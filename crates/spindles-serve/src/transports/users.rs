@@ -1,5 +1,6 @@
 //! Who has a file or a block device open.
 
+use rustix::process::Pid;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,13 +9,13 @@ use std::path::Path;
 /// So many are named.
 const NAMED_MAX: usize = 5;
 
-/// File systems, devices and processes that have it open, as far as this user may know. None of them is asked, and the
-/// file is not either.
-pub(crate) fn users(path: &Path) -> Vec<String> {
+/// File systems, devices and processes that have it open, but for the server, as far as this user may know. None of
+/// them is asked, and the file is not either.
+pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<String> {
     let mut users = loop_devices(path);
     users.extend(mounts(path));
     users.extend(devices_on(path));
-    users.extend(processes(path));
+    users.extend(processes(path, server));
     users.into_iter().collect()
 }
 
@@ -71,10 +72,11 @@ fn devices_on(path: &Path) -> BTreeSet<String> {
     names.collect()
 }
 
-fn processes(path: &Path) -> BTreeSet<String> {
+fn processes(path: &Path, server: Option<Pid>) -> BTreeSet<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let with_it = pids.filter(|pid| {
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let others = pids.filter(|pid| server.is_none_or(|server| server.as_raw_pid() != *pid));
+    let with_it = others.filter(|pid| {
         let open = fs::read_dir(format!("/proc/{pid}/fd"));
         let mut open = open.into_iter().flatten().flatten();
         open.any(|open| fs::read_link(open.path()).is_ok_and(|target| target == path))
@@ -93,13 +95,15 @@ mod tests {
     #[test]
     fn this_process_has_what_it_opened() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let found = users(&file.path().canonicalize().unwrap());
+        let path = file.path().canonicalize().unwrap();
+        let found = users(&path, None);
         let process = format!("(process {})", std::process::id());
         assert!(
             found.len() == 1 && found[0].ends_with(&process),
             "{found:?}"
         );
-        assert!(users(Path::new("/nothing/here")).is_empty());
+        assert!(users(&path, Some(rustix::process::getpid())).is_empty());
+        assert!(users(Path::new("/nothing/here"), None).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `spindles serve-watch`: the process that `serve --fuse` starts, to unmount when it dies.
+//! `spindles serve-watch`: the process outside of the sandbox that ends what a door of `serve` made of the kernel's.
 
 use super::Command;
 use crate::ui::Ui;
@@ -8,8 +8,8 @@ use std::ffi::OsString;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve-watch",
-    about: "Unmount a file when the server that mounted it has died",
-    details: "Only `serve --fuse` starts it.",
+    about: "End a mount or a block device of a server; `serve` starts this",
+    details: "",
     hidden: true,
     forwards: false,
     arguments: Arguments::augment_args,
@@ -33,5 +33,7 @@ pub(super) fn command() -> anyhow::Result<WatcherCommand> {
 
 fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    // Whoever ends the server may end all of its processes: this one ends after it.
+    ctrlc::set_handler(|| ())?;
     Ok(watch(&arguments.words)?)
 }

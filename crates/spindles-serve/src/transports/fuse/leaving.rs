@@ -2,27 +2,21 @@
 //!
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
-use super::mount::unmount;
-use super::mounts::{Mounted, mounted_on};
+use super::mounted::UNMOUNT;
 use crate::server::Stopper;
-use crate::transports::users::{sentence, users};
+use crate::transports::watcher::Watcher;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// Programs that end just now, such as those that look at a loop device that goes away, are waited for.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A mount on its way out.
 #[derive(Debug)]
 pub(super) struct Leaving {
     path: PathBuf,
-    /// What is mounted there by others is none of ours.
-    mounted: Mounted,
+    /// Who unmounts it.
+    watcher: Mutex<Watcher>,
     /// Of the server, which waits for this.
     stopper: Stopper,
     /// Without this mount the server has nothing to do.
@@ -33,10 +27,10 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    pub(super) fn new(path: PathBuf, mounted: Mounted, stopper: Stopper, is_only: bool) -> Self {
+    pub(super) fn new(path: PathBuf, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
         Self {
             path,
-            mounted,
+            watcher: Mutex::new(watcher),
             stopper,
             is_only,
             has_left: AtomicBool::new(false),
@@ -79,28 +73,14 @@ impl Leaving {
         thread.join().expect("it does not panic")
     }
 
-    /// Unmounts. What somebody should know of that.
+    /// Has it unmounted. What somebody should know of that.
     fn leave(&self) -> Option<String> {
-        for _ in 0..TRIES {
-            if !self.is_there() || unmount(&self.path, false).is_ok() {
-                return None;
-            }
-            thread::sleep(BETWEEN);
-        }
-        let users = users(&self.path);
-        let unmounted = unmount(&self.path, true);
-        let path = self.path.display();
-        Some(match unmounted {
-            Ok(()) => format!(
-                "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
-                 devices before the server is stopped",
-                sentence(&users)
-            ),
-            Err(error) => format!("{path} could not be unmounted: {error}"),
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher.ask(UNMOUNT).unwrap_or_else(|error| {
+            let path = self.path.display();
+            Some(format!(
+                "{path} could not be unmounted: {error}; umount {path} takes it away"
+            ))
         })
-    }
-
-    fn is_there(&self) -> bool {
-        mounted_on(&self.path).is_ok_and(|found| found.as_ref() == Some(&self.mounted))
     }
 }

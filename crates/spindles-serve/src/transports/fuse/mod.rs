@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The file system has one file, its root, and is mounted on a file. It has no cache: what a program writes is with the
-//! array when the call returns, and durable after `fsync`. A [`watcher`] unmounts when the server dies.
+//! array when the call returns, and durable after `fsync`. A [watcher](super::watcher) unmounts it when the server ends, or dies.
 
 mod client;
 mod descriptors;
@@ -15,12 +15,13 @@ mod file;
 mod leaving;
 mod message;
 mod mount;
+mod mounted;
 mod mounts;
 mod place;
 mod ring;
 mod ring_message;
-mod watcher;
 
+use super::watcher::Watcher;
 use super::{Door, DoorError, DoorOptions, Transport};
 use crate::offer::Offer;
 use client::Kernel;
@@ -28,40 +29,45 @@ use descriptors::Descriptors;
 use file::ArrayFile;
 use leaving::Leaving;
 use message::Attributes;
+use mounted::MOUNTED;
 use place::Place;
+use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::{getgid, getuid};
-use std::error::Error;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use watcher::Watcher;
-pub use watcher::{WatcherCommand, watch};
 
 pub(super) static TRANSPORT: Transport = Transport {
     name: "fuse",
     value: "FILE",
     help: "Be that file, for every program and for loop devices; of several arrays, one for each, in their order",
     is_shared: false,
+    watched: Some(mounted::find),
     bind,
 };
 
 const REGULAR_FILE: u32 = 0o10_0000;
 
 fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
-    let refused = |error| DoorError::Refused(error);
-    let place = Place::prepare(Path::new(path)).map_err(|error| refused(Box::new(error)))?;
+    let refused = |error: io::Error| DoorError::Refused(Box::new(error));
+    let command = options.watcher()?;
+    let place = Place::prepare(Path::new(path));
+    let mut place = place.map_err(|error| DoorError::Refused(Box::new(error)))?;
     // Before there are threads, which are to have it too.
-    super::reclaim::prevent_deadlock();
-    let watcher = options.watcher.as_ref();
-    let watcher = watcher.map(|command| Watcher::start(command, &place));
-    let watcher = watcher.transpose();
-    let watcher = watcher.map_err(|error| refused(Box::new(error)))?;
+    let needs_ipc_lock = super::reclaim::prevent_deadlock();
+    let watcher = Watcher::start(command, TRANSPORT.name, &mounted::arguments(&place));
+    let watcher = watcher.map_err(refused)?;
+    place.leave_to_another();
     Ok(Box::new(Mounting {
         is_only: options.is_only,
+        needs_ipc_lock,
+        place,
+        watcher: Some(watcher),
+        device: None,
+        seen: None,
         leaving: None,
-        watcher,
-        place: Some(place),
     }))
 }
 
@@ -69,40 +75,49 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
 #[derive(Debug)]
 struct Mounting {
     is_only: bool,
+    needs_ipc_lock: bool,
+    place: Place,
+    /// Until it is mounted.
+    watcher: Option<Watcher>,
+    /// Where requests come from, until somebody answers.
+    device: Option<OwnedFd>,
+    /// The file, as programs see it, until somebody answers.
+    seen: Option<OwnedFd>,
     /// Once it is mounted.
     leaving: Option<Arc<Leaving>>,
-    watcher: Option<Watcher>,
-    /// Until it is closed.
-    place: Option<Place>,
 }
 
 impl Door for Mounting {
     fn address(&self, _: &str) -> String {
-        let place = self.place.as_ref().expect("it is not closed");
-        place.path().display().to_string()
+        self.place.path().display().to_string()
     }
 
-    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
-        let path = self.place.as_ref().expect("it is not closed").path();
+    /// Mounts it: whoever opens it waits until it is opened here.
+    fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
+        let path = self.place.path();
         let [offer] = offers else {
             return Err(io::Error::other("a file is one array"));
         };
         let export = offer.export();
-        let failed = |error: Box<dyn Error + Send + Sync>| {
-            let what = format!("can't mount on {}: {error}", path.display());
-            io::Error::other(what)
-        };
-        let device = mount::mount(path, &export.name, export.read_only)
-            .map_err(|error| failed(error.into()))?;
-        let mounted = mounts::mounted_on(path)?;
-        let mounted = mounted.ok_or_else(|| failed("it is not there".into()))?;
-        if let Some(watcher) = &mut self.watcher {
-            watcher.mounted(&mounted.device)?;
-        }
+        let device = mount::mount(path, &export.name, export.read_only);
+        self.device = Some(device.map_err(|error| failed(path, &error))?);
+        let mut watcher = self.watcher.take().expect("it is mounted once");
+        let noticed = watcher.ask::<()>(MOUNTED);
         let stopper = offer.stopper().clone();
-        let leaving = Leaving::new(path.to_owned(), mounted, stopper, self.is_only);
-        let leaving = Arc::new(leaving);
-        self.leaving = Some(Arc::clone(&leaving));
+        let leaving = Leaving::new(path.to_owned(), watcher, stopper, self.is_only);
+        self.leaving = Some(Arc::new(leaving));
+        noticed.map_err(|error| failed(path, &error))?;
+        // In the sandbox its folder may be closed to this process.
+        let seen = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        self.seen = Some(seen.map_err(|errno| failed(path, &errno.into()))?);
+        Ok(())
+    }
+
+    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
+        let [offer] = offers else {
+            return Err(io::Error::other("a file is one array"));
+        };
+        let export = offer.export();
         let permissions = if export.read_only { 0o400 } else { 0o600 };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let file = ArrayFile {
@@ -119,29 +134,38 @@ impl Door for Mounting {
             requests_max: export.accesses_max,
             has_ring: false,
         };
+        let device = self.device.take().expect("it is mounted");
+        let leaving = self.leaving.as_ref().expect("it is mounted");
         let descriptors = Descriptors::new(device)?;
-        offer.join(Box::new(Kernel::new(descriptors, file, leaving)));
+        offer.join(Box::new(Kernel::new(
+            descriptors,
+            file,
+            Arc::clone(leaving),
+        )));
         // Loop devices of kernels before 6.17 take the size that the kernel knows, and it knows none before it has asked.
-        path.metadata().map_err(|error| failed(error.into()))?;
+        // Nothing of it stays open: it could not be unmounted.
+        let seen = self.seen.take().expect("it is mounted");
+        fstat(seen).map_err(|errno| failed(self.place.path(), &errno.into()))?;
         Ok(())
     }
 
-    fn close(&mut self) -> Option<String> {
-        let leaving = self.leaving.take();
-        let told = leaving.and_then(|leaving| match leaving.begin() {
-            Ok(()) => leaving.end(),
-            Err(error) => Some(error.to_string()),
-        });
-        // The process finds that nothing is left to do.
-        self.watcher = None;
-        self.place = None;
-        told
+    fn needs_ipc_lock(&self) -> bool {
+        self.needs_ipc_lock
     }
 
-    /// It mounts when it is opened, unmounts when it is closed, and locks its memory.
-    fn fits_sandbox(&self) -> bool {
-        false
+    fn close(&mut self) -> Option<String> {
+        (self.device, self.seen) = (None, None);
+        let leaving = self.leaving.take()?;
+        match leaving.begin() {
+            Ok(()) => leaving.end(),
+            Err(error) => Some(error.to_string()),
+        }
     }
+}
+
+fn failed(path: &Path, error: &io::Error) -> io::Error {
+    let what = format!("can't mount on {}: {error}", path.display());
+    io::Error::other(what)
 }
 
 impl Drop for Mounting {

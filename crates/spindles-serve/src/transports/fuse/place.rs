@@ -95,6 +95,11 @@ impl Place {
         }
     }
 
+    /// Who looks after it removes it: nobody else may.
+    pub(crate) fn leave_to_another(&mut self) {
+        self.made = false;
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

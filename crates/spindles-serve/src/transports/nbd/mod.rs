@@ -27,6 +27,7 @@ pub(super) static TRANSPORT: Transport = Transport {
     value: "ADDR",
     help: "Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT",
     is_shared: true,
+    watched: None,
     bind,
 };
 

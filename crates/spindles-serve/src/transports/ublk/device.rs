@@ -122,73 +122,47 @@ pub(super) fn driver() -> Result<Control, DeviceError> {
 /// A device of which all requests are to be fetched, and that is to be started then.
 #[derive(Debug)]
 pub(super) struct Device {
-    control: Control,
-    number: u32,
-    /// Others may have it open, and wait.
-    taken_over: bool,
+    pub(super) number: u32,
+    /// How many requests it has at once.
+    pub(super) depth: u16,
+    /// It was there before: others may have it open, and wait.
+    pub(super) taken_over: bool,
     /// It waits for another server when this one ends.
-    is_recoverable: bool,
+    pub(super) is_recoverable: bool,
 }
 
 impl Device {
-    /// The device that waits for this array, or a new one; and how many requests it has at once.
+    /// The device that waits for this array, or a new one. The control stays locked until that is started.
     pub(super) fn prepare(
-        mut control: Control,
+        control: &mut Control,
         asked: Asked,
         export: &ExportFacts,
-    ) -> Result<(Self, u16), DeviceError> {
+    ) -> Result<Self, DeviceError> {
         let mark = export.identity.unwrap_or(UNAWAITED);
         // What another server is just making is not left behind, though it looks so until it is started.
         control.lock().map_err(DeviceError::Driver)?;
-        let left = left_behind(&mut control, asked, mark)?;
+        let left = left_behind(control, asked, mark)?;
         let (info, taken_over) = match left {
             Some(left) => {
                 control.unlock().map_err(DeviceError::Driver)?;
-                take_over(&mut control, &left, export)?;
+                take_over(control, &left, export)?;
                 (left, true)
             }
-            None => (make(&mut control, asked, mark, export)?, false),
+            None => (make(control, asked, mark, export)?, false),
         };
-        let device = Self {
-            control,
+        Ok(Self {
             number: info.number,
+            depth: info.depth,
             taken_over,
             is_recoverable: export.identity.is_some(),
-        };
-        Ok((device, info.depth))
+        })
     }
 
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Whether it was there before.
-    pub(super) fn is_taken_over(&self) -> bool {
-        self.taken_over
-    }
-
-    /// Whether it waits for another server when this one ends.
-    pub(super) fn is_recoverable(&self) -> bool {
-        self.is_recoverable
-    }
-
-    /// Programs can use it from now on. Somebody answers requests meanwhile.
-    pub(super) fn start(&mut self) -> io::Result<()> {
-        if self.taken_over {
-            return self.control.end_recovery(self.number);
+    /// There is nobody who could start it.
+    pub(super) fn give_up(&self, control: &mut Control) {
+        if !self.taken_over {
+            delete(control, self.number).ok();
         }
-        self.control.start(self.number)?;
-        self.control.unlock()
-    }
-
-    /// Whoever has it open gets errors from now on. Somebody answers meanwhile what is under way.
-    pub(super) fn stop(&mut self) -> io::Result<()> {
-        self.control.stop(self.number)
-    }
-
-    /// Its number is free then, or when nobody has it open any more.
-    pub(super) fn delete(&mut self) -> io::Result<()> {
-        delete(&mut self.control, self.number)
     }
 }
 
@@ -313,8 +287,8 @@ fn take_over(
     }
 }
 
-/// Deletes it, and waits for a moment until its number is free.
-fn delete(control: &mut Control, number: u32) -> io::Result<()> {
+/// Deletes it, and waits for a moment until its number is free: at once, or when nobody has it open any more.
+pub(super) fn delete(control: &mut Control, number: u32) -> io::Result<()> {
     const TRIES: u32 = 100;
     control.delete(number)?;
     for _ in 0..TRIES {

@@ -2,45 +2,28 @@
 //!
 //! In a thread of its own: who stops a device waits for requests that the server answers.
 
-use super::device::Device;
+use super::watched::{END, LEAVE, Left, START};
 use crate::server::Stopper;
-use crate::transports::users::{sentence, users};
-use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
+use crate::transports::watcher::Watcher;
 use spindles_io::ublk::block_device;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// Programs that end just now, such as those that look at a device that is new, are waited for.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A device on its way out.
 #[derive(Debug)]
 pub(super) struct Leaving {
     number: u32,
+    /// Who starts and ends it.
+    watcher: Mutex<Watcher>,
     /// Of the server, which waits for this.
     stopper: Stopper,
     /// Without this device the server has nothing to do.
     is_only: bool,
     /// It is left to another server: nothing more of it is answered here.
     stays: AtomicBool,
-    held: Mutex<Held>,
     thread: Mutex<Option<JoinHandle<Option<String>>>>,
-}
-
-/// A device, and how far it came.
-#[derive(Debug)]
-struct Held {
-    device: Device,
-    /// Programs may have it open.
-    is_started: bool,
-    /// It is not started any more.
-    ends: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -48,17 +31,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Leaving {
-    pub(super) fn new(device: Device, stopper: Stopper, is_only: bool) -> Self {
+    pub(super) fn new(number: u32, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
         Self {
-            number: device.number(),
+            number,
+            watcher: Mutex::new(watcher),
             stopper,
             is_only,
             stays: AtomicBool::new(false),
-            held: Mutex::new(Held {
-                device,
-                is_started: false,
-                ends: false,
-            }),
             thread: Mutex::new(None),
         }
     }
@@ -69,13 +48,7 @@ impl Leaving {
 
     /// Lets programs use the device. The server answers requests meanwhile.
     pub(super) fn start(&self) -> io::Result<()> {
-        let mut held = lock(&self.held);
-        if held.ends {
-            return Err(io::Error::other("the server is to end"));
-        }
-        held.device.start()?;
-        held.is_started = true;
-        Ok(())
+        lock(&self.watcher).ask(START)
     }
 
     /// Begins to end it, if that has not begun.
@@ -105,71 +78,29 @@ impl Leaving {
         self.stays.load(Ordering::Acquire)
     }
 
-    /// Waits for the end, and deletes what is not left to another server. What somebody should know of it.
+    /// Waits for the end, and has what is not left to another server deleted. What somebody should know of it.
     pub(super) fn end(&self) -> Option<String> {
         let thread = lock(&self.thread).take();
-        let was_asked = thread.is_some();
         let told = thread.and_then(|thread| thread.join().expect("it does not panic"));
-        let mut held = lock(&self.held);
-        let may_be_used = held.is_started || held.device.is_taken_over();
-        // A server that lost its array leaves whoever has the device open as one does that died.
-        let is_left = !was_asked && may_be_used && held.device.is_recoverable();
-        if self.stays() || is_left {
-            return told;
-        }
-        match held.device.delete() {
-            Err(error) if Errno::from_io_error(&error) != Some(Errno::NODEV) => {
-                let path = block_device(self.number);
-                Some(format!("{path} could not be deleted: {error}"))
-            }
-            _ => told,
-        }
-    }
-
-    /// Ends it, or leaves it. What somebody should know of that.
-    fn leave(&self) -> Option<String> {
-        let mut held = lock(&self.held);
-        held.ends = true;
-        if !held.is_started && held.device.is_taken_over() {
-            self.stays.store(true, Ordering::Release);
-            return None;
-        }
+        let deleted: io::Result<Option<String>> = lock(&self.watcher).ask(END);
         let path = block_device(self.number);
-        let is_used = held.is_started && is_used_for_long(Path::new(&path));
-        let by = sentence(&users(Path::new(&path)));
-        if is_used && held.device.is_recoverable() {
-            self.stays.store(true, Ordering::Release);
-            return Some(format!(
-                "{path} is still open, {by}: it stays, and they wait until the array is served with --ublk {} again. \
-                 Unmount what is on it before the server is stopped, and the device goes with it",
-                self.number
-            ));
-        }
-        match held.device.stop() {
-            Err(error) => Some(format!("{path} could not be stopped: {error}")),
-            Ok(()) if is_used => Some(format!(
-                "{path} was still open, {by}: they get errors from now on. Unmount what is on it before the server is \
-                 stopped"
-            )),
-            Ok(()) => None,
+        let failed = |error| Some(format!("{path} could not be deleted: {error}"));
+        deleted.unwrap_or_else(failed).or(told)
+    }
+
+    /// Has it ended, or leaves it. What somebody should know of that.
+    fn leave(&self) -> Option<String> {
+        match lock(&self.watcher).ask(LEAVE) {
+            Ok(Left { stays, told }) => {
+                self.stays.store(stays, Ordering::Release);
+                told
+            }
+            Err(error) => {
+                // Nobody ends it: the next server finds it as that of one that died.
+                self.stays.store(true, Ordering::Release);
+                let path = block_device(self.number);
+                Some(format!("{path} could not be stopped: {error}"))
+            }
         }
     }
-}
-
-/// Whether somebody has it open, and does not let it go within a second.
-fn is_used_for_long(path: &Path) -> bool {
-    for _ in 0..TRIES {
-        if !is_used(path) {
-            return false;
-        }
-        thread::sleep(BETWEEN);
-    }
-    true
-}
-
-/// The kernel tells who has it for himself, as file systems do; the others have it open.
-fn is_used(path: &Path) -> bool {
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let is_claimed = open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
-    is_claimed || !users(path).is_empty()
 }

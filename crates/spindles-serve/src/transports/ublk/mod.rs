@@ -9,17 +9,23 @@
 //! When the server of an array dies, its device waits, and so does whoever has it open. The next server of the array
 //! [takes it over](device), and is asked again what the dead one had not answered. A server that is stopped deletes
 //! its device, or leaves it to the next one where somebody has it open.
+//!
+//! The driver makes, starts and deletes devices only for root. So the device is made before the sandbox is entered, and
+//! started and ended by a [watcher](super::watcher).
 
 mod client;
 mod device;
 mod leaving;
+mod watched;
 
+use super::watcher::{Watcher, WatcherCommand};
 use super::{Door, DoorError, DoorOptions, Transport};
 use crate::offer::Offer;
 use client::Kernel;
 use device::{Asked, Device};
 use leaving::Leaving;
 use spindles_io::ublk::{Control, Queue, block_device};
+use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -29,18 +35,23 @@ pub(super) static TRANSPORT: Transport = Transport {
     value: "NUMBER",
     help: "Be the block device /dev/ublkbNUMBER, or one with a number that is free: auto",
     is_shared: false,
+    watched: Some(watched::find),
     bind,
 };
 
 fn bind(asked: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let asked: Asked = asked.parse().map_err(DoorError::Usage)?;
+    let command = options.watcher()?.clone();
     // Before there are threads, which are to have it too: those of the kernel that a ring has as well.
-    super::reclaim::prevent_deadlock();
+    let needs_ipc_lock = super::reclaim::prevent_deadlock();
     let control = device::driver().map_err(|error| DoorError::Refused(Box::new(error)))?;
     Ok(Box::new(BlockDevice {
         asked,
         is_only: options.is_only,
+        needs_ipc_lock,
+        command,
         control: Some(control),
+        queue: None,
         leaving: None,
     }))
 }
@@ -50,9 +61,13 @@ fn bind(asked: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> 
 struct BlockDevice {
     asked: Asked,
     is_only: bool,
-    /// Until it is opened.
+    needs_ipc_lock: bool,
+    command: WatcherCommand,
+    /// Until the device is started. Locked, so that no other server takes it for one that was left.
     control: Option<Control>,
-    /// Once it is open.
+    /// Of a device that there is, until somebody answers.
+    queue: Option<Queue>,
+    /// Once there is a device.
     leaving: Option<Arc<Leaving>>,
 }
 
@@ -62,37 +77,58 @@ impl Door for BlockDevice {
         leaving.map_or_else(|| self.asked.to_string(), |it| block_device(it.number()))
     }
 
+    /// Makes the device, which nobody can open yet, or takes it over.
+    fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
+        let [offer] = offers else {
+            return Err(io::Error::other("a block device is one array"));
+        };
+        let control = self.control.as_mut().expect("it is not started");
+        let export = offer.export();
+        let device = Device::prepare(control, self.asked, &export).map_err(io::Error::other)?;
+        let arguments = watched::arguments(&device);
+        let arguments = arguments.each_ref().map(OsStr::new);
+        let watcher = match Watcher::start(&self.command, TRANSPORT.name, &arguments) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                device.give_up(control);
+                return Err(error);
+            }
+        };
+        let stopper = offer.stopper().clone();
+        let number = device.number;
+        let leaving = Leaving::new(number, watcher, stopper, self.is_only);
+        self.leaving = Some(Arc::new(leaving));
+        let queue = Queue::open(number, device.depth);
+        let path = block_device(number);
+        let queue = queue.map_err(|error| io::Error::other(format!("{path}: {error}")))?;
+        self.queue = Some(queue);
+        Ok(())
+    }
+
     fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
         let [offer] = offers else {
             return Err(io::Error::other("a block device is one array"));
         };
-        let control = self.control.take().expect("it is opened once");
-        let export = offer.export();
-        let (device, depth) =
-            Device::prepare(control, self.asked, &export).map_err(io::Error::other)?;
-        let stopper = offer.stopper().clone();
-        let number = device.number();
-        let leaving = Arc::new(Leaving::new(device, stopper, self.is_only));
-        self.leaving = Some(Arc::clone(&leaving));
-        let path = block_device(number);
-        let queue = Queue::open(number, depth);
-        let queue = queue.map_err(|error| io::Error::other(format!("{path}: {error}")))?;
+        let queue = self.queue.take().expect("it is made");
+        let leaving = self.leaving.as_ref().expect("it is made");
         let (fetched, is_fetched) = channel();
-        offer.join(Box::new(Kernel::new(queue, Arc::clone(&leaving), fetched)));
+        offer.join(Box::new(Kernel::new(queue, Arc::clone(leaving), fetched)));
         // The thread that serves asks for requests; only then there can be some.
         let ended = |_| io::Error::other("the server has ended");
         is_fetched.recv().map_err(ended)?;
+        let path = block_device(leaving.number());
         let started = leaving.start();
+        self.control = None;
         started.map_err(|error| io::Error::other(format!("{path} can't be started: {error}")))
     }
 
-    fn close(&mut self) -> Option<String> {
-        self.leaving.take()?.end()
+    fn needs_ipc_lock(&self) -> bool {
+        self.needs_ipc_lock
     }
 
-    /// It makes a device when it is opened and deletes it when it is closed, which takes privileges, and locks its
-    /// memory.
-    fn fits_sandbox(&self) -> bool {
-        false
+    fn close(&mut self) -> Option<String> {
+        // What nobody serves is let go of.
+        self.queue = None;
+        self.leaving.take()?.end()
     }
 }

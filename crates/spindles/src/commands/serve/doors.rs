@@ -82,15 +82,28 @@ impl Doors {
         })
     }
 
+    /// Does what the sandbox does not allow.
+    pub(super) fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
+        self.each(offers, |door, offers| door.prepare(offers))
+    }
+
     /// Lets clients in.
     pub(super) fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
+        self.each(offers, |door, offers| door.open(offers))
+    }
+
+    fn each(
+        &mut self,
+        offers: &[Offer],
+        step: impl Fn(&mut dyn Door, &[Offer]) -> io::Result<()>,
+    ) -> io::Result<()> {
         for (doors, offer) in self.own.iter_mut().zip(offers) {
             for door in doors {
-                door.open(std::slice::from_ref(offer))?;
+                step(&mut **door, std::slice::from_ref(offer))?;
             }
         }
         for door in &mut self.shared {
-            door.open(offers)?;
+            step(&mut **door, offers)?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
 use spindles_serve::{
-    Certificates, CertificatesError, Clients, Door, DoorOptions, Offer, Readiness, Served, Stopper,
+    Certificates, CertificatesError, Clients, DoorOptions, Offer, Readiness, Served, Stopper,
 };
 use std::ffi::OsString;
 use std::panic::resume_unwind;
@@ -177,7 +177,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let exports = open_all(whats, &arguments)?;
     let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
-    let prepared = prepare(&exports, &doors, &arguments, ui);
+    let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
+    let prepared = prepared.and_then(|()| prepare(&exports, &doors, &arguments, ui));
     let prepared = prepared.and_then(|prepared| {
         metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
         Ok(prepared)
@@ -359,12 +360,11 @@ fn prepare(
     if controls().any(Option::is_none) {
         ui.note("there can be no folder for a control socket: give --control PATH");
     }
-    let fits_sandbox = doors.all().all(Door::fits_sandbox);
     let mut sandbox = None;
-    if fits_sandbox && !arguments.safety.no_sandbox {
-        let of_doors = doors.all().filter_map(|door| door.folder());
-        let folders = of_doors.chain(controls().flatten().map(Control::folder));
-        let entered = confinement::enter(exports, folders.map(Path::to_owned).collect())?;
+    if !arguments.safety.no_sandbox {
+        let folders = controls().flatten().map(Control::folder);
+        let folders = folders.map(Path::to_owned).collect();
+        let entered = confinement::enter(exports, doors, folders)?;
         if !entered.missing().is_empty() {
             let missing = entered.missing().join(", ");
             ui.note(format!(

@@ -1,0 +1,212 @@
+//! A device as its [watcher](super::super::watcher) sees it: the driver does not start and end devices for a server in
+//! its sandbox.
+
+use super::device::{Device, delete};
+use crate::transports::users::{sentence, users};
+use crate::transports::watcher::{Watched, reply, unknown};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, getppid};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use spindles_io::ublk::{Control, block_device};
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// Programs that end just now, such as those that look at a device that is new, are waited for.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Given to the process where the device was there before.
+const TAKEN_OVER: &str = "taken-over";
+/// And where it was not.
+const MADE: &str = "made";
+/// Given where it waits for another server.
+const RECOVERABLE: &str = "recoverable";
+/// And where it does not.
+const PASSING: &str = "passing";
+
+/// All requests are fetched: programs may use it.
+pub(super) const START: &str = "start";
+/// Nobody is to be served any more. The reply is [`Left`].
+pub(super) const LEAVE: &str = "leave";
+/// Nobody is served any more. The reply is what somebody should know.
+pub(super) const END: &str = "end";
+
+/// What came of a device.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Left {
+    /// It is left to another server.
+    pub(super) stays: bool,
+    /// What somebody should know.
+    pub(super) told: Option<String>,
+}
+
+/// What the process is told on its command line.
+pub(super) fn arguments(device: &Device) -> [String; 3] {
+    let came = if device.taken_over { TAKEN_OVER } else { MADE };
+    let goes = if device.is_recoverable {
+        RECOVERABLE
+    } else {
+        PASSING
+    };
+    [device.number.to_string(), came.to_owned(), goes.to_owned()]
+}
+
+pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
+    let wrong = || io::Error::other("a device is a number and two words");
+    let [number, came, goes] = arguments else {
+        return Err(wrong());
+    };
+    let number = number.to_str().and_then(|number| number.parse().ok());
+    Ok(Box::new(Held {
+        control: Control::open()?,
+        number: number.ok_or_else(wrong)?,
+        server: getppid().ok_or_else(wrong)?,
+        taken_over: came == TAKEN_OVER,
+        is_recoverable: goes == RECOVERABLE,
+        stage: Stage::Prepared,
+    }))
+}
+
+/// How far a device came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Only who waits for it since an earlier server has it open.
+    Prepared,
+    /// Programs may have it open.
+    Started,
+    /// It is stopped, or stays for another server.
+    Ended { stays: bool },
+    /// It is no matter of this server any more.
+    Over,
+}
+
+/// A device that a server has.
+struct Held {
+    control: Control,
+    number: u32,
+    /// Who serves it.
+    server: Pid,
+    taken_over: bool,
+    is_recoverable: bool,
+    stage: Stage,
+}
+
+impl Watched for Held {
+    fn asked(&mut self, word: &str) -> io::Result<Value> {
+        match (word, self.stage) {
+            (START, Stage::Prepared) => reply(self.start()?),
+            (START, Stage::Ended { .. }) => Err(io::Error::other("the server is to end")),
+            (LEAVE, Stage::Prepared | Stage::Started) => reply(self.leave()),
+            (END, Stage::Prepared | Stage::Started | Stage::Ended { .. }) => reply(self.end()),
+            _ => Err(unknown(word)),
+        }
+    }
+
+    /// It waits for another server, or the driver ends it.
+    fn left(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Held {
+    fn start(&mut self) -> io::Result<()> {
+        let server = self.server.as_raw_pid().unsigned_abs();
+        if self.taken_over {
+            self.control.end_recovery(self.number, server)?;
+        } else {
+            self.control.start(self.number, server)?;
+        }
+        self.stage = Stage::Started;
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Left {
+        let left = match self.stage {
+            Stage::Started => self.end_use(),
+            _ if self.taken_over => Left {
+                stays: true,
+                told: None,
+            },
+            _ => self.stop(None),
+        };
+        self.stage = Stage::Ended { stays: left.stays };
+        left
+    }
+
+    /// Ends what programs may have open, or leaves it.
+    fn end_use(&mut self) -> Left {
+        let path = block_device(self.number);
+        let is_used = self.is_used_for_long(Path::new(&path));
+        let by = sentence(&users(Path::new(&path), Some(self.server)));
+        if is_used && self.is_recoverable {
+            let number = self.number;
+            return Left {
+                stays: true,
+                told: Some(format!(
+                    "{path} is still open, {by}: it stays, and they wait until the array is served with --ublk \
+                     {number} again. Unmount what is on it before the server is stopped, and the device goes with it"
+                )),
+            };
+        }
+        self.stop(is_used.then(|| {
+            format!(
+                "{path} was still open, {by}: they get errors from now on. Unmount what is on it before the server is \
+                 stopped"
+            )
+        }))
+    }
+
+    fn stop(&mut self, told: Option<String>) -> Left {
+        let stopped = self.control.stop(self.number);
+        let path = block_device(self.number);
+        let failed = |error| Some(format!("{path} could not be stopped: {error}"));
+        Left {
+            stays: false,
+            told: stopped.map_or_else(failed, |()| told),
+        }
+    }
+
+    fn end(&mut self) -> Option<String> {
+        // A server that lost its array leaves whoever has the device open as one does that died.
+        let is_left = match self.stage {
+            Stage::Prepared => self.taken_over && self.is_recoverable,
+            Stage::Started => self.is_recoverable,
+            Stage::Ended { stays } => stays,
+            Stage::Over => true,
+        };
+        self.stage = Stage::Over;
+        if is_left {
+            return None;
+        }
+        match delete(&mut self.control, self.number) {
+            Err(error) if Errno::from_io_error(&error) != Some(Errno::NODEV) => {
+                let path = block_device(self.number);
+                Some(format!("{path} could not be deleted: {error}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether somebody has it open, and does not let it go within a second.
+    fn is_used_for_long(&self, path: &Path) -> bool {
+        for _ in 0..TRIES {
+            if !self.is_used(path) {
+                return false;
+            }
+            thread::sleep(BETWEEN);
+        }
+        true
+    }
+
+    /// The kernel tells who has it for himself, as file systems do; the others have it open.
+    fn is_used(&self, path: &Path) -> bool {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        let is_claimed = open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
+        is_claimed || !users(path, Some(self.server)).is_empty()
+    }
+}

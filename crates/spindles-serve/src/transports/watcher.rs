@@ -1,0 +1,183 @@
+//! A small process that stays outside of the sandbox, and ends what a door made of the kernel's: when the server asks for
+//! it, or when that is gone, however it went. A mount that nobody answers for keeps everybody waiting, or fails in
+//! everybody's face, until somebody takes it away.
+//!
+//! ```text
+//!  server ──▶ a word  ──▶ watcher: is it for what it watches? ──▶ what came of it
+//!         ──▶ nothing more, since it is gone ──▶ watcher: takes away what is left
+//! ```
+//!
+//! What it is about it is told by its command line, before a client can have said anything.
+
+use super::TRANSPORTS;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// How the process is started: a program that calls [`watch`], and its first arguments. Those that follow say what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatcherCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// What comes first.
+    pub arguments: Vec<OsString>,
+}
+
+/// All words that are ever said are shorter: whoever says more is no server any more.
+const WORDS_BYTES_MAX: u64 = 4096;
+
+/// What a watcher looks after.
+pub(super) trait Watched {
+    /// Does what the server asks for, which may be anything by now. What the server is to know of it.
+    fn asked(&mut self, word: &str) -> io::Result<Value>;
+
+    /// The server is gone.
+    fn left(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Finds what the arguments mean.
+pub(super) type Find = fn(&[OsString]) -> io::Result<Box<dyn Watched>>;
+
+/// The server's side. Dropped, it waits for the process to end.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    process: Child,
+    /// Until it is dropped.
+    socket: Option<BufReader<UnixStream>>,
+}
+
+impl Watcher {
+    /// Starts one for a door of that transport.
+    pub(super) fn start(
+        command: &WatcherCommand,
+        transport: &str,
+        arguments: &[&OsStr],
+    ) -> io::Result<Self> {
+        let mut process = Command::new(&command.program);
+        let process = process.args(&command.arguments);
+        let process = process.arg(transport).args(arguments);
+        // It must keep nothing that others wait for: no folder, no output.
+        let process = process.current_dir("/").stderr(Stdio::null());
+        let (ours, theirs) = UnixStream::pair()?;
+        let process = process.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        Ok(Self {
+            process: process.spawn()?,
+            socket: Some(BufReader::new(ours)),
+        })
+    }
+
+    /// Has something done, and waits for that.
+    pub(super) fn ask<T: DeserializeOwned>(&mut self, word: &str) -> io::Result<T> {
+        let socket = self.socket.as_mut().expect("it is not dropped");
+        let asked = writeln!(socket.get_mut(), "{word}");
+        let mut reply = String::new();
+        let replied = asked.and_then(|()| socket.read_line(&mut reply));
+        // It says something to every word.
+        if replied.is_err() || reply.is_empty() {
+            return Err(io::Error::other("the process that does it has ended"));
+        }
+        let reply: Result<T, String> = serde_json::from_str(&reply)?;
+        reply.map_err(io::Error::other)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.socket = None;
+        // Somebody may have killed it.
+        drop(self.process.wait());
+    }
+}
+
+/// The process's side: does what the server asks for on its standard input, a socket, until that is gone, and takes away
+/// what it left. `arguments` are those that follow [`WatcherCommand::arguments`].
+///
+/// # Errors
+///
+/// The arguments are none that a server gives, or something could not be taken away.
+pub fn watch(arguments: &[OsString]) -> io::Result<()> {
+    let foreign = || io::Error::other("only a server starts this");
+    let (transport, arguments) = arguments.split_first().ok_or_else(foreign)?;
+    let row = TRANSPORTS.iter().find(|row| row.name == transport);
+    let find = row.and_then(|row| row.watched).ok_or_else(foreign)?;
+    // What ends the server, such as Ctrl-C in its terminal, must not end this.
+    rustix::process::setsid().ok();
+    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let words = BufReader::new((&socket).take(WORDS_BYTES_MAX));
+    follow(find(arguments)?, words, &socket)
+}
+
+fn follow(
+    mut watched: Box<dyn Watched>,
+    words: impl BufRead,
+    mut replies: impl Write,
+) -> io::Result<()> {
+    for word in words.lines() {
+        let Ok(word) = word else {
+            break; // No text: nothing that is understood follows.
+        };
+        let done = watched.asked(&word).map_err(|error| error.to_string());
+        if writeln!(replies, "{}", serde_json::to_string(&done)?).is_err() {
+            break;
+        }
+    }
+    watched.left()
+}
+
+/// A word that means nothing here, or not any more.
+pub(super) fn unknown(word: &str) -> io::Error {
+    io::Error::other(format!("'{word}' is not done"))
+}
+
+/// What is replied.
+pub(super) fn reply(said: impl Serialize) -> io::Result<Value> {
+    Ok(serde_json::to_value(said)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Bell(Sender<String>);
+
+    impl Watched for Bell {
+        fn asked(&mut self, word: &str) -> io::Result<Value> {
+            self.0.send(word.to_owned()).expect("somebody listens");
+            match word {
+                "ring" => reply(Some("it rang\ntwice")),
+                _ => Err(unknown(word)),
+            }
+        }
+
+        fn left(self: Box<Self>) -> io::Result<()> {
+            self.0.send("left".to_owned()).expect("somebody listens");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_word_has_a_reply_and_the_end_is_noticed() {
+        for (words, expected) in [
+            (&b""[..], ""),
+            (
+                b"ring\nfly\n",
+                "{\"Ok\":\"it rang\\ntwice\"}\n{\"Err\":\"'fly' is not done\"}\n",
+            ),
+            (b"\xff\nring\n", ""),
+        ] {
+            let (bell, heard) = channel();
+            let mut replies = Vec::new();
+            follow(Box::new(Bell(bell)), words, &mut replies).expect("it ends");
+            assert_eq!(String::from_utf8(replies).as_deref(), Ok(expected));
+            assert_eq!(heard.iter().last().as_deref(), Some("left"));
+        }
+    }
+}
