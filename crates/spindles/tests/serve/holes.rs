@@ -80,10 +80,10 @@ while any(writer.is_alive() for writer in writers):
         assert not any(start < b and a < end for a, b in holes), (start, end)
 [writer.join() for writer in writers]
 # What is made ready ahead of writers counts as data too: that goes on for a moment.
-now, before = extents(), None
-while now != before:
+now, quiet = extents(), 0
+while quiet < 5:
     time.sleep(0.1)
-    now, before = extents(), now
+    now, quiet = extents(), quiet + 1 if extents() == now else 0
 assert {zero for _, _, zero in now} == {True, False}, 'there is both'
 assert all(a[2] != b[2] for a, b in zip(now, now[1:])), 'neighbours differ'
 assert extents(nbd.CMD_FLAG_REQ_ONE) == now
