@@ -58,6 +58,12 @@ impl Handle {
         }
     }
 
+    /// The name under which it is offered to clients.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.offer.export().name
+    }
+
     /// What the server did until now; `None` where it has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {

@@ -120,8 +120,8 @@ pub(crate) struct Way {
     pub(crate) stopper: Stopper,
     /// Nothing may be written.
     pub(crate) read_only: bool,
-    /// Where the array itself is seen as a file or device, once that is known.
-    pub(crate) files: Arc<OnceLock<Vec<PathBuf>>>,
+    /// Where clients find it, once that is known.
+    pub(crate) addresses: Arc<OnceLock<Vec<String>>>,
     /// What the process gave up, if it did.
     pub(crate) sandbox: Option<Sandbox>,
 }
@@ -157,11 +157,28 @@ impl Serving {
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
-            path.is_ok_and(|path| self.way.files.get().is_some_and(|own| own.contains(&path)))
+            path.is_ok_and(|path| self.files().any(|own| own == path))
         };
         // Whoever opens it waits for the one who opens it.
         let own = arguments.iter().find(is_own);
         own.map(|word| format!("{word} is the array itself: take another device"))
+    }
+
+    /// Where clients find it.
+    pub(crate) fn addresses(&self) -> &[String] {
+        self.way.addresses.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the array itself is seen as a file or block device.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = self.addresses().iter().map(Path::new);
+        files.filter(|file| file.is_absolute())
+    }
+
+    /// Its name, as its superblocks have it now.
+    pub(crate) fn name(&self) -> String {
+        let report = self.handle().report();
+        report.map_or_else(|_| self.handle().name(), |report| report.name)
     }
 
     /// What the process gave up, if it did.

@@ -13,6 +13,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
+pub use users::{User, by_users, lasting_users};
 
 /// A way to reach an array.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use super::mount::unmount;
 use super::mounts::{Mounted, mounted_on};
 use crate::server::Stopper;
-use crate::transports::users::{sentence, users};
+use crate::transports::users::{by_users, users};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +94,7 @@ impl Leaving {
             Ok(()) => format!(
                 "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
                  devices before the server is stopped",
-                sentence(&users)
+                by_users(&users)
             ),
             Err(error) => format!("{path} could not be unmounted: {error}"),
         })

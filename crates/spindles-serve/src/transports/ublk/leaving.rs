@@ -4,8 +4,7 @@
 
 use super::device::Device;
 use crate::server::Stopper;
-use crate::transports::users::{sentence, users};
-use rustix::fs::{Mode, OFlags, open};
+use crate::transports::users::{by_users, lasting_users};
 use rustix::io::Errno;
 use spindles_io::ublk::block_device;
 use std::io;
@@ -13,11 +12,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// Programs that end just now, such as those that look at a device that is new, are waited for.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A device on its way out.
 #[derive(Debug)]
@@ -135,8 +129,10 @@ impl Leaving {
             return None;
         }
         let path = block_device(self.number);
-        let is_used = held.is_started && is_used_for_long(Path::new(&path));
-        let by = sentence(&users(Path::new(&path)));
+        let started = held.is_started.then(|| Path::new(&path));
+        let users = started.and_then(lasting_users);
+        let is_used = users.is_some();
+        let by = by_users(&users.unwrap_or_default());
         if is_used && held.device.is_recoverable() {
             self.stays.store(true, Ordering::Release);
             return Some(format!(
@@ -154,22 +150,4 @@ impl Leaving {
             Ok(()) => None,
         }
     }
-}
-
-/// Whether somebody has it open, and does not let it go within a second.
-fn is_used_for_long(path: &Path) -> bool {
-    for _ in 0..TRIES {
-        if !is_used(path) {
-            return false;
-        }
-        thread::sleep(BETWEEN);
-    }
-    true
-}
-
-/// The kernel tells who has it for himself, as file systems do; the others have it open.
-fn is_used(path: &Path) -> bool {
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let is_claimed = open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
-    is_claimed || !users(path).is_empty()
 }

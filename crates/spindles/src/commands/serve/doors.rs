@@ -4,7 +4,6 @@ use crate::failure::Usage;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
 use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, TRANSPORTS, Transport};
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An option for each transport; at least one has to be given.
@@ -105,12 +104,6 @@ impl Doors {
     pub(super) fn addresses(&self, export: usize, name: &str) -> Vec<String> {
         let doors = self.own[export].iter().chain(&self.shared);
         doors.map(|door| door.address(name)).collect()
-    }
-
-    /// Where an export is a file.
-    pub(super) fn files(&self, export: usize, name: &str) -> Vec<PathBuf> {
-        let files = self.addresses(export, name).into_iter().map(PathBuf::from);
-        files.filter(|file| file.is_absolute()).collect()
     }
 }
 

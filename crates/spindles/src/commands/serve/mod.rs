@@ -182,7 +182,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
         Ok(prepared)
     });
-    let (commands, files) = match prepared {
+    let (commands, seen_at) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             exports.into_iter().for_each(Export::close);
@@ -210,10 +210,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     match &opened {
         Ok(()) => {
             for (number, beginning) in beginnings.iter().enumerate() {
+                let addresses = doors.addresses(number, &beginning.name);
+                beginning.tell(&addresses, ui);
                 // Doors are opened once.
-                let seen_as = doors.files(number, &beginning.name);
-                files[number].set(seen_as).ok();
-                beginning.tell(&doors.addresses(number, &beginning.name), ui);
+                seen_at[number].set(addresses).ok();
             }
             if let Some(page) = &page {
                 for beginning in &beginnings {
@@ -336,8 +336,8 @@ fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<
     Ok(exports)
 }
 
-/// Where exports are files or devices, once that is known.
-type Files = Vec<Arc<OnceLock<Vec<PathBuf>>>>;
+/// The addresses of exports, once they are known.
+type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
 /// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
 /// more.
@@ -346,7 +346,7 @@ fn prepare(
     doors: &Doors,
     arguments: &Arguments,
     ui: &Ui,
-) -> anyhow::Result<(Vec<Option<Commands>>, Files)> {
+) -> anyhow::Result<(Vec<Option<Commands>>, Addresses)> {
     let asked = arguments.control.as_deref();
     let sockets = exports.iter().map(|export| {
         let sockets = export
@@ -373,26 +373,27 @@ fn prepare(
         }
         sandbox = Some(entered);
     }
-    let files: Files = exports.iter().map(|_| Arc::default()).collect();
-    let commands = (files.iter())
-        .zip(exports)
-        .zip(sockets)
-        .map(|((files, export), sockets)| {
-            let Some((handle, sockets)) = export.handle().zip(sockets) else {
-                return Ok(None);
-            };
-            let serving = Serving::new(Way {
-                array: export.array().expect("there is a way to it"),
-                handle,
-                stopper: export.stopper.clone(),
-                read_only: arguments.read_only,
-                files: Arc::clone(files),
-                sandbox: sandbox.clone(),
+    let addresses: Addresses = exports.iter().map(|_| Arc::default()).collect();
+    let commands =
+        (addresses.iter())
+            .zip(exports)
+            .zip(sockets)
+            .map(|((addresses, export), sockets)| {
+                let Some((handle, sockets)) = export.handle().zip(sockets) else {
+                    return Ok(None);
+                };
+                let serving = Serving::new(Way {
+                    array: export.array().expect("there is a way to it"),
+                    handle,
+                    stopper: export.stopper.clone(),
+                    read_only: arguments.read_only,
+                    addresses: Arc::clone(addresses),
+                    sandbox: sandbox.clone(),
+                });
+                sockets.open(serving).map(Some)
             });
-            sockets.open(serving).map(Some)
-        });
     let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
     let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
     interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
-    Ok((commands, files))
+    Ok((commands, addresses))
 }
