@@ -540,6 +540,22 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
     assert!(place.run("stop pool").error.contains("nobody serves"));
 }
 
+/// Who comes while the server does as many commands as it may waits for them.
+#[test]
+fn many_commands_at_once_are_all_done() {
+    let mut place = Place::new("a b", 8 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    let mut command = place.command("status pool");
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let commands = [(); 64].map(|()| command.spawn().expect("it runs"));
+    for command in commands {
+        let ended = command.wait_with_output().expect("it ends");
+        assert!(ended.status.success(), "{ended:?}");
+    }
+    place.does("stop pool");
+}
+
 #[test]
 fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     let mut place = Place::new("a b", 64 << 20);
@@ -576,6 +592,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
         "{long:?}"
     );
     assert_eq!(status(&long), Some(2));
+    // Who has waited in vain is told so, also where it was refused before it spoke.
     let quiet = [(); 32].map(|()| UnixStream::connect(&path).expect("it listens"));
     let refused = talk("{}\n");
     assert!(
@@ -585,6 +602,12 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
         "{refused:?}"
     );
     assert_eq!(status(&refused), Some(1));
+    let refused = place.run("status pool");
+    assert!(
+        refused.error.contains("does 32 commands at once"),
+        "{refused:?}"
+    );
+    assert_eq!(refused.status, 1);
     drop(quiet);
     place.until("room for a command", |place| {
         place.run("status pool").status == 0
