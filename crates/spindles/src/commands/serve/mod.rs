@@ -309,31 +309,44 @@ fn document(name: &str, served: &Served) -> Value {
     })
 }
 
-/// Opens all that is to be served, or nothing.
+/// Opens all that is to be served, or nothing. An array that is opened is written, so that whatever can be refused is
+/// refused before: where one is, no other has changed.
 fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<Export>> {
-    let mut exports: Vec<Export> = Vec::new();
-    for what in whats {
-        let opened = Export::open(what, arguments).and_then(|export| {
-            let name = &export.name;
-            if exports.iter().all(|other| other.name != *name) {
-                return Ok(export);
-            }
-            let error = Usage::error(format!(
-                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
-                 own, or call one of two arrays otherwise with spindles rename"
-            ));
-            export.close();
-            Err(error)
-        });
-        match opened {
-            Ok(export) => exports.push(export),
+    if whats.len() > 1 {
+        check_all(&whats, arguments)?;
+    }
+    let (arrays, others): (Vec<_>, Vec<_>) =
+        (whats.into_iter().enumerate()).partition(|(_, what)| matches!(what, What::Assembled(_)));
+    let mut exports: Vec<(usize, Export)> = Vec::new();
+    for (at, what) in others.into_iter().chain(arrays) {
+        match Export::open(what, arguments) {
+            Ok(export) => exports.push((at, export)),
             Err(error) => {
-                exports.into_iter().for_each(Export::close);
+                for (_, export) in exports {
+                    export.close();
+                }
                 return Err(error);
             }
         }
     }
-    Ok(exports)
+    exports.sort_by_key(|(at, _)| *at);
+    Ok(exports.into_iter().map(|(_, export)| export).collect())
+}
+
+/// Refuses several of which one can't be served, or can't be told from another.
+fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
+    let mut names = Vec::new();
+    for what in whats {
+        let name = subject::name(what, arguments)?;
+        if names.contains(&name) {
+            return Err(Usage::error(format!(
+                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
+                 own, or call one of two arrays otherwise with spindles rename"
+            )));
+        }
+        names.push(name);
+    }
+    Ok(())
 }
 
 /// The addresses of exports, once they are known.
