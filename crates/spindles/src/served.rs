@@ -5,6 +5,7 @@ use crate::commands;
 use crate::failure::{STATUS_FAILED, Usage};
 use crate::interrupt;
 use crate::ui::Ui;
+use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
@@ -30,6 +31,16 @@ impl InServer {
         sockets
             .find(|path| UnixStream::connect(path).is_ok())
             .map(Self)
+    }
+
+    /// The socket of one of these arrays that this user may not connect to, if there is one.
+    pub(crate) fn denied(arrays: &[Uuid]) -> Option<PathBuf> {
+        let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
+        let is_denied = |path: &PathBuf| {
+            let connected = UnixStream::connect(path);
+            connected.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+        };
+        { sockets }.find(is_denied)
     }
 
     /// The one of the array that is called so, wherever its devices are.
@@ -65,6 +76,51 @@ impl fmt::Display for InServer {
 }
 
 impl std::error::Error for InServer {}
+
+/// An array that a server has.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Its UUID.
+    pub(crate) uuid: String,
+    /// What its server says of it, as JSON; `None` where it says nothing to this user.
+    pub(crate) status: Option<Value>,
+}
+
+/// The arrays that servers on this machine have, as far as this user may know.
+pub(crate) fn known() -> Vec<Known> {
+    let mut known: Vec<Known> = Vec::new();
+    for (uuid, path) in notice::sockets() {
+        let status = match status_by(&path, &uuid) {
+            Ok(None) => continue, // A server left it behind.
+            Ok(status) => status,
+            Err(_) => None,
+        };
+        known.retain(|other| other.uuid != uuid || other.status.is_some());
+        if known.iter().all(|other| other.uuid != uuid) {
+            known.push(Known { uuid, status });
+        }
+    }
+    known
+}
+
+/// How the server that listens there says that an array is. `None` where none does.
+fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
+    let words = ["status", uuid, "--json"].map(str::to_owned);
+    let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"))? else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    while let Some(answer) = asked.next_answer()? {
+        if let Answer::Out(part) = answer {
+            text.push_str(&part);
+        }
+    }
+    let document: Value = serde_json::from_str(&text)?;
+    if document["state"].is_null() {
+        anyhow::bail!("that is no status");
+    }
+    Ok(Some(document))
+}
 
 /// Has a server do a command line, and shows what that prints; the exit status comes back.
 pub(crate) fn forward(server: &InServer, arguments: &[OsString], ui: &Ui) -> u8 {

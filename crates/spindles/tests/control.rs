@@ -487,6 +487,14 @@ fn a_server_of_another_user_is_named_at_once() {
     assert!(told.contains("is in use by pid "), "{told}");
     assert!(told.contains(" of root (spindles serve pool"), "{told}");
     assert!(begun.elapsed() < Duration::from_secs(4), "it waited");
+    for array in [["a", "b"].as_slice(), &["pool"]] {
+        let mut other = Command::new("setpriv");
+        let other = other.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+        let other = other.arg(&program).arg("stop").args(array);
+        let other = other.current_dir(place.folder.path()).output();
+        let told = String::from_utf8(other.expect("it runs").stderr).expect("text");
+        assert!(told.contains("is served by root"), "{array:?}: {told}");
+    }
     place.does("stop pool");
 }
 
@@ -553,6 +561,22 @@ fn many_commands_at_once_are_all_done() {
         let ended = command.wait_with_output().expect("it ends");
         assert!(ended.status.success(), "{ended:?}");
     }
+    // Where it is served is shown, and it is in the list of all, also where its devices are not found.
+    let status = place.json("status pool");
+    let address = &status["served"]["addresses"][0];
+    let text = address.as_str().expect("an address");
+    assert!(
+        text.starts_with("nbd+unix:///pool?socket=") && text.ends_with("/socket"),
+        "{text}"
+    );
+    let shown = format!("  clients find it at {text}\n");
+    assert!(place.does("status pool").contains(&shown));
+    let list = place.json("status --scan /proc/self/exe");
+    let listed = list["arrays"].as_array().expect("a list").iter();
+    let listed = { listed }.find(|it| it["uuid"] == status["uuid"]);
+    let listed = listed.expect("it is listed");
+    assert_eq!(listed["state"], "healthy");
+    assert_eq!(listed["served"]["addresses"][0], *address);
     place.does("stop pool");
 }
 

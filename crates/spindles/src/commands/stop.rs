@@ -1,14 +1,18 @@
 //! `spindles stop`: ends serving an array.
 
 use super::Command;
-use crate::arrays::ArrayArguments;
-use crate::served::Serving;
+use crate::arrays::{self, ArrayArguments};
+use crate::served::{InServer, Serving};
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_io::OpenOptions;
+use spindles_io::assemble::{AssembleError, AssembleOptions, look};
+use spindles_io::scan::Given;
 use spindles_serve::{User, by_users, lasting_users};
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "stop",
@@ -37,9 +41,9 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    arguments.array.devices(&[], ui)?;
+    let given = arguments.array.given(ui)?;
     let Some(serving) = ui.serving() else {
-        bail!("nobody serves that array, as far as this user may know");
+        return Err(why_not(&given));
     };
     let name = serving.name();
     if !arguments.force {
@@ -52,6 +56,34 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!("array '{name}' is not served any more, and closed"));
     ui.json(&json!({ "stopped": true, "name": name }));
     Ok(())
+}
+
+/// No server does what this user says with that array.
+fn why_not(given: &Given) -> anyhow::Error {
+    if let Some(socket) = InServer::denied(&given.arrays) {
+        // Only the folders of this user and of root are looked at.
+        return anyhow!(
+            "the array is served by root, and its server does the commands of root alone ({})",
+            socket.display()
+        );
+    }
+    let options = AssembleOptions {
+        force: true,
+        degraded: true,
+        open: OpenOptions {
+            read_only: true,
+            busy_timeout: Duration::ZERO,
+            ..OpenOptions::default()
+        },
+        ..AssembleOptions::default()
+    };
+    match look(&arrays::names(&given.devices), &options) {
+        // Another user's server, or no server at all: who it is.
+        Err(AssembleError::Open(error)) => {
+            anyhow!("no server of this user, or of root, has that array: {error}")
+        }
+        _ => anyhow!("nobody serves that array"),
+    }
 }
 
 /// A file or block device that goes away while somebody uses it is a disk that is pulled out.
