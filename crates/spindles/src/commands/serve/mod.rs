@@ -9,7 +9,7 @@ mod targets;
 mod telling;
 
 use super::{Command, serve_watch};
-use crate::arrays::Scan;
+use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -85,12 +85,13 @@ struct Arguments {
     /// 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
-    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
-    /// look by themselves that are given the array
+    /// Where the socket for commands on the array is made, which only this user can use: for programs
+    /// that speak to it. The commands of spindles look elsewhere, and do not find it there
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Run this program when an administrator must know something, such as that a member is out: with
-    /// the event, the array, and the device where it is about one, as mdadm's monitor does
+    /// Run this program whenever something happens that an administrator must know, such as that a member
+    /// is out. Its arguments are those that mdadm's monitor gives: the event, the array, and the device,
+    /// if it is about one
     #[arg(long, value_name = "PROGRAM")]
     on_event: Option<OsString>,
     /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
@@ -273,10 +274,11 @@ fn until_all_end(
                 }
             }
             Told::Closed(number, Ok(served)) => {
-                let (clients, requests) = (served.connections, served.requests);
                 ui.line(format!(
-                    "{} is closed: {clients} clients, {requests} requests",
-                    states.called(number)
+                    "{} is closed: {}, {}",
+                    states.called(number),
+                    arrays::count(served.connections, "client"),
+                    arrays::count(served.requests, "request")
                 ));
                 closed.push((number, document(states.name(number), &served)));
             }
