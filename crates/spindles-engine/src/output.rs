@@ -66,6 +66,9 @@ pub enum Event {
         /// The members that are out.
         missing: MemberSet,
     },
+    /// What must be durable before more is written can't be made so, though enough members are there:
+    /// nothing more is written in this opening.
+    WritingStopped,
     /// What the journals held after a crash is in its place.
     Replayed {
         /// Writes that were carried out again.

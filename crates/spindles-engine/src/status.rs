@@ -13,6 +13,11 @@ use spindles_block::MemberIndex;
 pub struct Status {
     /// Healthy, degraded or failed.
     pub state: ArrayState,
+    /// Whether nothing more is written in this opening: too much is missing, or what must be durable
+    /// before could not be made so.
+    pub stopped_writing: bool,
+    /// So many members more may be lost, whichever they are, besides those that are missing or not filled.
+    pub survives_more: u8,
     /// Every position.
     pub members: Vec<MemberStatus>,
     /// The generation of the superblocks; 0 without superblocks.

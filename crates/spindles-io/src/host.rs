@@ -31,12 +31,8 @@ pub trait Served: Debug {
     /// The way to it.
     fn managed(&self) -> Box<dyn Managed>;
 
-    /// What its superblocks say now.
-    ///
-    /// # Errors
-    ///
-    /// They can't be read.
-    fn report(&self) -> Result<ArrayReport, AssembleError>;
+    /// What its superblocks say now, or said when they could be read last: too many devices may be away for that.
+    fn report(&self) -> ArrayReport;
 
     /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
     /// from the devices that it has, with `more`, and without those that are to go.
@@ -135,18 +131,18 @@ impl From<Assembled> for Opened {
 
 impl Opened {
     /// One in a server.
-    pub(crate) fn served(served: &dyn Served) -> Result<Self, AssembleError> {
+    pub(crate) fn served(served: &dyn Served) -> Self {
         Self::by(served, served.managed())
     }
 
     /// One in a server, by this way to it.
-    pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Result<Self, AssembleError> {
-        let mut report = served.report()?;
+    pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Self {
+        let mut report = served.report();
         // It is open, which no superblock tells from a crash.
         let (in_sync, total) = target.in_sync_bytes();
         report.note_open(in_sync == total);
         report.note_members(&target.snapshot());
-        Ok(Self { target, report })
+        Self { target, report }
     }
 
     /// Closes it, unless others go on with it; the report gets the spares that were taken meanwhile, and what went
@@ -192,7 +188,7 @@ impl<'a> Host<'a> {
                 looking.open.read_only = true;
                 assemble(devices, &looking).map(Opened::from)
             }
-            Self::Served(served) => Opened::served(*served),
+            Self::Served(served) => Ok(Opened::served(*served)),
         }
     }
 
@@ -200,7 +196,7 @@ impl<'a> Host<'a> {
     pub(crate) fn open(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
         match self {
             Self::Devices(devices) => assemble(devices, options).map(Opened::from),
-            Self::Served(served) => Opened::served(*served),
+            Self::Served(served) => Ok(Opened::served(*served)),
         }
     }
 
@@ -252,7 +248,7 @@ impl<'a> Host<'a> {
                     changed.close()?;
                     Ok::<_, AssembleError>((None, ()))
                 })?;
-                Opened::served(*served)
+                Ok(Opened::served(*served))
             }
         }
     }

@@ -142,7 +142,7 @@ pub fn add<'a>(
     let host = host.into();
     match host {
         Host::Served(served) => {
-            let mut opened = Opened::served(served)?;
+            let mut opened = Opened::served(served);
             // A copy is no member that comes back: which of the two is meant nobody could say later.
             let is_copy = report_of(&with_device(host, device)).is_err();
             let returned = (!is_copy).then(|| opened.target.bring_back(device));

@@ -220,13 +220,6 @@ pub fn sockets() -> Vec<(String, PathBuf)> {
 /// The sockets of served arrays that are called so, or have that UUID: for whoever is not where their devices are.
 #[must_use]
 pub fn sockets_named(name: &str) -> Vec<PathBuf> {
-    let is_called = |path: &Path| {
-        let link = path
-            .file_name()
-            .and_then(|file| file.to_str())
-            .unwrap_or("");
-        link == format!("array-{name}.sock") || link == format!("named-{name}.sock")
-    };
     let mut sockets: Vec<PathBuf> = Vec::new();
     for folder in folders() {
         if trusted(&folder).is_none() {
@@ -234,26 +227,48 @@ pub fn sockets_named(name: &str) -> Vec<PathBuf> {
         }
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let paths = entries.take(NOTICES_MAX).map(|entry| entry.path());
-        sockets.extend(paths.filter(|path| is_called(path)));
+        let is_called = |path: &Path| {
+            path.file_stem()
+                .is_some_and(|stem| *stem == *format!("array-{name}"))
+                || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|text| text == name)
+        };
+        let of_arrays = paths.filter(|path| path.extension().is_some_and(|it| it == "sock"));
+        sockets.extend(of_arrays.filter(|path| is_called(path)));
     }
     sockets
 }
 
-/// The name of an array that is served leads to its socket, as long as no other array of that name is served.
-#[must_use]
-pub fn name_socket(name: &str, array: Uuid) -> Option<PathBuf> {
-    let link = own_folder()?.join(format!("named-{name}.sock"));
-    // One that a server left behind which did not end in order.
-    let target = fs::read_link(&link).ok();
-    let is_left = target.is_some_and(|target| {
-        let path = link.with_file_name(target);
-        std::os::unix::net::UnixStream::connect(path).is_err()
-    });
-    if is_left {
-        drop(fs::remove_file(&link));
+/// The extension of the file beside the socket of an array that has its name.
+const NAME: &str = "name";
+
+/// The name of an array that is served, beside its socket; gone when this is dropped.
+#[derive(Debug)]
+pub struct Named(PathBuf);
+
+impl Named {
+    /// `None` where there can be none; then the array is found by its devices.
+    #[must_use]
+    pub fn put(array: Uuid, name: &str) -> Option<Self> {
+        let path = own_socket(array)?.with_extension(NAME);
+        fs::write(&path, name).ok()?;
+        Some(Self(path))
     }
-    std::os::unix::fs::symlink(socket(array), &link).ok()?;
-    Some(link)
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+/// An array that may be served is called so from now on.
+pub(crate) fn rename(array: Uuid, name: &str) {
+    let path = own_socket(array).map(|path| path.with_extension(NAME));
+    if let Some(path) = path.filter(|path| path.exists()) {
+        // Where it can't be written, the array is found by its devices.
+        drop(fs::write(path, name));
+    }
 }
 
 fn socket(array: Uuid) -> String {

@@ -145,7 +145,7 @@ fn make(
         Ok(made) => made,
         Err(nothing) => return Ok(nothing),
     };
-    let rebuilt = fill(Opened::by(served, target)?, made, progress)?;
+    let rebuilt = fill(Opened::by(served, target), made, progress)?;
     Ok(Rebuilt { wiped, ..rebuilt })
 }
 
@@ -207,7 +207,7 @@ fn begin_served(
     ready: Ready,
     options: &RebuildOptions,
 ) -> Result<Opened, ChangeError> {
-    let mut opened = Opened::served(served)?;
+    let mut opened = Opened::served(served);
     match ready.replacement {
         Replacement::Device(onto) => {
             opened.target.attach(&onto, options.member)?;
@@ -377,7 +377,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
 
 /// The same of an array that is served. Devices that returned are the ones to go on with.
 fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
-    let Opened { mut target, report } = Opened::served(served)?;
+    let Opened { mut target, report } = Opened::served(served);
     let array = report.name.clone();
     let uuids = report.uuids();
     let (devices, replacement) = match &options.onto {

@@ -4,7 +4,7 @@ use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::attach::ChangeError;
 use crate::create::CreateError;
 use crate::host::Host;
-use crate::{create, journal, scan};
+use crate::{create, journal, notice, scan};
 use spindles_block::MemberIndex;
 use spindles_format::{Text, Uuid};
 use std::collections::BTreeMap;
@@ -46,6 +46,9 @@ pub fn rename<'a>(
     if !found.arrays().iter().all(is_named) {
         let array = report.name.clone();
         return Err(ChangeError::NotRecorded { array });
+    }
+    if let Host::Served(_) = host {
+        notice::rename(report.uuid, to);
     }
     Ok(report)
 }

@@ -6,7 +6,7 @@ use crate::shell::shell_word;
 use crate::snapshot::ArraySnapshot;
 use crate::{Incident, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_engine::{Member, Policy, WriteHole};
+use spindles_engine::{ArrayState, JournalStatus, Member, Policy, WriteHole};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
@@ -55,6 +55,9 @@ pub struct ArrayReport {
     pub scrub_stopped_bytes: u64,
     /// More is missing than its level survives: it can't be opened.
     pub failed: bool,
+    /// Whoever has it open writes nothing more, though enough members are there: what must be durable
+    /// before could not be made so.
+    pub stopped_writing: bool,
     /// So many members more may be lost, whichever they are, besides those that are missing or not
     /// filled yet.
     pub survives_more: u8,
@@ -177,7 +180,9 @@ impl ArrayReport {
     pub fn is_degraded(&self) -> bool {
         self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => inner.filled_bytes.is_some() || inner.is_degraded(),
+            MemberReport::Array(inner) => {
+                inner.filled_bytes.is_some() || inner.stopped_writing || inner.is_degraded()
+            }
             MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
         })
     }
@@ -189,7 +194,7 @@ impl ArrayReport {
         let lacks = self.arrays().iter().any(lacks)
             || !self.left_by_scrub().is_empty()
             || self.arrays().iter().any(|array| array.lost_bytes > 0);
-        match (self.failed, self.is_degraded()) {
+        match (self.failed || self.stopped_writing, self.is_degraded()) {
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
             (false, false) if lacks => Health::Degraded,
@@ -249,23 +254,45 @@ impl ArrayReport {
         })
     }
 
-    /// Members that are not found by their names, and that whoever has the array open works with all the same.
+    /// How it is for whoever has it open, where that is more than its superblocks say: those of an array that has
+    /// failed stay as they were, and members may not be found by their names.
     pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
-        let now = open.iter().find(|array| array.name == self.name);
-        for (member, found) in (0..).map(MemberIndex).zip(&mut self.members) {
-            let state = now.and_then(|now| now.status.members.get(usize::from(member.0)));
-            let works = state.is_some_and(|it| !matches!(it.state, Member::Missing { .. }));
-            let device = now.and_then(|now| now.device(member));
-            match (&mut *found, device) {
-                (MemberReport::Array(inner), _) => inner.note_members(open),
-                (MemberReport::Missing { out_since: None }, Some(device)) if works => {
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_members(open);
+            }
+        }
+        let Some(now) = open.iter().find(|array| array.name == self.name) else {
+            return;
+        };
+        self.failed = now.status.state == ArrayState::Failed;
+        self.survives_more = now.status.survives_more;
+        self.stopped_writing = now.status.stopped_writing && !self.failed;
+        if now.status.journal == JournalStatus::DeviceOut {
+            self.journal = JournalReport::DeviceMissing;
+        }
+        let block_bytes = u64::from(self.block_bytes);
+        for (status, found) in now.status.members.iter().zip(&mut self.members) {
+            let filled = match status.state {
+                Member::Active => None,
+                Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
+                Member::Missing { .. } => {
+                    if let MemberReport::Device { .. } = found {
+                        *found = MemberReport::Missing { out_since: None };
+                    }
+                    continue;
+                }
+            };
+            match (&mut *found, now.device(status.member)) {
+                (MemberReport::Device { filled_bytes, .. }, _) => *filled_bytes = filled,
+                (MemberReport::Missing { .. }, Some(device)) => {
                     *found = MemberReport::Device {
                         name: device.name.clone(),
                         lagging: false,
-                        filled_bytes: None,
+                        filled_bytes: filled,
                     };
                 }
-                _ => {}
+                (MemberReport::Missing { .. }, None) | (MemberReport::Array(_), _) => {}
             }
         }
     }
@@ -403,7 +430,13 @@ impl ArrayReport {
                  one counts"
             )
         }));
-        lines.extend(self.loss());
+        lines.extend(self.loss(in_use));
+        if self.stopped_writing {
+            lines.push(format!(
+                "array '{name}' writes nothing any more: what must be durable first could not be written, for want \
+                 of space or as devices failed; mend that, then stop the server, and serve it again"
+            ));
+        }
         lines.extend(self.taken.iter().map(ToString::to_string));
         if !in_use {
             lines.extend(self.unfinished(outermost));
@@ -425,7 +458,7 @@ impl ArrayReport {
     }
 
     /// What is missing, if anything.
-    fn loss(&self) -> Option<String> {
+    fn loss(&self, in_use: bool) -> Option<String> {
         let name = &self.name;
         let missing = self.missing();
         if self.failed {
@@ -433,14 +466,15 @@ impl ArrayReport {
                 Some(growing) => format!("it survives while it grows from {}", growing.level),
                 None => format!("{} survives", self.level.name),
             };
-            let rescue = if self.clean {
-                ", copy what can still be read with `spindles copy --rescue`,"
-            } else {
-                ""
+            let then = match (in_use, self.clean) {
+                // Whoever has it does not take members back.
+                (true, _) => ", then stop the server, and serve it again,",
+                (false, true) => ", copy what can still be read with `spindles copy --rescue`,",
+                (false, false) => "",
             };
             Some(format!(
                 "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
-                 of them{rescue} or restore it from a backup",
+                 of them{then} or restore it from a backup",
                 positions(missing),
                 self.members.len(),
             ))
@@ -616,7 +650,7 @@ impl ArrayReport {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let name = &self.name;
-        if self.failed || !self.lacks_members() {
+        if self.failed || self.stopped_writing || !self.lacks_members() {
             return None;
         }
         let rebuild = format!("spindles rebuild {}", self.as_written());

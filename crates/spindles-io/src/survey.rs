@@ -57,25 +57,25 @@ impl Survey {
 pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
     match host.into() {
         Host::Devices(devices) => of_devices(devices),
-        Host::Served(served) => of_served(served),
+        Host::Served(served) => Ok(of_served(served)),
     }
 }
 
 /// Of an array that is served much is known that its superblocks do not say yet.
-fn of_served(served: &dyn Served) -> Result<Survey, AssembleError> {
-    let (mut report, target) = (served.report()?, served.managed());
+fn of_served(served: &dyn Served) -> Survey {
+    let (mut report, target) = (served.report(), served.managed());
     report.note_members(&target.snapshot());
     report.note_lost(&target.lost());
     let mut users = users_by_notice(std::slice::from_ref(&report));
     if users.is_empty() {
         users.push(User::silent(std::process::id()));
     }
-    Ok(Survey {
+    Survey {
         users,
         reports: vec![report],
         target: Some(target),
         needs_force: None,
-    })
+    }
 }
 
 fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {

@@ -3,7 +3,7 @@
 
 use crate::news::{News, member_of};
 use spindles_block::MemberIndex;
-use spindles_engine::{ArrayState, Event, Fate, Flaw, ReplaceEnd};
+use spindles_engine::{ArrayState, Event, Fate, Flaw, ReplaceEnd, Status};
 use spindles_io::{ArraySnapshot, positions, why_out};
 use std::collections::BTreeSet;
 
@@ -40,6 +40,10 @@ const DEGRADED: AlarmKind = mdadms(
 );
 const FAIL: AlarmKind = mdadms("Fail", "a member is out");
 const ARRAY_FAILED: AlarmKind = ours("ArrayFailed", "more is out than the array survives");
+const WRITING_STOPPED: AlarmKind = ours(
+    "WritingStopped",
+    "nothing more is written before the array is opened anew, though enough members are there",
+);
 const FAIL_JOURNAL: AlarmKind = ours("FailJournal", "the device of the journal is out");
 const SPARE_TAKEN: AlarmKind = ours("SpareTaken", "a spare takes the place of a member");
 const FAIL_SPARE: AlarmKind = mdadms("FailSpare", "a spare could not take a place");
@@ -76,6 +80,7 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &DEGRADED,
     &FAIL,
     &ARRAY_FAILED,
+    &WRITING_STOPPED,
     &FAIL_JOURNAL,
     &SPARE_TAKEN,
     &FAIL_SPARE,
@@ -110,12 +115,12 @@ pub struct Alarm {
     pub message: String,
 }
 
-/// The name of a state.
-pub(crate) fn state_name(state: ArrayState) -> &'static str {
-    match state {
-        ArrayState::Healthy => "healthy",
-        ArrayState::Degraded => "degraded",
-        ArrayState::Failed => "failed",
+/// How an array is, in a word. One that writes nothing any more has failed, whoever is missing.
+pub(crate) fn state_of(status: &Status) -> ArrayState {
+    if status.stopped_writing {
+        ArrayState::Failed
+    } else {
+        status.state
     }
 }
 
@@ -135,12 +140,15 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
         (!lacking.is_empty()).then(|| positions(lacking) + &of)
     });
     let lacks: Vec<String> = lacks.collect();
-    let state = match outermost.status.state {
+    let state = match state_of(&outermost.status) {
         ArrayState::Failed => ArrayState::Failed,
-        _ if lacks.is_empty() => return state_name(ArrayState::Healthy).to_owned(),
+        _ if lacks.is_empty() => ArrayState::Healthy,
         _ => ArrayState::Degraded,
     };
-    format!("{}: without {}", state_name(state), lacks.join(", "))
+    if lacks.is_empty() {
+        return state.name().to_owned();
+    }
+    format!("{}: without {}", state.name(), lacks.join(", "))
 }
 
 /// Tells alarms from other news.
@@ -233,7 +241,7 @@ fn alarm(
         member: None,
         device: None,
         // Where it is not open any more nobody knows.
-        state: state.map_or("unknown", |array| state_name(array.status.state)),
+        state: state.map_or("unknown", |array| state_of(&array.status).name()),
         message: format!("array '{array}': {what}"),
     }
 }
@@ -261,6 +269,11 @@ fn kind_of(
                 positions(*missing)
             );
             (&[&ARRAY_FAILED], what)
+        }
+        Event::WritingStopped => {
+            let what = "what must be durable before more is written could not be written, for want of space or as \
+                        devices failed: nothing more is written until that is mended and the array is opened anew";
+            (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {
             let what = format!(

@@ -32,16 +32,19 @@ pub struct Handle {
     /// From which it was assembled, and what came to it that its target need not have open.
     given: Arc<Mutex<Vec<String>>>,
     options: AssembleOptions,
+    /// What its superblocks said when they were read last.
+    said: Arc<Mutex<ArrayReport>>,
 }
 
 impl Handle {
-    /// Of the array that a server has, as it was assembled: from these devices.
+    /// Of the array that a server has, as it was assembled: from these devices, with that report.
     #[must_use]
     pub fn new(
         offer: &Offer,
         news: &Newsroom,
         given: &[String],
         options: &AssembleOptions,
+        report: &ArrayReport,
     ) -> Self {
         Self {
             offer: offer.clone(),
@@ -55,13 +58,8 @@ impl Handle {
                 force: false,
                 ..options.clone()
             },
+            said: Arc::new(Mutex::new(report.clone())),
         }
-    }
-
-    /// The name under which it is offered to clients.
-    #[must_use]
-    pub fn name(&self) -> String {
-        self.offer.export().name
     }
 
     /// What the server did until now; `None` where it has ended.
@@ -75,6 +73,23 @@ impl Handle {
     fn given(&self) -> Vec<String> {
         let given = self.given.lock();
         given.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Handle {
+    /// Whether somebody means the array by that word: its name, a device of it, or one that says that it belongs to it.
+    #[must_use]
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        let report = self.report();
+        let same = |device: &String| absolute(device) == absolute(word);
+        word == report.name
+            || word == report.uuid.to_string()
+            || self.given().iter().any(same)
+            || self
+                .offer
+                .call(|target| target.devices())
+                .is_some_and(|it| it.iter().any(same))
+            || report_of(&[word.to_owned()]).is_ok_and(|it| it.uuid == report.uuid)
     }
 }
 
@@ -102,8 +117,12 @@ impl Served for Handle {
         })
     }
 
-    fn report(&self) -> Result<ArrayReport, AssembleError> {
-        report_of(&self.devices())
+    fn report(&self) -> ArrayReport {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(report) = report_of(&self.devices()) {
+            *said = report;
+        }
+        said.clone()
     }
 
     fn reopen(

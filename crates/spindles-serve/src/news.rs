@@ -128,6 +128,8 @@ mod tests {
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {
             state: ArrayState::Degraded,
+            stopped_writing: false,
+            survives_more: 0,
             members: Vec::new(),
             generation: 1,
             dirty: false,

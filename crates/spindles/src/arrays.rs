@@ -3,6 +3,7 @@
 use crate::failure::{self, Usage};
 use crate::served::InServer;
 use crate::ui::Ui;
+use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
@@ -10,7 +11,7 @@ use spindles_engine::{Member, Policy, WriteHole};
 use spindles_format::Uuid;
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::host::{Host, check_one_array, report_of};
+use spindles_io::host::{Host, Served as _, check_one_array, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -129,6 +130,14 @@ impl Scan {
         ui: &Ui,
     ) -> anyhow::Result<Given> {
         if let Some(serving) = ui.serving() {
+            let words = devices(arguments)?;
+            if !words.iter().any(|word| serving.handle().is_meant_by(word)) {
+                bail!(
+                    "this server has array '{}', and none of {} means that one",
+                    serving.handle().report().name,
+                    words.join(", ")
+                );
+            }
             return Ok(serving.given());
         }
         let arguments = names(arguments);
@@ -538,6 +547,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             "moved_bytes": growing.moved_bytes,
         })),
         "state": state(report),
+        "stopped_writing": report.stopped_writing,
         "survives_more": report.survives_more,
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,

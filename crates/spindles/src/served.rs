@@ -50,18 +50,28 @@ impl InServer {
     /// It is another user's.
     pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
         let mut denied = None;
+        let mut served = Vec::new();
         for path in notice::sockets_named(name) {
             match UnixStream::connect(&path) {
-                Ok(_) => return Ok(Some(Self(path))),
+                Ok(_) => served.push(path),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
                 // One that a server left behind.
                 Err(_) => {}
             }
         }
-        match denied {
-            None => Ok(None),
+        if served.len() > 1 {
+            let sockets: Vec<_> = served.iter().map(|it| it.display().to_string()).collect();
+            anyhow::bail!(
+                "several arrays that are served are called '{name}': give a UUID, as the names of their sockets have \
+                 it: {}",
+                sockets.join(", ")
+            );
+        }
+        match (served.pop(), denied) {
+            (Some(path), _) => Ok(Some(Self(path))),
+            (None, None) => Ok(None),
             // Only the folders of this user and of root are looked at.
-            Some(path) => anyhow::bail!(
+            (None, Some(path)) => anyhow::bail!(
                 "array '{name}' is served by root, and its server does the commands of root alone ({})",
                 path.display()
             ),
@@ -233,8 +243,7 @@ impl Serving {
 
     /// Its name, as its superblocks have it now.
     pub(crate) fn name(&self) -> String {
-        let report = self.handle().report();
-        report.map_or_else(|_| self.handle().name(), |report| report.name)
+        self.handle().report().name
     }
 
     /// What the process gave up, if it did.

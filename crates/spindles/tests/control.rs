@@ -95,7 +95,12 @@ impl Place {
     }
 
     fn control(&self) -> PathBuf {
-        let status = self.json("status pool");
+        self.control_of("pool")
+    }
+
+    /// The same, where the array is called otherwise by now.
+    fn control_of(&self, name: &str) -> PathBuf {
+        let status = self.json(&format!("status {name}"));
         let socket = format!("array-{}.sock", status["uuid"].as_str().expect("a UUID"));
         let own = std::env::var_os("XDG_RUNTIME_DIR").map(|it| PathBuf::from(it).join("spindles"));
         let folders = [PathBuf::from("/run/spindles")].into_iter().chain(own);
@@ -578,6 +583,50 @@ fn many_commands_at_once_are_all_done() {
     assert_eq!(listed["state"], "healthy");
     assert_eq!(listed["served"]["addresses"][0], *address);
     place.does("stop pool");
+}
+
+/// A command is never done on another array than the one that it names, whatever the arrays were called before.
+#[test]
+fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
+    let places = ["crimson", "azure"].map(|name| {
+        let mut place = Place::new("a b", 8 << 20);
+        place.does("create pool raid1(a,b)");
+        place.serve("");
+        place.does(&format!("rename pool {name}"));
+        place
+    });
+    let [one, two] = &places;
+    // Where no devices are.
+    let elsewhere = Place::new("x", 8 << 20);
+    let uuid = |name: &str| elsewhere.json(&format!("status {name}"))["uuid"].clone();
+    let uuids = [uuid("crimson"), uuid("azure")];
+    assert_ne!(uuids[0], uuids[1]);
+    one.does("rename crimson viridian");
+    two.does("rename azure crimson");
+    assert_eq!([uuid("viridian"), uuid("crimson")], uuids);
+    assert_eq!(elsewhere.run("status azure").status, 1);
+    // Whoever asks the wrong server is told so.
+    let socket = one.control_of("viridian");
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    let ask = json!({ "arguments": ["stop", "crimson"], "folder": "/" });
+    writeln!(stream, "{ask}").expect("it hears");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(
+        answer.contains("this server has array 'viridian'"),
+        "{answer}"
+    );
+    assert_eq!([uuid("viridian"), uuid("crimson")], uuids);
+    // Of two of one name none is taken.
+    one.does("rename viridian crimson");
+    let several = elsewhere.run("stop crimson");
+    assert!(
+        several.status == 1 && several.error.contains("several arrays"),
+        "{several:?}"
+    );
+    for place in &places {
+        place.does("stop a,b");
+    }
 }
 
 #[test]

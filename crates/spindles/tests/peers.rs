@@ -516,6 +516,63 @@ fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
     drop(served);
 }
 
+/// Too many servers are killed under an array that is served: its superblocks stay as they were, and `status` says
+/// how it is all the same, also when the servers are back.
+#[test]
+fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    for (level, killed) in [("raid5", 2), ("raid1", 3)] {
+        let disks = ["a", "b", "c"];
+        let world = World::new();
+        for disk in disks {
+            world.disk(disk, 24 * MIB);
+        }
+        let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
+        let urls = disks.map(|disk| world.url(disk, ""));
+        let array = format!("{level}({})", urls.join(","));
+        world.done("", &["create", "fallen", &array]);
+        let served = world.serve_on("fallen", &urls.join(":"));
+        let pool = world.url("fallen", "fallen");
+        // The server is found by the name, which no other test has, and not by devices that are away.
+        let status = || world.spindles("none", &["status", "fallen"]);
+        assert_eq!(status().status.code(), Some(0));
+        peers[..killed]
+            .iter_mut()
+            .for_each(|peer| drop(peer.take()));
+        std::fs::write(world.path("in"), pattern(8 * MIB, 6)).expect("room");
+        world.refused(&["copy", "in", &pool]);
+        let is_told = |is_back: bool| {
+            let output = status();
+            let told = told(&output);
+            assert_eq!(
+                output.status.code(),
+                Some(4),
+                "{level}, {killed}, {is_back}: {told}"
+            );
+            assert!(told.contains("failed, nothing more is written"), "{told}");
+            assert!(told.contains("out: it does not answer any more"), "{told}");
+            assert!(
+                told.contains("then stop the server, and serve it again"),
+                "{told}"
+            );
+        };
+        is_told(false);
+        let _back: Vec<Peer> = disks[..killed]
+            .iter()
+            .map(|disk| world.nbdkit(disk))
+            .collect();
+        is_told(true);
+        // It can't be closed in order, and is not served any more.
+        world.spindles("none", &["stop", "fallen"]);
+        drop(served);
+        let _served = world.serve_on("fallen", &urls.join(":"));
+        assert_eq!(status().status.code(), Some(0), "{level}, {killed}");
+        world.done("", &["copy", "in", &pool, "--verify"]);
+    }
+}
+
 /// Our own server, with an array of files on each machine: an array of arrays that spans them.
 #[test]
 fn an_array_spans_our_own_servers() {

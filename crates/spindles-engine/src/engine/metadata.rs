@@ -8,8 +8,14 @@
 //! else is: a copy of a member that was made before that opening is two generations behind then.
 
 use crate::{
-    Engine, Mutation, config::Persistence, extension::Extension, journal::State, member::Member,
-    output::OutReason, system_io::Purpose, waits::WaitFor,
+    Engine, Mutation,
+    config::Persistence,
+    extension::Extension,
+    journal::State,
+    member::Member,
+    output::{Event, OutReason, Output},
+    system_io::Purpose,
+    waits::WaitFor,
 };
 use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::MemberState;
@@ -50,6 +56,9 @@ impl Engine {
     /// What must be durable before more is written can't be made so: nothing more is written, and
     /// those that wait for it are told.
     pub(crate) fn stop_writing(&mut self) {
+        if !self.metadata.broken && self.geometry.survives(self.lost) {
+            self.output(Output::Event(Event::WritingStopped)); // Otherwise it was said that it has failed.
+        }
         self.metadata.broken = true;
         self.metadata.wanted = false;
         self.waits.wake_all(&mut self.ready);

@@ -18,6 +18,8 @@ impl Engine {
     pub fn status(&self) -> Status {
         Status {
             state: self.state(),
+            stopped_writing: self.metadata.is_broken() || !self.geometry.survives(self.lost),
+            survives_more: self.geometry.survives_more(self.lost).unwrap_or(0),
             members: self
                 .members
                 .iter()

@@ -1040,6 +1040,12 @@ fn what_has_no_space_in_its_place_is_not_answered_from_it() {
         );
         let lost = |event: &Event| matches!(event, Event::Lost { .. });
         assert!(!world.events.iter().any(lost), "{members:?}");
+        assert!(world.engine.status().stopped_writing, "{members:?}");
+        let stops = world
+            .events
+            .iter()
+            .filter(|it| **it == Event::WritingStopped);
+        assert_eq!(stops.count(), 1, "{members:?}");
         let mut world = world.reopen(&setup);
         world.without_space.clear();
         world.run();

@@ -262,6 +262,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         is_open: false,
         clean: array.clean,
         failed: !geometry.survives(assembly.missing),
+        stopped_writing: false,
         survives_more: geometry
             .survives_more(assembly.missing.union(not_filled))
             .unwrap_or(0),

@@ -1,7 +1,7 @@
 //! The metrics: a row each.
 
 use super::{Facts, Metric, Samples};
-use crate::alarms::state_name;
+use crate::alarms::state_of;
 use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
 use spindles_io::{ArraySnapshot, DeviceCounters};
 
@@ -63,8 +63,8 @@ pub static METRICS: &[Metric] = &[
         |facts, samples| {
             for array in &facts.arrays {
                 for state in STATES {
-                    let is_it = u64::from(array.status.state == state);
-                    samples(&[&array.name, state_name(state)], is_it);
+                    let is_it = u64::from(state_of(&array.status) == state);
+                    samples(&[&array.name, state.name()], is_it);
                 }
             }
         },

@@ -11,9 +11,10 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
-use spindles_io::Managed;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
+use spindles_io::{Managed, why_out};
+
 use spindles_io::survey::{Health, User, survey};
 use spindles_serve::ServerNumbers;
 use spindles_serve::sandbox::Sandbox;
@@ -34,8 +35,8 @@ pub(crate) static COMMAND: Command = Command {
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
               yet and all data can be read, or that the device for its journal is missing, or that \
               the last scrub left something that it could not repair, or that blocks are lost \
-              and not written since; 4 failed, which is that too much is missing; 1 and 2 \
-              as everywhere. Of all arrays it is that of the worst.\n\n\
+              and not written since; 4 failed, which is that too much is missing, or that its server writes \
+              nothing any more; 1 and 2 as everywhere. Of all arrays it is that of the worst.\n\n\
               With --watch it is shown again and again, until Ctrl-C.\n\n\
               spindles status\n\
               spindles status pool\n\
@@ -431,6 +432,8 @@ impl View<'_> {
             line(format!("  {}", regions_line(regions)));
         }
         for (index, member) in report.members.iter().enumerate() {
+            // Of one that has failed nothing is brought up to date.
+            let status = status.filter(|it| !it.stopped_writing);
             let lacks = lacks(status, index);
             let document = &mut document["members"][index];
             document["lacks_regions"] = json!(
@@ -463,13 +466,11 @@ impl View<'_> {
                     line(format!("  member {index}: an array, {state}{lacks}"));
                     self.show(inner, Some(report), depth + 2, &mut document["array"]);
                 }
-                MemberReport::Missing {
-                    out_since: Some(since),
-                } => line(format!(
-                    "  member {index}: missing since generation {since}{lacks}"
-                )),
-                MemberReport::Missing { out_since: None } => {
-                    line(format!("  member {index}: not there{lacks}"));
+                MemberReport::Missing { out_since } => {
+                    let why = self.why_out(&report.name, index);
+                    let since = out_since.map(|since| format!("missing since generation {since}"));
+                    let state = since.unwrap_or_else(|| "not there".to_owned());
+                    line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
                 }
             }
         }
@@ -490,8 +491,24 @@ impl View<'_> {
         }
     }
 
+    /// Why a member is out, where it is since whoever has the array opened it.
+    fn why_out(&self, array: &str, member: usize) -> Option<String> {
+        let arrays = self.target?.snapshot();
+        let array = arrays.iter().find(|it| it.name == array)?;
+        let status = array.status.members.get(member)?;
+        let Member::Missing { reason } = status.state else {
+            return None;
+        };
+        let device = array.device(status.member);
+        let device = device.map_or_else(String::new, |device| format!("{}, ", device.name));
+        Some(format!("{device}out: {}", why_out(reason?)))
+    }
+
     fn clean(&self, report: &ArrayReport) -> &'static str {
         let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
+        if self.target.is_some() && report.health() == Health::Failed {
+            return "nothing more is written"; // It is open, and stopped.
+        }
         match (marks, report.clean) {
             (false, _) => "no record of crashes",
             (true, true) => "clean",

@@ -3,7 +3,7 @@
 use crate::served::Serving;
 use anyhow::Context as _;
 use spindles_format::Uuid;
-use spindles_io::notice;
+use spindles_io::notice::{self, Named};
 use spindles_serve::control::{Control, OpenControl};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,17 +12,8 @@ use std::sync::Arc;
 pub(super) struct Sockets {
     /// Where there can be one.
     pub(super) control: Option<Control>,
+    /// What leads to it by the array's name.
     named: Option<Named>,
-}
-
-/// What leads to the socket by the array's name, as long as this is there.
-struct Named(PathBuf);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        // Somebody may have removed it already.
-        drop(std::fs::remove_file(&self.0));
-    }
 }
 
 impl Sockets {
@@ -32,10 +23,10 @@ impl Sockets {
         let path = asked.map(Path::to_owned).or_else(own);
         let bind = |path: PathBuf| Control::bind(&path).with_context(|| path.display().to_string());
         let control = path.map(bind).transpose()?;
-        let named = asked.is_none().then(|| notice::name_socket(name, array));
+        let named = asked.is_none().then(|| Named::put(array, name));
         Ok(Self {
             control,
-            named: named.flatten().map(Named),
+            named: named.flatten(),
         })
     }
 

@@ -13,7 +13,7 @@ use super::subject::{self, Subject};
 use super::targets::What;
 use crate::ui::Ui;
 use spindles_format::Uuid;
-use spindles_io::assemble::AssembleOptions;
+use spindles_io::assemble::{ArrayReport, AssembleOptions};
 use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
 use spindles_serve::{
     Alarm, Handle, Newsroom, Offer, Served, Server, ServerLimits, Stopper, Watch, state_line,
@@ -43,7 +43,7 @@ pub(super) struct Export {
     /// What an administrator must know of that.
     alarms: Vec<Alarm>,
     /// The array that commands can be given for: its devices, and how it was opened.
-    array: Option<(Uuid, Vec<String>, AssembleOptions)>,
+    array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
     news: Newsroom,
     thread: Thread,
 }
@@ -162,7 +162,7 @@ impl Export {
 
     /// The array, where commands can be given for it.
     pub(super) fn array(&self) -> Option<Uuid> {
-        self.array.as_ref().map(|(uuid, ..)| *uuid)
+        self.array.as_ref().map(|(report, ..)| report.uuid)
     }
 
     /// The devices of the array.
@@ -185,8 +185,9 @@ impl Export {
 
     /// The way to the array, for commands.
     pub(super) fn handle(&self) -> Option<Handle> {
-        let (_, devices, options) = self.array.as_ref()?;
-        Some(Handle::new(&self.offer, &self.news, devices, options))
+        let (report, devices, options) = self.array.as_ref()?;
+        let (offer, news) = (&self.offer, &self.news);
+        Some(Handle::new(offer, news, devices, options, report))
     }
 
     /// Its thread gives up what it has for itself and does not need.
@@ -229,8 +230,8 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     let limits = ServerLimits::default();
     let description = subject.description.clone();
     let (server, offer) = Server::new(target, &subject.name, description, limits)?;
-    if let Some((uuid, ..)) = &subject.array {
-        offer.identify(uuid.0);
+    if let Some((report, ..)) = &subject.array {
+        offer.identify(report.uuid.0);
     }
     let facts = Facts {
         subject,

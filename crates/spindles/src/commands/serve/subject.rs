@@ -4,8 +4,7 @@ use super::Arguments;
 use super::targets::What;
 use crate::arrays;
 use anyhow::bail;
-use spindles_format::Uuid;
-use spindles_io::assemble::{AssembleOptions, assemble, look};
+use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
 use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
@@ -23,8 +22,8 @@ pub(super) struct Subject {
     pub(super) description: String,
     /// What else is to be known of it.
     pub(super) warnings: Vec<String>,
-    /// The array that commands can be given for: its devices, and how it was opened.
-    pub(super) array: Option<(Uuid, Vec<String>, AssembleOptions)>,
+    /// The array that commands can be given for: how it was found, its devices, and how it was opened.
+    pub(super) array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
 }
 
 fn open_options(arguments: &Arguments) -> OpenOptions {
@@ -73,8 +72,8 @@ pub(super) fn open(
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
                 warnings: report.warnings(),
-                name: report.name,
-                array: Some((report.uuid, devices, options)),
+                name: report.name.clone(),
+                array: Some((report, devices, options)),
             };
             Ok((array.target, subject))
         }
