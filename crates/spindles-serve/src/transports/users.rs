@@ -180,8 +180,8 @@ mod tests {
             matches!(&found[..], [User::Process(of, _)] if *of == pid),
             "{found:?}"
         );
-        let process = format!("(process {pid})");
-        assert!(by_users(&found).ends_with(&process) && found[0].remedy().ends_with(&process));
+        let named = format!("(process {pid})");
+        assert!(by_users(&found).ends_with(&named) && found[0].remedy().ends_with(&named));
         process.kill().unwrap();
         process.wait().unwrap();
         assert_eq!(lasting_users(&path), None);

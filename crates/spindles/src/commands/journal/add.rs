@@ -3,6 +3,7 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
+use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -40,8 +41,14 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let ([device], Some(array)) = (arguments.devices.as_slice(), &arguments.array) else {
+    let Some(array) = &arguments.array else {
         return Err((arguments.scan).needs_array("journal add", &arguments.devices, ""));
+    };
+    let [device] = arguments.devices.as_slice() else {
+        let devices = arguments.devices.join(", ");
+        return Err(Usage::error(format!(
+            "{devices}: give one device, which gets all of the journal"
+        )));
     };
     let array = [array.clone()];
     let members = arguments.scan.devices(&array, &[device.as_str()], ui)?;
