@@ -376,6 +376,7 @@ fn plan(
             device_uuid: *uuid,
             data_blocks: MEMBER_BLOCKS_MAX,
             state: MemberState::Missing {
+                held_out: false,
                 out_since: record.generation + 1,
             },
         };

@@ -35,6 +35,8 @@ pub enum Reason {
     Returning {
         /// The first generation that it missed.
         since: u64,
+        /// An administrator put it out: it comes back when it is asked to, and not by itself.
+        held_out: bool,
     },
     /// The array has another device in its position.
     Replaced,
@@ -73,7 +75,17 @@ impl fmt::Display for Reason {
                 "stale: it has generation {generation} and the others are at {newest}: an old \
                  copy, or a device that went back in time"
             ),
-            Self::Returning { since } => write!(
+            Self::Returning {
+                since,
+                held_out: true,
+            } => write!(
+                f,
+                "a command put it out, in generation {since}: spindles add takes it back, by what it missed"
+            ),
+            Self::Returning {
+                since,
+                held_out: false,
+            } => write!(
                 f,
                 "stale: the array goes on without it since generation {since}, and knows what it \
                  missed: it gets that with spindles rebuild, or when the array is used"

@@ -405,7 +405,7 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
 pub fn returns_since(truth: &ArrayRecord, found: &Found) -> Option<u64> {
     let (own, _) = found.record().ok()?;
     match position(truth, found)? {
-        MemberState::Missing { out_since } if own.uuid == truth.uuid => {
+        MemberState::Missing { out_since, .. } if own.uuid == truth.uuid => {
             returns(truth, own, found, out_since).then_some(out_since)
         }
         _ => None,
@@ -469,9 +469,12 @@ fn judge(
     };
     match position(truth.record, &found[index]) {
         None => return Err(Reason::Replaced),
-        Some(MemberState::Missing { out_since: since }) => {
+        Some(MemberState::Missing {
+            out_since: since,
+            held_out,
+        }) => {
             if returns(truth.record, class.record, &found[index], since) {
-                return Err(Reason::Returning { since });
+                return Err(Reason::Returning { since, held_out });
             }
             return Err(stale(Some(since)));
         }
@@ -495,6 +498,7 @@ fn judge(
         {
             return Err(Reason::Returning {
                 since: missed_since,
+                held_out: false,
             });
         }
         return Err(stale(None));

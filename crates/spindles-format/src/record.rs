@@ -102,6 +102,8 @@ pub enum MemberState {
     Missing {
         /// The first generation written without it.
         out_since: u64,
+        /// An administrator put it out: it comes back when it is asked to, and not by itself.
+        held_out: bool,
     },
     /// A device that is being filled: every write goes to it, and superblocks too.
     Rebuilding {

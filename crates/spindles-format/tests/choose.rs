@@ -102,6 +102,7 @@ fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
         if next.member[member].state.takes_part() {
             next.member[member].state = MemberState::Missing {
                 out_since: next.generation,
+                held_out: false,
             };
         }
     }
@@ -1071,12 +1072,12 @@ fn a_member_that_missed_what_is_marked_returns() {
         assert_eq!(refused.len(), 1);
         refused[0].1.clone()
     };
-    let since = 3;
-    assert_eq!(with_b(&all, &all[1]), Reason::Returning { since });
+    let (since, mut held_out) = (3, false);
+    assert_eq!(with_b(&all, &all[1]), Reason::Returning { since, held_out });
     // The write that it failed at did not reach it.
     let mut behind = all[1].clone();
     behind.slots[0].fill(0);
-    assert_eq!(with_b(&all, &behind), Reason::Returning { since });
+    assert_eq!(with_b(&all, &behind), Reason::Returning { since, held_out });
     // On its way back, and not counted on by the others any more.
     let returning = MemberState::Rebuilding {
         mark: BlockIndex(0),
@@ -1087,7 +1088,21 @@ fn a_member_that_missed_what_is_marked_returns() {
     all[0].write(&further);
     all[2].write(&further);
     back.write(&with_state(&later, 1, returning));
-    assert_eq!(with_b(&all, &back), Reason::Returning { since });
+    assert_eq!(with_b(&all, &back), Reason::Returning { since, held_out });
+    // An administrator put it out.
+    held_out = true;
+    let mut others = all.clone();
+    let held = MemberState::Missing {
+        out_since: since,
+        held_out,
+    };
+    for device in [0, 2] {
+        others[device].write(&with_state(&without(&further, &[]), 1, held));
+    }
+    assert_eq!(
+        with_b(&others, &others[1]),
+        Reason::Returning { since, held_out }
+    );
     // Filled as a whole, and not to the end.
     let filled = MemberState::Rebuilding {
         mark: BlockIndex(0),

@@ -22,7 +22,10 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
             state: MemberState::Active,
         };
     }
-    member[1].state = MemberState::Missing { out_since: 6 };
+    member[1].state = MemberState::Missing {
+        out_since: 6,
+        held_out: false,
+    };
     let array = ArrayRecord {
         uuid: Uuid::from_random([0xa5; 16]),
         parent: Uuid::from_random([0x5a; 16]),
@@ -301,7 +304,10 @@ prop_compose! {
                     mark: BlockIndex(since / 3),
                     missed_since: since % generation,
                 },
-                Some(since) if !own => MemberState::Missing { out_since: since % generation + 1 },
+                Some(since) if !own => MemberState::Missing {
+                    out_since: since % generation + 1,
+                    held_out: since % 2 == 0,
+                },
                 _ => MemberState::Active,
             };
         }

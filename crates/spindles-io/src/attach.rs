@@ -119,7 +119,7 @@ fn role_in(
         let there = before.and_then(|array| array.members.get(*place));
         there.is_some_and(|member| match member {
             MemberReport::Device { .. } | MemberReport::Array(_) => true,
-            MemberReport::Missing { out_since } => out_since.is_some(),
+            MemberReport::Missing { out_since, .. } => out_since.is_some(),
         })
     };
     if let Some(place) = place.filter(|place| !is_filled && !is_unknown(place)) {

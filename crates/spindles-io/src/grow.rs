@@ -385,9 +385,15 @@ fn abort_on(
         return Err(ChangeError::NothingToAbort { array });
     };
     let before = growing.members;
-    let counted_on = report.members[..before]
-        .iter()
-        .position(|it| matches!(it, MemberReport::Missing { out_since: None }));
+    let counted_on = report.members[..before].iter().position(|it| {
+        matches!(
+            it,
+            MemberReport::Missing {
+                out_since: None,
+                ..
+            }
+        )
+    });
     if let Some(at) = counted_on {
         let member = MemberIndex(u8::try_from(at).expect("a position"));
         return Err(ChangeError::NotAllGiven { array, member });

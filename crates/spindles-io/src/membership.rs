@@ -4,7 +4,7 @@
 use crate::assemble::{AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
 use crate::await_resync;
-use crate::host::{Host, Opened, belongs, report_of};
+use crate::host::{Host, belongs, report_of};
 use crate::identity;
 use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
@@ -140,29 +140,18 @@ pub fn add<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Added, ChangeError> {
     let host = host.into();
-    match host {
-        Host::Served(served) => {
-            let mut opened = Opened::served(served);
-            // A copy is no member that comes back: which of the two is meant nobody could say later.
-            let is_copy = report_of(&with_device(host, device)).is_err();
-            let returned = (!is_copy).then(|| opened.target.bring_back(device));
-            match returned {
-                Some(Ok(_)) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
-                Some(Err(AttachError::NotReturning { .. })) | None => {}
-                Some(Err(error)) => return Err(error.into()),
-            }
-        }
-        Host::Devices(devices) => {
-            let with = [devices, &[device]].concat();
-            let mut looking = options.assemble.clone();
-            looking.open.read_only = true;
-            let returns = assemble(&with, &looking).is_ok_and(|found| {
-                let arrays = found.report.arrays();
-                let mut returning = arrays.iter().flat_map(|array| &array.returning);
-                returning.any(|(_, returning)| returning == device)
-            });
-            if returns {
-                return Ok(Added::Member(Box::new(rebuild(&with, options, progress)?)));
+    if comes_back(host, device, options) {
+        let mut opened = host.open(&AssembleOptions {
+            keep_spares: true, // Its place is for the device.
+            ..options.assemble.clone()
+        })?;
+        match opened.target.bring_back(device) {
+            Ok(_) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
+            Err(error) => {
+                opened.close()?;
+                if !matches!(error, AttachError::NotReturning { .. }) {
+                    return Err(error.into());
+                }
             }
         }
     }
@@ -179,4 +168,26 @@ pub fn add<'a>(
     };
     let rebuilt = rebuild(host, &options, progress)?;
     Ok(Added::Member(Box::new(rebuilt)))
+}
+
+/// Whether a device may be a member that is out, and can be brought up to date.
+fn comes_back(host: Host<'_>, device: &str, options: &RebuildOptions) -> bool {
+    match host {
+        // Whether it can the server knows. A copy is no member that comes back: which of the two is meant nobody could
+        // say later.
+        Host::Served(_) => report_of(&with_device(host, device)).is_ok(),
+        Host::Devices(devices) => {
+            let with = [devices, &[device]].concat();
+            let mut looking = options.assemble.clone();
+            looking.open.read_only = true;
+            assemble(&with, &looking).is_ok_and(|found| {
+                let arrays = found.report.arrays().into_iter();
+                let mut out = arrays.flat_map(|array| {
+                    let returning = array.returning.iter().map(|(_, name)| name);
+                    returning.chain(&array.held_out)
+                });
+                out.any(|out| out == device)
+            })
+        }
+    }
 }

@@ -77,9 +77,9 @@ fn not_given(report: &ArrayReport) -> Option<(String, MemberIndex)> {
     (0..)
         .zip(&report.members)
         .find_map(|(index, member)| match member {
-            MemberReport::Missing { out_since: None } => {
-                Some((report.name.clone(), MemberIndex(index)))
-            }
+            MemberReport::Missing {
+                out_since: None, ..
+            } => Some((report.name.clone(), MemberIndex(index))),
             MemberReport::Array(inner) => not_given(inner),
             MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
         })

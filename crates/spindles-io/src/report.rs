@@ -87,6 +87,8 @@ pub struct ArrayReport {
     pub damaged: Vec<(String, DecodeError)>,
     /// Refused members that catch up as soon as the array is open for writing, and what they are.
     pub returning: Vec<(MemberIndex, String)>,
+    /// Refused members that a command put out: they catch up when they are added.
+    pub held_out: Vec<String>,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
@@ -141,8 +143,15 @@ impl ArrayReport {
     pub fn awaited(&self) -> Option<String> {
         let of_array = |array: &Self| {
             let members = (0_u8..).zip(&array.members);
-            let awaited = members
-                .filter(|(_, member)| matches!(member, MemberReport::Missing { out_since: None }));
+            let awaited = members.filter(|(_, member)| {
+                matches!(
+                    member,
+                    MemberReport::Missing {
+                        out_since: None,
+                        ..
+                    }
+                )
+            });
             let awaited: MemberSet = awaited.map(|(index, _)| MemberIndex(index)).collect();
             let name = &array.name;
             (!awaited.is_empty()).then(|| format!("array '{name}' lacks {}", positions(awaited)))
@@ -278,7 +287,10 @@ impl ArrayReport {
                 Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
                 Member::Missing { .. } => {
                     if let MemberReport::Device { .. } = found {
-                        *found = MemberReport::Missing { out_since: None };
+                        *found = MemberReport::Missing {
+                            out_since: None,
+                            held_out: false,
+                        };
                     }
                     continue;
                 }
@@ -770,6 +782,8 @@ pub enum MemberReport {
         /// Since which generation, if the superblocks say so; `None` when the array still counts
         /// on it.
         out_since: Option<u64>,
+        /// An administrator put it out: it comes back when it is added, and not by itself.
+        held_out: bool,
     },
 }
 

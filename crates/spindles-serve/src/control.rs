@@ -145,7 +145,7 @@ pub struct Control {
 /// One that is open.
 #[derive(Debug)]
 pub struct OpenControl {
-    path: Fleeting,
+    path: Option<Fleeting>,
     under_way: Arc<UnderWay>,
 }
 
@@ -194,16 +194,21 @@ impl Control {
         let (listener, under_way) = (self.listener, Arc::clone(&self.under_way));
         thread.spawn(move || accept(&listener, &under_way, &handler))?;
         Ok(OpenControl {
-            path: self.path,
+            path: Some(self.path),
             under_way: self.under_way,
         })
     }
 }
 
 impl OpenControl {
+    /// Takes the socket away: who looks for it finds none.
+    pub fn hide(&mut self) {
+        drop(self.path.take());
+    }
+
     /// Lets those that are under way come to their end, for a moment, and takes the socket away.
-    pub fn close(self) {
-        drop(self.path);
+    pub fn close(mut self) {
+        self.hide();
         self.under_way.await_all(Duration::from_secs(1));
     }
 }

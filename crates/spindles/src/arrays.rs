@@ -339,15 +339,6 @@ pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
     }
 }
 
-/// What somebody who put a member out should know of its device.
-pub(crate) fn comes_back(device: &str) -> String {
-    let device = scan::shell_word(device);
-    format!(
-        "when the array is opened with {device} again, that comes back by what it missed; to keep it out, take it \
-         away, or `spindles wipe {device} --force` once no server has it"
-    )
-}
-
 /// As the library takes them.
 pub(crate) fn names(devices: &[String]) -> Vec<&str> {
     devices.iter().map(String::as_str).collect()
@@ -516,8 +507,11 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             "state": filling(inner.filled_bytes),
             "filled_bytes": inner.filled_bytes,
         }),
-        MemberReport::Missing { out_since } => {
-            json!({ "state": "missing", "out_since": out_since })
+        MemberReport::Missing {
+            out_since,
+            held_out,
+        } => {
+            json!({ "state": "missing", "out_since": out_since, "held_out": held_out })
         }
     });
     json!({

@@ -585,6 +585,54 @@ fn many_commands_at_once_are_all_done() {
     place.does("stop pool");
 }
 
+/// A member that an administrator put out stays out, whoever opens the array with it, until it is added.
+#[test]
+fn a_member_that_was_put_out_stays_out_until_it_is_added() {
+    let mut place = Place::new("a b c in", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    let is_out = |place: &Place| {
+        let status = place.json("status pool");
+        assert_eq!(states(&status), ["active", "missing", "active"], "{status}");
+        assert_eq!(status["members"][1]["held_out"], json!(true));
+    };
+    for served in [false, true] {
+        let bytes: Vec<u8> = (0..2_000_000_u32)
+            .map(|at| at.to_le_bytes()[usize::from(served)])
+            .collect();
+        std::fs::write(place.path("in"), &bytes).expect("room");
+        if served {
+            place.serve("");
+        }
+        let failed = place.run("fail b pool");
+        assert!(failed.error.contains("spindles add b pool"), "{failed:?}");
+        if served {
+            place.does("stop pool");
+        }
+        is_out(&place);
+        // Each opens it for writing, with b before it.
+        place.does("copy in array:pool");
+        place.does("resync pool");
+        assert_eq!(place.run("rebuild pool").status, 1);
+        place.serve("");
+        is_out(&place);
+        if !served {
+            place.does("stop pool");
+        }
+        let added = place.does("add b pool");
+        assert!(added.contains("active again"), "{added}");
+        assert_eq!(states(&place.json("status pool")), ["active"; 3]);
+        if served {
+            place.does("stop pool");
+        }
+        // It came back by what it missed, which is all.
+        place.does("fail a pool");
+        place.does("copy array:pool out --force");
+        let read = std::fs::read(place.path("out")).expect("it is there");
+        assert!(read.starts_with(&bytes));
+        place.does("add a pool");
+    }
+}
+
 /// A command is never done on another array than the one that it names, whatever the arrays were called before.
 #[test]
 fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
@@ -738,7 +786,7 @@ fn devices_that_came_while_it_was_served_are_known() {
             .to_string()
             .contains("/e:")
     );
-    place.does("rebuild pool");
+    place.does("add e pool");
     // The device of a member whose place was taken is free.
     place.does("spare add f --array pool");
     place.does("fail c pool");

@@ -149,11 +149,13 @@ impl Engine {
                     // What it missed is marked still.
                     record.state = MemberState::Missing {
                         out_since: missed_since,
+                        held_out: is_held_out(member.state),
                     };
                 }
                 (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
                     record.state = MemberState::Missing {
                         out_since: array.generation,
+                        held_out: is_held_out(member.state),
                     };
                 }
                 (Member::Missing { .. }, MemberState::Missing { .. })
@@ -161,7 +163,7 @@ impl Engine {
                 (Member::Active, MemberState::Rebuilding { .. }) => {
                     record.state = MemberState::Active;
                 }
-                (Member::Rebuilding { mark }, MemberState::Missing { out_since }) => {
+                (Member::Rebuilding { mark }, MemberState::Missing { out_since, .. }) => {
                     let returns = self.rebuild.is_returning(member.index);
                     record.state = MemberState::Rebuilding {
                         mark,
@@ -336,4 +338,10 @@ impl Engine {
             self.want_update();
         }
     }
+}
+
+/// Whether an administrator put it out.
+fn is_held_out(member: Member) -> bool {
+    let reason = Some(OutReason::Command);
+    member == Member::Missing { reason }
 }

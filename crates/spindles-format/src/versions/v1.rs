@@ -195,15 +195,19 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     }
     let mut writer = Writer(&mut out[MEMBERS_AT..]);
     for member in array.members() {
-        let (state, out_since, mark) = match member.state {
-            MemberState::Active => (1, 0, 0),
-            MemberState::Missing { out_since } => (2, out_since, 0),
-            MemberState::Rebuilding { mark, missed_since } => (3, missed_since, mark.0),
+        let (state, held_out, out_since, mark) = match member.state {
+            MemberState::Active => (1, false, 0, 0),
+            MemberState::Missing {
+                out_since,
+                held_out,
+            } => (2, held_out, out_since, 0),
+            MemberState::Rebuilding { mark, missed_since } => (3, false, missed_since, mark.0),
         };
         writer.bytes(&member.device_uuid.0);
         writer.u64(member.data_blocks);
         writer.u8(state);
-        writer.skip(7);
+        writer.u8(held_out.into());
+        writer.skip(6);
         writer.u64(out_since);
         writer.u64(mark);
     }
@@ -389,7 +393,8 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
             "a member is longer than any may be",
         )?;
         let state = reader.u8();
-        let _reserved: [u8; 7] = reader.bytes();
+        let held_out = reader.u8() == 1;
+        let _reserved: [u8; 6] = reader.bytes();
         let out_since = reader.u64();
         let mark = BlockIndex(reader.u64());
         let state = match state {
@@ -398,7 +403,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
                 mark,
                 missed_since: out_since,
             },
-            2 if (1..=generation).contains(&out_since) => MemberState::Missing { out_since },
+            2 if (1..=generation).contains(&out_since) => MemberState::Missing {
+                out_since,
+                held_out,
+            },
             _ => return Err(invalid("a member's state is none that there is")),
         };
         member[index] = MemberRecord {

@@ -285,15 +285,25 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
             .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
             .collect(),
+        held_out: (assembly.refused.iter())
+            .filter(|refusal| matches!(refusal.reason, Reason::Returning { held_out: true, .. }))
+            .map(|refusal| refusal.name.clone())
+            .collect(),
         spares: Vec::new(),
         taken: Vec::new(),
         incidents: Vec::new(),
     }
 }
 
-/// Whether the array knows what that device missed.
+/// Whether the array knows what that device missed, and gives it that by itself.
 pub(super) fn knows(refusal: &Refusal) -> bool {
-    matches!(refusal.reason, Reason::Returning { .. })
+    matches!(
+        refusal.reason,
+        Reason::Returning {
+            held_out: false,
+            ..
+        }
+    )
 }
 
 fn member_report(
@@ -310,10 +320,17 @@ fn member_report(
         MemberState::Active | MemberState::Missing { .. } => None,
     };
     match part {
-        None => MemberReport::Missing {
-            out_since: match state {
-                MemberState::Active | MemberState::Rebuilding { .. } => None,
-                MemberState::Missing { out_since } => Some(out_since),
+        None => match state {
+            MemberState::Active | MemberState::Rebuilding { .. } => MemberReport::Missing {
+                out_since: None,
+                held_out: false,
+            },
+            MemberState::Missing {
+                out_since,
+                held_out,
+            } => MemberReport::Missing {
+                out_since: Some(out_since),
+                held_out,
             },
         },
         Some(Part {

@@ -104,7 +104,9 @@ impl Lost {
         let record = part.found.record();
         let never_full = record.is_ok_and(|(array, device)| array.was_never_full(device.member));
         self.standing = match reason {
-            Reason::Returning { .. } => Standing::Returning,
+            Reason::Returning {
+                held_out: false, ..
+            } => Standing::Returning,
             _ if never_full => Standing::Spoilt,
             _ => Standing::Outdated,
         };

@@ -256,7 +256,7 @@ fn describe_member(
     let members = array.members().iter().enumerate().map(|(index, member)| {
         let (state, out_since, mark) = match member.state {
             MemberState::Active => ("active", None, None),
-            MemberState::Missing { out_since } => ("missing", Some(out_since), None),
+            MemberState::Missing { out_since, .. } => ("missing", Some(out_since), None),
             MemberState::Rebuilding { mark, .. } => ("rebuilding", None, Some(mark.0)),
         };
         if let Some(since) = out_since {

@@ -8,14 +8,15 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::membership::fail;
+use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "fail",
     about: "Put a member out: the array goes on without it",
     details: "For a device that is about to fail, or that is to be pulled out. A level that does not survive it \
-              refuses. A spare takes its place at once, where there is one. What the member holds stays on it, and \
-              when it is added again, or the array is opened anew with it, it gets what it missed: spindles wipe keeps it out. Where the array is served the server still has the \
-              device until spindles remove.\n\n\
+              refuses. A spare takes its place at once, where there is one. What the member holds stays on it. It stays out, \
+              also when the array is opened anew with it, until spindles add takes it back; then it gets what it \
+              missed. Where the array is served the server still has the device until spindles remove.\n\n\
               To exchange a member that works, spindles replace is safer: redundancy is never less meanwhile.\n\n\
               spindles fail b.img pool\n\
               spindles fail --member 1 pool",
@@ -53,7 +54,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!(
         "array '{array}': member {member}, {device}, is out"
     ));
-    ui.note(arrays::comes_back(device));
+    ui.note(format!(
+        "it stays out until `spindles add {} {}` takes it back",
+        shell_word(device),
+        shell_word(array)
+    ));
     ui.json(&json!({ "array": array, "member": member.0, "device": device }));
     Ok(())
 }

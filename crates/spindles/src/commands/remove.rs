@@ -12,8 +12,9 @@ pub(crate) static COMMAND: Command = Command {
     name: "remove",
     about: "Let go of a device: of a member that is out, or of a spare",
     details: "A server closes the device of a member that is out, so that it can be pulled out, or used for \
-              something else. What it holds stays: spindles add, and any opening of the array with it, bring it back by what it missed; \
-              spindles wipe makes a plain device of it, which stays out. A spare becomes a plain device. A member that works has to be put out before, \
+              something else. What it holds stays: spindles add takes it back, by what it missed. One that failed by \
+              itself, and not by spindles fail, comes back also when the array is opened with it again; spindles \
+              wipe makes a plain device of it. A spare becomes a plain device. A member that works has to be put out before, \
               with spindles fail.\n\n\
               spindles remove b.img pool",
     hidden: false,
@@ -43,7 +44,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line(format!(
                 "array '{array}' has let go of member {member}, {device}"
             ));
-            ui.note(arrays::comes_back(device));
             "member"
         }
         Removed::Spare => {

@@ -466,9 +466,17 @@ impl View<'_> {
                     line(format!("  member {index}: an array, {state}{lacks}"));
                     self.show(inner, Some(report), depth + 2, &mut document["array"]);
                 }
-                MemberReport::Missing { out_since } => {
+                MemberReport::Missing {
+                    out_since,
+                    held_out,
+                } => {
                     let why = self.why_out(&report.name, index);
-                    let since = out_since.map(|since| format!("missing since generation {since}"));
+                    let how = if *held_out {
+                        "put out in"
+                    } else {
+                        "missing since"
+                    };
+                    let since = out_since.map(|since| format!("{how} generation {since}"));
                     let state = since.unwrap_or_else(|| "not there".to_owned());
                     line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
                 }

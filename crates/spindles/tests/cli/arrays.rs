@@ -118,7 +118,10 @@ impl Folder {
             array.clean = clean;
             for &member in missing {
                 let out_since = array.generation;
-                array.member[member].state = MemberState::Missing { out_since };
+                array.member[member].state = MemberState::Missing {
+                    out_since,
+                    held_out: false,
+                };
             }
             if !clean {
                 // Everything was written to, and nothing of it put in order.

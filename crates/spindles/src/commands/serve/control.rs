@@ -54,10 +54,17 @@ pub(super) struct Commands {
 impl Commands {
     /// Answers whoever waits for the array to be closed, whether it could be or not.
     pub(super) fn end(self, result: Result<Vec<String>, String>) {
-        self.serving.end(result);
-        if let Some(control) = self.control {
+        let Self {
+            serving,
+            mut control,
+            named,
+        } = self;
+        // Before anybody is told, so that who is told finds no server.
+        drop(named);
+        control.iter_mut().for_each(OpenControl::hide);
+        serving.end(result);
+        if let Some(control) = control {
             control.close();
         }
-        drop(self.named);
     }
 }
