@@ -91,8 +91,8 @@ impl fmt::Display for Reason {
                  missed: it gets that with spindles rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
-                "replaced: the array has another device in its position; make it a spare, or a plain \
-                 device with spindles wipe",
+                "replaced: the array has another device in its position, and what it holds is of no use to it; \
+                 spindles wipe makes it a plain device",
             ),
         }
     }

@@ -50,6 +50,13 @@ pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
     })
 }
 
+/// That two of these names stand for the same bytes, for people, where two do.
+#[must_use]
+pub fn named_twice(names: &[&str]) -> Option<String> {
+    let (first, second) = same_device(names)?;
+    Some(same(names[first], names[second]))
+}
+
 /// Whether two names share bytes.
 pub(crate) fn share_bytes(one: &str, other: &str) -> bool {
     same_device(&[one, other]).is_some()

@@ -84,6 +84,7 @@ pub use counters::{Counters, DeviceCounters};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use files::{Opener, REFUSED, open_devices_by};
+pub use identity::named_twice;
 pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
 pub use managed::{Managed, await_resync};

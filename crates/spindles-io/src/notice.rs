@@ -202,6 +202,21 @@ pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
     sockets.filter(|path| path.exists()).collect()
 }
 
+/// All such sockets, each with the UUID of its array.
+#[must_use]
+pub fn sockets() -> Vec<(String, PathBuf)> {
+    let of_array = |path: PathBuf| {
+        let file = path.file_name()?.to_str()?;
+        let uuid = file.strip_prefix("array-")?.strip_suffix(".sock")?;
+        Some((uuid.to_owned(), path))
+    };
+    let folders = folders().into_iter();
+    let folders = folders.filter(|folder| trusted(folder).is_some());
+    let entries = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let paths = entries.take(NOTICES_MAX).map(|entry| entry.path());
+    paths.filter_map(of_array).collect()
+}
+
 /// The sockets of served arrays that are called so, or have that UUID: for whoever is not where their devices are.
 #[must_use]
 pub fn sockets_named(name: &str) -> Vec<PathBuf> {

@@ -788,7 +788,7 @@ pub enum MemberReport {
 }
 
 /// How an array is, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     /// All redundancy is there.
     Healthy,

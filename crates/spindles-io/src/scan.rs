@@ -271,6 +271,40 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
     groups
 }
 
+/// What a look at some places found.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    /// The arrays.
+    pub arrays: Vec<FoundArray>,
+    /// Where was looked, for people.
+    pub places: String,
+    /// What could not be looked at, and why.
+    pub skipped: Vec<String>,
+}
+
+/// All arrays in these places, as `resolve` takes them.
+#[must_use]
+pub fn overview(places: &[String]) -> Overview {
+    let mut scan = Scan::new(places);
+    scan.look();
+    let denied = several(&scan.unreadable);
+    let denied = denied.map(|names| format!("{names} can't be read: permission denied"));
+    Overview {
+        arrays: scan.arrays(),
+        places: scan.described(),
+        skipped: scan.skipped.into_iter().chain(denied).collect(),
+    }
+}
+
+/// Whether a look at these places, as `resolve` takes them, comes across some of these devices and not across that one.
+#[must_use]
+pub fn is_out_of_sight(device: &str, devices: &[&str], places: &[String]) -> bool {
+    let mut scan = Scan::new(places);
+    scan.look();
+    let is_found = |name: &str| scan.found.iter().any(|it| share_bytes(&it.name, name));
+    !is_found(device) && devices.iter().any(|name| is_found(name))
+}
+
 /// The array in these places that a device belongs to, as `resolve` takes them.
 #[must_use]
 pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {

@@ -1,7 +1,7 @@
 //! The state of an array, in use or not. The engine reports it where the array can be opened; the
 //! superblocks alone where another program has it or too much is missing. Nothing is written.
 
-use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe};
+use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
 pub use crate::holders::User;
 use crate::holders::{command_of, holders};
 use crate::host::{Host, Served};
@@ -44,12 +44,8 @@ impl Survey {
     /// The worst of it.
     #[must_use]
     pub fn health(&self) -> Health {
-        let worst = |health: Health, report: &ArrayReport| match (health, report.health()) {
-            (Health::Failed, _) | (_, Health::Failed) => Health::Failed,
-            (Health::Degraded, _) | (_, Health::Degraded) => Health::Degraded,
-            _ => Health::Healthy,
-        };
-        self.reports.iter().fold(Health::Healthy, worst)
+        let health = self.reports.iter().map(ArrayReport::health);
+        health.max().unwrap_or(Health::Healthy)
     }
 }
 
@@ -136,7 +132,11 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     let mut assembled = assemble(devices, &options);
     let mut needs_force = None;
     if let Err(error @ AssembleError::UncleanDegraded { .. }) = &assembled {
-        needs_force = Some(error.to_string());
+        // What is said is for whoever goes on to use it.
+        options.open.read_only = false;
+        let to_write = look(devices, &options).err();
+        options.open.read_only = true;
+        needs_force = Some(to_write.as_ref().unwrap_or(error).to_string());
         // To be looked at, not to be trusted.
         options.force = true;
         assembled = assemble(devices, &options);

@@ -206,7 +206,9 @@ impl Watch {
             (Some(member), None) => format!("member {member}"),
             (None, _) => String::new(),
         };
-        let (kinds, what) = kind_of(event, &named)?;
+        let state = arrays.iter().find(|it| it.name == *array);
+        let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
+        let (kinds, what) = kind_of(event, &named, has_failed)?;
         let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
         let key = (kinds[0].name, array.clone(), member);
         if is_told_once && !self.told.insert(key) {
@@ -244,19 +246,27 @@ fn alarm(
     }
 }
 
-/// What an event is, and that for people. `member` names the member that it is about.
-fn kind_of(event: &Event, member: &str) -> Option<(&'static [&'static AlarmKind], String)> {
+/// What an event is, and that for people. `member` names the member that it is about; `has_failed` is the array by now.
+fn kind_of(
+    event: &Event,
+    member: &str,
+    has_failed: bool,
+) -> Option<(&'static [&'static AlarmKind], String)> {
     let (kinds, what): (&'static [&'static AlarmKind], String) = match event {
         Event::MemberOut { reason, .. } => {
             let why = why_out(*reason);
-            (
-                &[&FAIL],
-                format!("{member} is out: {why}; the array is degraded"),
-            )
+            // That it has failed is an alarm of its own.
+            let now = if has_failed {
+                ""
+            } else {
+                "; the array is degraded"
+            };
+            (&[&FAIL], format!("{member} is out: {why}{now}"))
         }
         Event::ArrayFailed { missing } => {
             let what = format!(
-                "more members are out than it survives: {missing:?}; nothing more is written"
+                "more is out than it survives, {}: the array has failed, and nothing more is written",
+                positions(*missing)
             );
             (&[&ARRAY_FAILED], what)
         }
@@ -364,7 +374,7 @@ fn kind_of(event: &Event, member: &str) -> Option<(&'static [&'static AlarmKind]
 mod tests {
     use super::*;
     use spindles_block::BlockIndex;
-    use spindles_engine::Finding;
+    use spindles_engine::{Finding, OutReason};
 
     fn heard(watch: &mut Watch, event: Event) -> Option<Vec<&'static str>> {
         let news = News::Event {
@@ -398,6 +408,24 @@ mod tests {
         let from = BlockIndex(0);
         assert_eq!(heard(&mut watch, Event::ScrubStarted { from }), None);
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
+    }
+
+    #[test]
+    fn a_failed_array_is_not_called_degraded() {
+        let missing = [MemberIndex(1), MemberIndex(2)].into_iter().collect();
+        let (_, what) = kind_of(&Event::ArrayFailed { missing }, "", true).expect("an alarm");
+        assert!(
+            what.contains("members 1 and 2: the array has failed"),
+            "{what}"
+        );
+        let out = Event::MemberOut {
+            member: MemberIndex(2),
+            reason: OutReason::Command,
+        };
+        for has_failed in [false, true] {
+            let (_, what) = kind_of(&out, "member 2", has_failed).expect("an alarm");
+            assert_eq!(what.contains("degraded"), !has_failed, "{what}");
+        }
     }
 
     #[test]

@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So many command lines at once.
+/// So many command lines at once: who comes then waits.
 const ASKS_MAX: usize = 32;
+/// But not where none has ended for so long.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// As long as a command line may be.
 const ASK_BYTES_MAX: u64 = 64 << 10;
 /// Who reads nothing for so long is gone.
@@ -81,19 +83,70 @@ impl Answers {
     }
 }
 
+/// The command lines that are under way.
+#[derive(Debug, Default)]
+struct UnderWay {
+    now: Mutex<Crowd>,
+    ends: Condvar,
+}
+
+/// How many there are, and when the last of them came or went.
+#[derive(Debug, Default)]
+struct Crowd {
+    count: usize,
+    changed: Option<Instant>,
+}
+
+impl UnderWay {
+    /// Waits until there is room for one more, which is under way then. Whether there was.
+    fn begin(&self) -> bool {
+        let end = |now: &Crowd| now.changed.map(|changed| changed + WAIT_MAX);
+        let mut now = self.lock();
+        while now.count >= ASKS_MAX {
+            let left = end(&now).map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or_default();
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.ends.wait_timeout(now, left);
+            now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        now.count += 1;
+        now.changed = Some(Instant::now());
+        true
+    }
+
+    fn end(&self) {
+        let mut now = self.lock();
+        now.count -= 1;
+        now.changed = Some(Instant::now());
+        self.ends.notify_all();
+    }
+
+    /// Waits until none is, at most for so long.
+    fn await_all(&self, most: Duration) {
+        let is_some = |now: &mut Crowd| now.count > 0;
+        drop(self.ends.wait_timeout_while(self.lock(), most, is_some));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Crowd> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The socket, before anybody is answered.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: Fleeting,
-    under_way: Arc<AtomicUsize>,
+    under_way: Arc<UnderWay>,
 }
 
 /// One that is open.
 #[derive(Debug)]
 pub struct OpenControl {
     path: Option<Fleeting>,
-    under_way: Arc<AtomicUsize>,
+    under_way: Arc<UnderWay>,
 }
 
 /// The folder in which something lies.
@@ -156,38 +209,35 @@ impl OpenControl {
     /// Lets those that are under way come to their end, for a moment, and takes the socket away.
     pub fn close(mut self) {
         self.hide();
-        let end = Instant::now() + Duration::from_secs(1);
-        while self.under_way.load(Ordering::SeqCst) > 0 && Instant::now() < end {
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.under_way.await_all(Duration::from_secs(1));
     }
 }
 
-fn accept(listener: &UnixListener, under_way: &Arc<AtomicUsize>, handler: &Arc<Handler>) {
+fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Handler>) {
     loop {
         let Ok((stream, _)) = listener.accept() else {
             thread::sleep(PAUSE);
             continue;
         };
-        if under_way.load(Ordering::SeqCst) >= ASKS_MAX {
+        if !under_way.begin() {
             // What is so short does not wait for whoever should read it.
-            refuse(
-                &Answers::to(stream),
-                1,
-                "it does as many commands as it can: try again",
+            let why = format!(
+                "the server of the array does {ASKS_MAX} commands at once, and none of those has ended for {} s: end \
+                 one, or try again",
+                WAIT_MAX.as_secs()
             );
+            refuse(&Answers::to(stream), 1, &why);
             continue;
         }
-        under_way.fetch_add(1, Ordering::SeqCst);
         let (counted, handler) = (Arc::clone(under_way), Arc::clone(handler));
         let thread = thread::Builder::new().name("spindles-command".to_owned());
         let begun = thread.spawn(move || {
             // Who does not speak it is left.
             drop(answer(&stream, &*handler));
-            counted.fetch_sub(1, Ordering::SeqCst);
+            counted.end();
         });
         if begun.is_err() {
-            under_way.fetch_sub(1, Ordering::SeqCst);
+            under_way.end();
         }
     }
 }
@@ -274,7 +324,11 @@ impl Asked {
             Err(error) => return Err(error),
         };
         let ask = json!({ "arguments": arguments, "folder": folder });
-        writeln!(stream, "{ask}")?;
+        match writeln!(stream, "{ask}") {
+            // It was refused before it was said: why is there to be read.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            said => said?,
+        }
         let lines = BufReader::new(stream.try_clone()?);
         Ok(Some(Self { stream, lines }))
     }

@@ -36,6 +36,7 @@ pub use readiness::Readiness;
 pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
 pub use spindles_io::tls::CertificatesError;
 pub use transports::{
-    Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
+    Bind, Door, DoorError, DoorOptions, Seen, TRANSPORTS, Transport, User, WatcherCommand,
+    by_users, watch,
 };
 pub use working_directory::own_working_directory;

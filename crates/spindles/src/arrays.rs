@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
+use spindles_format::Uuid;
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::host::{Host, Served as _, check_one_array, report_of};
@@ -22,6 +23,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A size for people: `1.5 GiB`, `512 bytes`.
 pub(crate) fn size(bytes: u64) -> RoundedSize {
     SizeBytes(bytes).rounded()
+}
+
+/// So many of them: `1 client`, `2 clients`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 // No doc comment: it would stand for that of the commands that take it.
@@ -56,6 +63,39 @@ impl Scan {
         Ok(given.devices)
     }
 
+    /// That a command takes a device and then an array, with these arguments: as the command line that is meant, as far as
+    /// that can be told.
+    pub(crate) fn needs_array(
+        &self,
+        command: &str,
+        arguments: &[String],
+        or: &str,
+    ) -> anyhow::Error {
+        let is_array = |word: &&String| scan::called(word, &self.places).is_some();
+        let (named, devices): (Vec<&String>, Vec<&String>) = arguments.iter().partition(is_array);
+        let words = |words: &[&String], otherwise: &str| match words {
+            [] => otherwise.to_owned(),
+            words => {
+                let words = words.iter().map(|word| scan::shell_word(word));
+                words.collect::<Vec<_>>().join(" ")
+            }
+        };
+        let (device, array) = (words(&devices, "DEV"), words(&named, "ARRAY"));
+        Usage::error(format!(
+            "the device comes first, then the array with --array: `spindles {command} {device} --array {array}`{or}"
+        ))
+    }
+
+    /// Notes a new device of an array with these that will not be found by the array's name, as they are.
+    pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
+        if scan::is_out_of_sight(device, devices, &self.places) {
+            ui.note(format!(
+                "{device} lies where arrays are not looked for: the array's name alone means its other devices from \
+                 now on; give {device} too, or name that place with --scan, or in SPINDLES_SCAN"
+            ));
+        }
+    }
+
     /// The same, by the arrays that they belong to, with the first argument that means the array.
     pub(crate) fn arrays(
         &self,
@@ -83,7 +123,12 @@ impl Scan {
     }
 
     /// The same, and what else was found out. What may not be read is left to whoever asks.
-    fn given(&self, arguments: &[String], apart: &[&str], ui: &Ui) -> anyhow::Result<Given> {
+    pub(crate) fn given(
+        &self,
+        arguments: &[String],
+        apart: &[&str],
+        ui: &Ui,
+    ) -> anyhow::Result<Given> {
         if let Some(serving) = ui.serving() {
             let words = devices(arguments)?;
             if !words.iter().any(|word| serving.handle().is_meant_by(word)) {
@@ -171,7 +216,7 @@ pub(crate) struct DeviceOfArray {
     #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     #[command(flatten)]
-    scan: Scan,
+    pub(crate) scan: Scan,
 }
 
 impl DeviceOfArray {
@@ -280,6 +325,17 @@ pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
     match ui.serving() {
         Some(serving) => Host::Served(serving.handle()),
         None => Host::Devices(devices),
+    }
+}
+
+/// Notes that the name of an array is that of a file here as well.
+pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
+    if Path::new(name).is_file() {
+        ui.note(format!(
+            "there is a file {} in this folder, and in it the name means that: call the array by its UUID, {uuid}, \
+             or from elsewhere",
+            scan::shell_word(name)
+        ));
     }
 }
 

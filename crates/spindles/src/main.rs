@@ -6,6 +6,7 @@ mod degraded;
 mod failure;
 mod interrupt;
 mod measuring;
+mod overview;
 mod progress;
 mod rate;
 mod served;

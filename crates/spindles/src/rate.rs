@@ -7,9 +7,9 @@ use spindles_io::OpenOptions;
 // No doc comment: it would stand for that of the commands that take it.
 #[derive(Args)]
 pub(crate) struct Rate {
-    /// What resync, rebuild, replace and scrub are guaranteed while the array is in use, in bytes
-    /// of each member per second, such as 20M; 0 for nothing. While nobody waits for the array they
-    /// go as fast as they can
+    /// While the array is in use, resync, rebuild, replace and scrub go through at least so much of each
+    /// member per second, such as 20M, even if that slows down those who use it; with 0 they take what
+    /// is left. While nobody uses it they go as fast as they can
     #[arg(long, value_name = "SIZE", default_value = "10M")]
     rebuild_rate: SizeBytes,
 }

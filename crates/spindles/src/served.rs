@@ -5,19 +5,20 @@ use crate::commands;
 use crate::failure::{STATUS_FAILED, Usage};
 use crate::interrupt;
 use crate::ui::Ui;
+use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
 use spindles_io::scan::Given;
 use spindles_serve::control::{Answer, Answers, Ask, Asked};
 use spindles_serve::sandbox::Sandbox;
-use spindles_serve::{Handle, Stopper};
+use spindles_serve::{Handle, Seen, Stopper, User};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 /// A server that has the array of a command.
 #[derive(Debug)]
@@ -30,6 +31,16 @@ impl InServer {
         sockets
             .find(|path| UnixStream::connect(path).is_ok())
             .map(Self)
+    }
+
+    /// The socket of one of these arrays that this user may not connect to, if there is one.
+    pub(crate) fn denied(arrays: &[Uuid]) -> Option<PathBuf> {
+        let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
+        let is_denied = |path: &PathBuf| {
+            let connected = UnixStream::connect(path);
+            connected.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+        };
+        { sockets }.find(is_denied)
     }
 
     /// The one of the array that is called so, wherever its devices are.
@@ -75,6 +86,51 @@ impl fmt::Display for InServer {
 }
 
 impl std::error::Error for InServer {}
+
+/// An array that a server has.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Its UUID.
+    pub(crate) uuid: String,
+    /// What its server says of it, as JSON; `None` where it says nothing to this user.
+    pub(crate) status: Option<Value>,
+}
+
+/// The arrays that servers on this machine have, as far as this user may know.
+pub(crate) fn known() -> Vec<Known> {
+    let mut known: Vec<Known> = Vec::new();
+    for (uuid, path) in notice::sockets() {
+        let status = match status_by(&path, &uuid) {
+            Ok(None) => continue, // A server left it behind.
+            Ok(status) => status,
+            Err(_) => None,
+        };
+        known.retain(|other| other.uuid != uuid || other.status.is_some());
+        if known.iter().all(|other| other.uuid != uuid) {
+            known.push(Known { uuid, status });
+        }
+    }
+    known
+}
+
+/// How the server that listens there says that an array is. `None` where none does.
+fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
+    let words = ["status", uuid, "--json"].map(str::to_owned);
+    let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"))? else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    while let Some(answer) = asked.next_answer()? {
+        if let Answer::Out(part) = answer {
+            text.push_str(&part);
+        }
+    }
+    let document: Value = serde_json::from_str(&text)?;
+    if document["state"].is_null() {
+        anyhow::bail!("that is no status");
+    }
+    Ok(Some(document))
+}
 
 /// Has a server do a command line, and shows what that prints; the exit status comes back.
 pub(crate) fn forward(server: &InServer, arguments: &[OsString], ui: &Ui) -> u8 {
@@ -130,8 +186,10 @@ pub(crate) struct Way {
     pub(crate) stopper: Stopper,
     /// Nothing may be written.
     pub(crate) read_only: bool,
-    /// Where the array itself is seen as a file or device, once that is known.
-    pub(crate) files: Arc<OnceLock<Vec<PathBuf>>>,
+    /// Where clients find it, once that is known.
+    pub(crate) addresses: Arc<OnceLock<Vec<String>>>,
+    /// The files and block devices among them.
+    pub(crate) seen: Vec<Weak<dyn Seen>>,
     /// What the process gave up, if it did.
     pub(crate) sandbox: Option<Sandbox>,
 }
@@ -167,11 +225,33 @@ impl Serving {
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
-            path.is_ok_and(|path| self.way.files.get().is_some_and(|own| own.contains(&path)))
+            path.is_ok_and(|path| self.files().any(|own| own == path))
         };
         // Whoever opens it waits for the one who opens it.
         let own = arguments.iter().find(is_own);
         own.map(|word| format!("{word} is the array itself: take another device"))
+    }
+
+    /// Where clients find it.
+    pub(crate) fn addresses(&self) -> &[String] {
+        self.way.addresses.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the array itself is seen as a file or block device.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = self.addresses().iter().map(Path::new);
+        files.filter(|file| file.is_absolute())
+    }
+
+    /// A file or block device that it is and that somebody uses, who lost it if it went away.
+    pub(crate) fn in_use(&self) -> Option<(PathBuf, Vec<User>)> {
+        let mut seen = self.way.seen.iter().filter_map(Weak::upgrade);
+        seen.find_map(|seen| Some((seen.path(), seen.users()?)))
+    }
+
+    /// Its name, as its superblocks have it now.
+    pub(crate) fn name(&self) -> String {
+        self.handle().report().name
     }
 
     /// What the process gave up, if it did.

@@ -492,6 +492,14 @@ fn a_server_of_another_user_is_named_at_once() {
     assert!(told.contains("is in use by pid "), "{told}");
     assert!(told.contains(" of root (spindles serve pool"), "{told}");
     assert!(begun.elapsed() < Duration::from_secs(4), "it waited");
+    for array in [["a", "b"].as_slice(), &["pool"]] {
+        let mut other = Command::new("setpriv");
+        let other = other.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+        let other = other.arg(&program).arg("stop").args(array);
+        let other = other.current_dir(place.folder.path()).output();
+        let told = String::from_utf8(other.expect("it runs").stderr).expect("text");
+        assert!(told.contains("is served by root"), "{array:?}: {told}");
+    }
     place.does("stop pool");
 }
 
@@ -543,6 +551,38 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
     }
     assert!(place.run("stop pool").status == 0);
     assert!(place.run("stop pool").error.contains("nobody serves"));
+}
+
+/// Who comes while the server does as many commands as it may waits for them.
+#[test]
+fn many_commands_at_once_are_all_done() {
+    let mut place = Place::new("a b", 8 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    let mut command = place.command("status pool");
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let commands = [(); 64].map(|()| command.spawn().expect("it runs"));
+    for command in commands {
+        let ended = command.wait_with_output().expect("it ends");
+        assert!(ended.status.success(), "{ended:?}");
+    }
+    // Where it is served is shown, and it is in the list of all, also where its devices are not found.
+    let status = place.json("status pool");
+    let address = &status["served"]["addresses"][0];
+    let text = address.as_str().expect("an address");
+    assert!(
+        text.starts_with("nbd+unix:///pool?socket=") && text.ends_with("/socket"),
+        "{text}"
+    );
+    let shown = format!("  clients find it at {text}\n");
+    assert!(place.does("status pool").contains(&shown));
+    let list = place.json("status --scan /proc/self/exe");
+    let listed = list["arrays"].as_array().expect("a list").iter();
+    let listed = { listed }.find(|it| it["uuid"] == status["uuid"]);
+    let listed = listed.expect("it is listed");
+    assert_eq!(listed["state"], "healthy");
+    assert_eq!(listed["served"]["addresses"][0], *address);
+    place.does("stop pool");
 }
 
 /// A member that an administrator put out stays out, whoever opens the array with it, until it is added.
@@ -673,6 +713,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
         "{long:?}"
     );
     assert_eq!(status(&long), Some(2));
+    // Who has waited in vain is told so, also where it was refused before it spoke.
     let quiet = [(); 32].map(|()| UnixStream::connect(&path).expect("it listens"));
     let refused = talk("{}\n");
     assert!(
@@ -682,6 +723,12 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
         "{refused:?}"
     );
     assert_eq!(status(&refused), Some(1));
+    let refused = place.run("status pool");
+    assert!(
+        refused.error.contains("does 32 commands at once"),
+        "{refused:?}"
+    );
+    assert_eq!(refused.status, 1);
     drop(quiet);
     place.until("room for a command", |place| {
         place.run("status pool").status == 0

@@ -751,7 +751,15 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
     let file = served.open();
     file.write_all_at(b"answered", 0).expect("it writes");
     let path = served.file.clone();
-    let stopped = pool.command(&["stop", "pool"]).output();
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    let user = format!("(process {})", std::process::id());
+    assert!(
+        refused.contains("is in use by ") && refused.contains(&user),
+        "{refused}"
+    );
+    file.write_all_at(b"answered", 0)
+        .expect("it is served as before");
+    let stopped = pool.command(&["stop", "pool", "--force"]).output();
     let stopped = String::from_utf8(stopped.expect("it runs").stderr).expect("text");
     let (said, told) = served.ends();
     let process = format!("(process {})", std::process::id());
@@ -770,6 +778,41 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
         fs::read(pool.path("back")).expect("it is there"),
         b"answered"
     );
+}
+
+/// A disk is not pulled out below a file system by a word: who has it is named, with what makes it let go.
+#[test]
+fn what_is_mounted_is_not_stopped() {
+    let name = "what_is_mounted_is_not_stopped";
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 32 * MIB);
+    let served = or_skip!("what_is_mounted_is_not_stopped", pool.serve(&[]));
+    let device = or_skip!("what_is_mounted_is_not_stopped", served.loop_device());
+    if !has(name, "mkfs.ext4") {
+        return;
+    }
+    let at = pool.path("mnt");
+    fs::create_dir(&at).expect("a folder");
+    succeeds(Command::new("mkfs.ext4").args(["-q", "-F", &device.0]));
+    let mounted = Mounted::new(&device, &at);
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    for said in [
+        format!(
+            "{}, which is array 'pool', is in use by the file system on",
+            served.file.display()
+        ),
+        format!("umount {}; losetup --detach {}", at.display(), device.0),
+    ] {
+        assert!(refused.contains(&said), "{refused}");
+    }
+    fs::write(at.join("more"), pattern(MIB, 1)).expect("it is served as before");
+    mounted.unmount();
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    let detach = format!("first: losetup --detach {}.", device.0);
+    assert!(refused.contains(&detach), "{refused}");
+    drop(device);
+    let stopped = pool.spindles(&["stop", "pool"]);
+    assert_eq!(stopped, "array 'pool' is not served any more, and closed\n");
+    served.ends();
 }
 
 fn who_unmounts_it_ends_the_server(way: Way) {

@@ -421,10 +421,7 @@ fn status_says_by_whom_it_is_served_and_goes_on() {
     watch.wait().expect("it ends");
     let line = shown.iter().find(|line| line.contains("served since "));
     let line = line.expect("it says so");
-    assert!(
-        line.ends_with(": 1 client, 1 have come, 0 requests"),
-        "{line}"
-    );
+    assert!(line.ends_with(": 1 client, 1 in all, 0 requests"), "{line}");
     assert!(
         !shown.concat().contains('\x1b'),
         "nothing is drawn where no terminal is"

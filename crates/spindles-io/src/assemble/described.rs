@@ -41,7 +41,7 @@ impl Described {
     }
 
     /// Why it is not written without the members that are away, unless that is allowed.
-    pub(super) fn asks(&self) -> Option<AssembleError> {
+    pub(super) fn asks(&self, forced: bool) -> Option<AssembleError> {
         let GivenUp { newer, last_writes } = self.report.given_up;
         let array = self.report.name.clone();
         let members = self.assembly.devices.len();
@@ -53,6 +53,7 @@ impl Described {
                 members,
                 last_written_s: self.assembly.array.last_written_s,
                 holds_last_writes: !last_writes.is_empty(),
+                forced,
                 refused,
             });
         }
@@ -60,17 +61,19 @@ impl Described {
             array,
             missing: positions(last_writes),
             members,
+            forced,
             refused,
         })
     }
 
     /// It was not closed in order, and lacks members that would have what was in flight.
-    pub(super) fn unclean(&self, missing: MemberSet) -> AssembleError {
+    pub(super) fn unclean(&self, missing: MemberSet, asks: bool) -> AssembleError {
         AssembleError::UncleanDegraded {
             array: self.report.name.clone(),
             missing: positions(missing),
             members: self.assembly.devices.len(),
             lacks_journal: self.assembly.array.journal.on_device && self.journal.is_none(),
+            asks,
             refused: self.report.refused.clone(),
         }
     }

@@ -56,8 +56,9 @@ impl Opening<'_> {
             self.lost.push(Lost::new(&described.assembly, parts, why));
             return Ok(None);
         }
-        let asks = self.asks(&described, parts);
-        if !is_inner && let Some(asks) = asks {
+        let mut asks = self.asks(&described, parts);
+        // A look sees first what else keeps it from being opened.
+        if let Some(asks) = asks.take_if(|_| !is_inner && !self.look_only) {
             return Err(asks);
         }
         self.leave_out(&described, parts)?;
@@ -74,11 +75,17 @@ impl Opening<'_> {
         }
         let config = self.config(&mut described, read_only)?;
         match self.add_array(&described, config, parts, read_only) {
-            Ok(node) => Ok(self.opened(described, node, parts, asks)),
+            Ok(node) => match asks {
+                Some(asks) if !is_inner => Err(asks),
+                asks => Ok(self.opened(described, node, parts, asks)),
+            },
             Err(EngineError::BeyondTolerance { missing }) => {
                 self.lacks_too_much(described, parts, missing)
             }
-            Err(EngineError::UncleanDegraded { missing }) => Err(described.unclean(missing)),
+            Err(EngineError::UncleanDegraded { missing }) => {
+                let asks = asks.is_some() || self.options.degraded;
+                Err(described.unclean(missing, asks))
+            }
         }
     }
 
@@ -102,7 +109,7 @@ impl Opening<'_> {
         let is_allowed = self.options.degraded || described.assembly.array.degraded_writes;
         inner
             .next()
-            .or_else(|| described.asks().filter(|_| writes && !is_allowed))
+            .or_else(|| (writes && !is_allowed).then(|| described.asks(self.options.force))?)
     }
 
     /// Which parts an array opened for writing takes: its members, and those that return.

@@ -70,7 +70,16 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
 /// Assembles the array that these devices, in any order, belong to. With an error, nothing was
 /// written to any of them.
 pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
-    build(devices, options, None).map(Build::into_assembled)
+    build(devices, options, None, Goal::Use).map(Build::into_assembled)
+}
+
+/// What `assemble` would open, or why it would not. Nothing is written, and nobody has it afterwards.
+pub fn look(devices: &[&str], options: &AssembleOptions) -> Result<ArrayReport, AssembleError> {
+    let report = build(devices, options, None, Goal::Look)?.report;
+    if !options.open.read_only && !report.must_read_only() {
+        opening::may_write(devices, &options.open)?;
+    }
+    Ok(report)
 }
 
 /// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
@@ -80,18 +89,27 @@ pub fn assemble_to_change(
     options: &AssembleOptions,
     change: &Change,
 ) -> Result<Assembled, AssembleError> {
-    build(devices, options, Some(change)).map(Build::into_assembled)
+    build(devices, options, Some(change), Goal::Use).map(Build::into_assembled)
 }
 
 /// An array that another command changed between our look and our opening is looked at again, at most
 /// so often.
 const LOOKS_MAX: u32 = 20;
 
+/// What an array is put together for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    Use,
+    /// To know whether it could be used.
+    Look,
+}
+
 /// As `build_of`. Devices that die meanwhile are left out, with their names.
 fn build(
     devices: &[&str],
     options: &AssembleOptions,
     change: Option<&Change>,
+    goal: Goal,
 ) -> Result<Build, AssembleError> {
     let mut left = devices.to_vec();
     let mut died = Vec::new();
@@ -100,7 +118,14 @@ fn build(
     let mut looks = 1;
     loop {
         let mut all_heard_of = false;
-        let result = build_of(&left, options, change, none_is_newer, &mut all_heard_of);
+        let result = build_of(
+            &left,
+            options,
+            change,
+            goal,
+            none_is_newer,
+            &mut all_heard_of,
+        );
         let error = match result {
             Ok(mut build) => {
                 build.report.refused.extend(died);
@@ -141,6 +166,7 @@ fn build_of(
     devices: &[&str],
     options: &AssembleOptions,
     change: Option<&Change>,
+    goal: Goal,
     none_is_newer: bool,
     all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
@@ -179,8 +205,11 @@ fn build_of(
         };
         let look = new(&reading, true, Vec::new())?;
         open.read_only = look.report.must_read_only();
-        left_out = look.left_out;
         *all_heard_of = true;
+        if goal == Goal::Look {
+            return Ok(look);
+        }
+        left_out = look.left_out;
     }
     let mut build = new(&open, false, left_out)?;
     // What took force to open may still get its members back, and with them what was being written.
@@ -284,7 +313,7 @@ pub(crate) fn put_together(
     devices: &[&str],
     options: &AssembleOptions,
 ) -> Result<Build, AssembleError> {
-    build(devices, options, None)
+    build(devices, options, None, Goal::Use)
 }
 
 /// An array that was put together, in its stack.

@@ -4,25 +4,44 @@ use super::change::Change;
 use super::options::AssembleOptions;
 use super::parts::{Lost, Part};
 use crate::errors::AssembleError;
-use crate::{NodeId, OpenError, Stack};
+use crate::{NodeId, OpenError, OpenOptions, Stack, backends};
 use spindles_block::BlockIndex;
 use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
 
-/// Opens a device that answered before.
-fn add(stack: &mut Stack, device: &str) -> Result<NodeId, AssembleError> {
+/// Why a device can't be opened that answered before.
+fn refused(device: &str, error: OpenError) -> AssembleError {
     let is_dead = |source: &std::io::Error| {
         let dead = [libc::ENXIO, libc::ENODEV, libc::EIO, libc::ENOMEDIUM];
         source
             .raw_os_error()
             .is_some_and(|code| dead.contains(&code))
     };
-    stack.add_device(device).map_err(|error| match error {
+    match error {
         OpenError::Io { source, .. } if is_dead(&source) => AssembleError::Died {
             device: device.to_owned(),
             why: source.to_string(),
         },
         error => error.into(),
-    })
+    }
+}
+
+/// Opens a device that answered before.
+fn add(stack: &mut Stack, device: &str) -> Result<NodeId, AssembleError> {
+    stack
+        .add_device(device)
+        .map_err(|error| refused(device, error))
+}
+
+/// Refuses devices that could be read a moment ago, and that can't be written to: somebody else may be reading one.
+pub(super) fn may_write(devices: &[&str], open: &OpenOptions) -> Result<(), AssembleError> {
+    for device in devices {
+        match backends::open(device, open).map_err(|error| refused(device, error)) {
+            // The array goes on without it.
+            Ok(_) | Err(AssembleError::Died { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// What lies in the superblock slots of a node.

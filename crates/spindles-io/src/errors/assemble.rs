@@ -90,11 +90,12 @@ pub enum AssembleError {
     },
     /// It was not closed, and with members missing parity can't show what was in flight.
     #[error(
-        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use --force to open it all the same and check the data yourself",
+        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use {} to open it all the same and check the data yourself",
         if missing.starts_with("members") { "are" } else { "is" },
         if *lacks_journal { ", and the device of its journal too" } else { "" },
         because(refused),
-        if *lacks_journal { "give the device of its journal, which tells that, or " } else { "" }
+        if *lacks_journal { "give the device of its journal, which tells that, or " } else { "" },
+        if *asks { "--force --degraded" } else { "--force" }
     )]
     UncleanDegraded {
         /// The array.
@@ -105,6 +106,8 @@ pub enum AssembleError {
         members: usize,
         /// What was in flight lies on a device of its own, which was not given.
         lacks_journal: bool,
+        /// Opening it so gives up what is away, which takes leave of its own.
+        asks: bool,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -112,7 +115,7 @@ pub enum AssembleError {
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
          what is here (last written {}); what is written now can never be put together with that{}: bring \
-         the missing back, or go on without them by --degraded, or for good by spindles set \
+         the missing back, or go on without them by {}, or for good by spindles set \
          --degraded-writes allow{}",
         utc(*last_written_s),
         if *holds_last_writes {
@@ -120,6 +123,7 @@ pub enum AssembleError {
         } else {
             ""
         },
+        by_degraded(*forced),
         because(refused)
     )]
     MayBeNewer {
@@ -133,6 +137,8 @@ pub enum AssembleError {
         last_written_s: u64,
         /// They may also alone hold blocks of the last writes before a crash.
         holds_last_writes: bool,
+        /// It takes force too, which was given.
+        forced: bool,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -141,8 +147,9 @@ pub enum AssembleError {
         "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
          blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
          written; bring {missing} back; meanwhile spindles copy reads what is here, and changes nothing; if \
-         {missing} can't come back, --degraded gives these blocks up; spindles set --degraded-writes allow \
+         {missing} can't come back, {} gives these blocks up; spindles set --degraded-writes allow \
          --degraded does so from now on without a question{}",
+        by_degraded(*forced),
         because(refused)
     )]
     HoldsLastWrites {
@@ -152,6 +159,8 @@ pub enum AssembleError {
         missing: String,
         /// Of how many.
         members: usize,
+        /// It takes force too, which was given.
+        forced: bool,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -211,6 +220,15 @@ impl AssembleError {
             refused.extend(died);
         }
         self
+    }
+}
+
+/// The options that give up what is away.
+fn by_degraded(forced: bool) -> &'static str {
+    if forced {
+        "--degraded beside --force"
+    } else {
+        "--degraded"
     }
 }
 

@@ -12,7 +12,9 @@ use crate::offer::Offer;
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Weak;
+pub use users::{User, by_users};
 use watcher::Find;
 pub use watcher::{WatcherCommand, watch};
 
@@ -70,6 +72,15 @@ pub enum DoorError {
     Refused(Box<dyn Error + Send + Sync>),
 }
 
+/// A file or block device that a door made, as others use it.
+pub trait Seen: Debug + Send + Sync {
+    /// Where it is.
+    fn path(&self) -> PathBuf;
+
+    /// Who uses it, where somebody does for longer than a moment. Waits for that moment.
+    fn users(&self) -> Option<Vec<User>>;
+}
+
 /// Where clients come in.
 pub trait Door: Debug + Send {
     /// How programs name the array there, once it is open.
@@ -91,6 +102,11 @@ pub trait Door: Debug + Send {
     ///
     /// What the system refuses.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
+
+    /// What it made, once it is open, for whoever wants to know who would lose it. `None` where clients come again.
+    fn seen(&self) -> Option<Weak<dyn Seen>> {
+        None
+    }
 
     /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
     fn close(&mut self) -> Option<String>;

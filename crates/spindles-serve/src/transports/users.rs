@@ -1,18 +1,89 @@
 //! Who has a file or a block device open.
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// So many are named.
 const NAMED_MAX: usize = 5;
+/// Programs that end just now, such as those that look at a device that is new, are waited for.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(50);
 
-/// File systems, devices and processes that have it open, but for the server, as far as this user may know. None of
-/// them is asked, and the file is not either.
-pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<String> {
-    let mut users = loop_devices(path);
+/// Somebody who has a file or block device open, in the order in which they let go.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum User {
+    /// A file system that is mounted there.
+    FileSystem(String),
+    /// A device that is made of it: of the device mapper, or md.
+    Device(String),
+    /// A loop device.
+    Loop(String),
+    /// A process, and its program.
+    Process(u32, String),
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FileSystem(place) => write!(f, "the file system on {place}"),
+            Self::Device(device) | Self::Loop(device) => f.write_str(device),
+            Self::Process(pid, program) => write!(f, "{program} (process {pid})"),
+        }
+    }
+}
+
+impl User {
+    /// What makes it let go, for people.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::FileSystem(place) => format!("umount {place}"),
+            Self::Device(device) => format!("remove {device}"),
+            Self::Loop(device) => format!("losetup --detach {device}"),
+            Self::Process(pid, program) => format!("end {program} (process {pid})"),
+        }
+    }
+}
+
+/// Who has it open, but for the server, if somebody has who does not let it go within a second.
+pub(crate) fn lasting_users(path: &Path, server: Option<Pid>) -> Option<Vec<User>> {
+    for _ in 0..TRIES {
+        if !is_used(path, server) {
+            return None;
+        }
+        thread::sleep(BETWEEN);
+    }
+    Some(users(path, server))
+}
+
+/// The kernel tells who has a block device for himself, as file systems do; the others have it open.
+fn is_used(path: &Path, server: Option<Pid>) -> bool {
+    let is_claimed = || {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        open(path, flags, Mode::empty()).err() == Some(Errno::BUSY)
+    };
+    block_device(path).is_some() && is_claimed() || !users(path, server).is_empty()
+}
+
+/// File systems, devices and processes that have it open, but for the server, and what is on those devices, as far as this user may
+/// know. None of them is asked, and the file is not either.
+pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<User> {
+    let loops = loop_devices(path);
+    let mut users: BTreeSet<User> = loops
+        .iter()
+        .flat_map(|device| users(device, server))
+        .collect();
+    let named = loops.iter().map(|device| device.display().to_string());
+    users.extend(named.map(User::Loop));
     users.extend(mounts(path));
     users.extend(devices_on(path));
     users.extend(processes(path, server));
@@ -20,8 +91,10 @@ pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<String> {
 }
 
 /// As a part of a sentence.
-pub(crate) fn sentence(users: &[String]) -> String {
-    let named = users.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>();
+#[must_use]
+pub fn by_users(users: &[User]) -> String {
+    let named = users.iter().take(NAMED_MAX).map(ToString::to_string);
+    let named: Vec<String> = named.collect();
     let others = users.len() - named.len();
     match (named.is_empty(), others) {
         (true, _) => "by whom can't be seen".to_owned(),
@@ -30,23 +103,23 @@ pub(crate) fn sentence(users: &[String]) -> String {
     }
 }
 
-fn loop_devices(path: &Path) -> BTreeSet<String> {
+fn loop_devices(path: &Path) -> Vec<PathBuf> {
     let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let on_it = devices.filter(|device| {
         let backing = fs::read(device.path().join("loop/backing_file"));
         backing.is_ok_and(|backing| backing.trim_ascii_end() == path.as_os_str().as_bytes())
     });
-    let names = on_it.map(|device| format!("/dev/{}", device.file_name().display()));
-    names.collect()
+    let paths = on_it.map(|device| Path::new("/dev").join(device.file_name()));
+    paths.collect()
 }
 
 /// Where file systems on a block device, or on a partition of it, are mounted.
-fn mounts(path: &Path) -> BTreeSet<String> {
+fn mounts(path: &Path) -> Vec<User> {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts_in(&table, &path.to_string_lossy())
 }
 
-fn mounts_in(table: &str, device: &str) -> BTreeSet<String> {
+fn mounts_in(table: &str, device: &str) -> Vec<User> {
     let is_on_it = |source: &str| {
         let rest = source.strip_prefix(device);
         let partition = rest.and_then(|rest| rest.strip_prefix('p'));
@@ -57,25 +130,31 @@ fn mounts_in(table: &str, device: &str) -> BTreeSet<String> {
         words.next().filter(|source| is_on_it(source))?;
         words.next()
     });
-    let named = places.map(|place| format!("the file system on {place}"));
+    let named = places.map(|place| User::FileSystem(place.to_owned()));
     named.collect()
 }
 
-/// Devices that are made of a block device: of the device mapper, or md.
-fn devices_on(path: &Path) -> BTreeSet<String> {
-    let Some(name) = path.strip_prefix("/dev").ok().and_then(Path::to_str) else {
-        return BTreeSet::new();
-    };
-    let holders = fs::read_dir(format!("/sys/class/block/{name}/holders"));
-    let holders = holders.into_iter().flatten().flatten();
-    let names = holders.map(|holder| format!("/dev/{}", holder.file_name().display()));
-    names.collect()
+/// What the kernel knows of a block device.
+fn block_device(path: &Path) -> Option<PathBuf> {
+    let name = path.strip_prefix("/dev").ok()?;
+    let known = Path::new("/sys/class/block").join(name);
+    known.exists().then_some(known)
 }
 
-fn processes(path: &Path, server: Option<Pid>) -> BTreeSet<String> {
+/// Devices that are made of a block device: of the device mapper, or md.
+fn devices_on(path: &Path) -> Vec<User> {
+    let holders = block_device(path).map(|known| fs::read_dir(known.join("holders")));
+    let holders = holders.into_iter().flatten().flatten().flatten();
+    let names = holders.map(|holder| format!("/dev/{}", holder.file_name().display()));
+    names.map(User::Device).collect()
+}
+
+fn processes(path: &Path, server: Option<Pid>) -> Vec<User> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let others = pids.filter(|pid| server.is_none_or(|server| server.as_raw_pid() != *pid));
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // That one has the file that lies below a mount.
+    let server = server.map(|server| server.as_raw_pid().unsigned_abs());
+    let others = pids.filter(|pid| Some(*pid) != server);
     let with_it = others.filter(|pid| {
         let open = fs::read_dir(format!("/proc/{pid}/fd"));
         let mut open = open.into_iter().flatten().flatten();
@@ -83,7 +162,7 @@ fn processes(path: &Path, server: Option<Pid>) -> BTreeSet<String> {
     });
     let named = with_it.map(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("{} (process {pid})", name.trim_end())
+        User::Process(pid, name.trim_end().to_owned())
     });
     named.collect()
 }
@@ -91,37 +170,51 @@ fn processes(path: &Path, server: Option<Pid>) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::getpid;
 
     #[test]
-    fn this_process_has_what_it_opened() {
+    fn a_process_has_what_it_opened() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().canonicalize().unwrap();
-        let found = users(&path, None);
-        let process = format!("(process {})", std::process::id());
+        assert_eq!(
+            lasting_users(&path, Some(getpid())),
+            None,
+            "this process is none"
+        );
+        let mut sleeps = std::process::Command::new("sleep");
+        let sleeps = sleeps.arg("60").stdin(file.reopen().unwrap());
+        let mut process = sleeps.spawn().unwrap();
+        let pid = process.id();
+        let found = lasting_users(&path, Some(getpid())).unwrap();
         assert!(
-            found.len() == 1 && found[0].ends_with(&process),
+            matches!(&found[..], [User::Process(of, _)] if *of == pid),
             "{found:?}"
         );
-        assert!(users(&path, Some(rustix::process::getpid())).is_empty());
-        assert!(users(Path::new("/nothing/here"), None).is_empty());
+        let named = format!("(process {pid})");
+        assert!(by_users(&found).ends_with(&named) && found[0].remedy().ends_with(&named));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert_eq!(lasting_users(&path, Some(getpid())), None);
     }
 
     #[test]
     fn file_systems_on_a_device_and_on_its_partitions_are_found() {
         let table = "/dev/ublkb1 /srv ext4 rw 0 0\n/dev/ublkb1p2 /home xfs rw 0 0\n\
                      /dev/ublkb12 /no ext4 rw 0 0\n/dev/ublkb /nor ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n";
-        let found: Vec<_> = mounts_in(table, "/dev/ublkb1").into_iter().collect();
+        let found = mounts_in(table, "/dev/ublkb1");
+        let remedies: Vec<_> = found.iter().map(User::remedy).collect();
+        assert_eq!(remedies, ["umount /srv", "umount /home"]);
         assert_eq!(
-            found,
-            ["the file system on /home", "the file system on /srv"]
+            by_users(&found),
+            "by the file system on /srv, the file system on /home"
         );
     }
 
     #[test]
     fn not_all_are_named() {
-        let users: Vec<String> = (0..7).map(|number| format!("p{number}")).collect();
-        assert_eq!(sentence(&users), "by p0, p1, p2, p3, p4 and 2 more");
-        assert_eq!(sentence(&users[..1]), "by p0");
-        assert_eq!(sentence(&[]), "by whom can't be seen");
+        let users: Vec<User> = (0..7).map(|it| User::Loop(format!("p{it}"))).collect();
+        assert_eq!(by_users(&users), "by p0, p1, p2, p3, p4 and 2 more");
+        assert_eq!(by_users(&users[..1]), "by p0");
+        assert_eq!(by_users(&[]), "by whom can't be seen");
     }
 }

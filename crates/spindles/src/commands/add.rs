@@ -66,6 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    arguments.given.scan.note_out_of_sight(device, &devices, ui);
     let rebuilt = match added {
         Added::Spare(added) => {
             added.warnings.iter().for_each(|warning| ui.note(warning));

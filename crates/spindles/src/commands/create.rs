@@ -220,6 +220,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             "{spare} is a spare of it, and takes the place of a member that is lost"
         ));
     }
+    arrays::note_hidden_by_file(&created.name, created.uuid, ui);
     let devices = devices(expression, arguments);
     ui.line(format!(
         "use it as {}",

@@ -118,6 +118,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &grown.wiped,
         ui,
     );
+    for device in added {
+        arguments.array.scan.note_out_of_sight(device, &devices, ui);
+    }
     let name = &grown.report.name;
     if let Some(reason) = &grown.as_large {
         ui.line(format!("array '{name}' stays as it is: {reason}"));

@@ -78,7 +78,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             degraded: arguments.degraded.degraded,
             ..AssembleOptions::default()
         },
-        onto,
+        onto: onto.clone(),
         member: arguments.member.map(MemberIndex),
         overwrite: arguments.force,
     };
@@ -95,6 +95,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &rebuilt.wiped,
         ui,
     );
+    for device in &new {
+        let scan = &arguments.array.scan;
+        scan.note_out_of_sight(device, &arrays::names(&devices), ui);
+    }
     let name = &rebuilt.report.name;
     if let Some(made) = &rebuilt.made {
         let is_filled = rebuilt.through && rebuilt.failed == 0;

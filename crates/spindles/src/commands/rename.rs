@@ -47,6 +47,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(warning);
     }
     let (from, to) = (&report.name, &arguments.name);
+    arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
     ui.json(&json!({
         "name": to,

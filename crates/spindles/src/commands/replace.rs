@@ -102,6 +102,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui,
     );
     let (old, onto) = (&arguments.old, &arguments.onto);
+    (arguments.scan).note_out_of_sight(onto, &arrays::names(&devices), ui);
     if let Some(error) = &replaced.not_cleared {
         ui.note(format!(
             "{old} still has its superblock, which could not be cleared: {error}; never give it \

@@ -9,9 +9,9 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
-use spindles_io::assemble::AssembleOptions;
+use spindles_io::assemble::{ArrayReport, AssembleOptions};
 use spindles_io::scrub::{Finding, Scrubbed, scrub};
-use spindles_io::{OpenOptions, no_space};
+use spindles_io::{OpenOptions, no_space, positions};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -208,7 +208,16 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
     }
     let lost_bytes: u64 = arrays.iter().map(|array| array.lost_bytes).sum();
     if scrubbed.through && wrong + found.made_to_agree + failed + lost_bytes == 0 {
-        ui.line(format!("array '{name}': nothing is wrong"));
+        let unchecked = unchecked(&scrubbed.report);
+        ui.line(if unchecked.is_empty() {
+            format!("array '{name}': nothing is wrong")
+        } else {
+            let unchecked = unchecked.join(", ");
+            format!(
+                "array '{name}': nothing is wrong with what is there; without {unchecked} some of it was read, and \
+                 could not be compared with anything"
+            )
+        });
     }
     ui.json(&json!({
         "name": name,
@@ -225,6 +234,20 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "places": places,
     }));
     found.left_blocks + found.disagreements > 0
+}
+
+/// What a scrub did without.
+fn unchecked(report: &ArrayReport) -> Vec<String> {
+    let missing = report.arrays().into_iter().filter_map(|array| {
+        let of = if array.uuid == report.uuid {
+            String::new()
+        } else {
+            format!(" of array '{}'", array.name)
+        };
+        let missing = array.missing();
+        (!missing.is_empty()).then(|| positions(missing) + &of)
+    });
+    missing.collect()
 }
 
 fn text(finding: &Finding) -> String {

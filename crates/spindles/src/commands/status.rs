@@ -1,8 +1,9 @@
 //! `spindles status`: how an array is, whoever has it.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use crate::arrays::{self, Scan};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
+use crate::overview;
 use crate::served::Serving;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -25,16 +26,19 @@ use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
-    about: "Show the state of an array: its members, what is missing, whether it is clean",
+    about: "Show the state of an array, or of all: members, what is missing, whether it is clean",
     details: "Give the name of the array, or its devices in any order. They are read only, also \
               while another command has them: then this says which, and how far it is. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
+              Without an array it lists all that are found, and all that are served on this machine, as far as \
+              this user may know: a line each.\n\n\
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
               yet and all data can be read, or that the device for its journal is missing, or that \
               the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing, or that its server writes \
-              nothing any more; 1 and 2 as everywhere.\n\n\
+              nothing any more; 1 and 2 as everywhere. Of all arrays it is that of the worst.\n\n\
               With --watch it is shown again and again, until Ctrl-C.\n\n\
+              spindles status\n\
               spindles status pool\n\
               spindles status pool --watch\n\
               spindles status a.img b.img c.img",
@@ -56,8 +60,11 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     watch: Option<u64>,
+    /// The array: its name, or its devices in any order [default: all, in a line each]
+    #[arg(value_name = "ARRAY|DEV")]
+    devices: Vec<String>,
     #[command(flatten)]
-    array: ArrayArguments,
+    scan: Scan,
 }
 
 /// Exit status of a degraded array.
@@ -73,7 +80,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
         return watch(Duration::from_secs(seconds));
     }
-    let given = arguments.array.given(ui)?;
+    if arguments.devices.is_empty() && ui.serving().is_none() {
+        return answer(overview::show(arguments.scan.places(), ui));
+    }
+    let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
     if let (Some(denied), Health::Failed) = (&denied, survey.health()) {
@@ -85,6 +95,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         users: &survey.users,
         is_in_use: !survey.users.is_empty(),
         numbers: ui.serving().and_then(|serving| serving.handle().numbers()),
+        addresses: ui.serving().map_or(&[], Serving::addresses),
         sandbox: (ui.serving().and_then(Serving::sandbox)).map_or(&[], Sandbox::holding),
         ui,
     };
@@ -135,6 +146,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     document["bad_blocks"] = json!(bad);
     document["unreadable"] = json!(given.unreadable);
     document["served"] = json!(view.numbers.map(|numbers| json!({
+        "addresses": view.addresses,
         "since_s": numbers.since_s,
         "clients": numbers.clients,
         "over_ring": numbers.over_ring,
@@ -147,7 +159,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     })));
     document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
-    match survey.health() {
+    answer(survey.health())
+}
+
+/// The exit status says how it is.
+fn answer(health: Health) -> anyhow::Result<()> {
+    match health {
         Health::Healthy => Ok(()),
         Health::Degraded => Err(Answer(STATUS_DEGRADED).into()),
         Health::Failed => Err(Answer(STATUS_ARRAY_FAILED).into()),
@@ -190,18 +207,19 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
     }
 }
 
-/// `served since 2026-11-26 08:15:07 UTC, 3 min ago: 2 clients, 5 have come, 1234 requests`.
+/// `served since 2026-11-26 08:15:07 UTC, 3 min ago: 2 clients, 5 in all, 1234 requests`.
 fn numbers_line(numbers: &ServerNumbers) -> String {
     let since = arrays::moment(numbers.since_s);
     let (clients, served) = (numbers.clients, numbers.served);
-    let s = if clients == 1 { "" } else { "s" };
     let over_ring = match numbers.over_ring {
         0 => String::new(),
         some => format!(" ({some} over io_uring)"),
     };
     format!(
-        "served since {since}: {clients} client{s}{over_ring}, {} have come, {} requests",
-        served.connections, served.requests
+        "served since {since}: {}{over_ring}, {} in all, {}",
+        arrays::count(clients, "client"),
+        served.connections,
+        arrays::count(served.requests, "request")
     )
 }
 
@@ -311,6 +329,8 @@ struct View<'a> {
     is_in_use: bool,
     /// Of the server that has it and does this.
     numbers: Option<ServerNumbers>,
+    /// Where clients find it there.
+    addresses: &'a [String],
     /// The parts of the sandbox that hold for that.
     sandbox: &'a [&'static str],
     ui: &'a Ui,
@@ -381,6 +401,9 @@ impl View<'_> {
                 .for_each(|user| line(format!("  {}", user_line(user))));
             if let Some(numbers) = &self.numbers {
                 line(format!("  {}", numbers_line(numbers)));
+                for address in self.addresses {
+                    line(format!("  clients find it at {address}"));
+                }
                 let sandbox = match self.sandbox {
                     [] => "none".to_owned(),
                     parts => parts.join(", "),

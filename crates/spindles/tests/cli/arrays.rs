@@ -739,6 +739,23 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     folder.run("copy array:@a,@c @again --bytes 1M");
 }
 
+/// The same where what is away could have gone on alone: all that it takes is said at once, whatever was given.
+#[test]
+fn all_that_an_unclean_array_takes_is_said() {
+    let folder = Folder::new("a b c d", 4 * MIB);
+    let create = "create data raid6(@a,@b,@c,@d) --consistency resync";
+    folder.run(create).ok();
+    folder.advance(&["a", "b", "c", "d"], &[], false);
+    let unclean = "use --force --degraded to open it all the same";
+    folder.refuses("resync @a @b", 1, &[unclean]);
+    folder.refuses("resync @a @b --degraded", 1, &[unclean]);
+    let newer = "or go on without them by --degraded beside --force, or for good by";
+    folder.refuses("resync @a @b --force", 1, &[newer]);
+    let status = folder.run("status @a @b").ok();
+    assert!(status.error.contains(unclean), "{}", status.error);
+    folder.run("resync @a @b --force --degraded").ok();
+}
+
 /// After a crash nothing is written without a member that was there: who reads is told so, and who writes
 /// is asked.
 #[test]

@@ -118,6 +118,101 @@ fn a_new_array_says_what_it_is_called() {
     }
 }
 
+/// In a folder with a file of its name, an array is not what its name means: whoever calls it so is told.
+#[test]
+fn a_name_that_a_file_has_is_warned_of() {
+    let folder = Folder::new("a b c d music tank", 8 * MIB);
+    let created = here(&folder, "create tank raid1(a,b)").ok();
+    here(&folder, "create pool raid1(c,d)").ok();
+    let renamed = here(&folder, "rename pool music").ok();
+    for (run, name) in [(created, "tank"), (renamed, "music")] {
+        let told = format!("there is a file {name} in this folder");
+        assert!(run.error.contains(&told), "{}", run.error);
+        let uuid = run.error.split(", ").find(|word| word.len() == 36);
+        let uuid = uuid.expect("it says how to call it");
+        let status = here(&folder, &format!("status {uuid} --json")).ok().json();
+        assert_eq!(status["name"], name);
+    }
+    let renamed = here(&folder, "rename c d pool").ok();
+    assert_eq!(renamed.error, "");
+}
+
+/// A new device that the array's name will not mean is told of.
+#[test]
+fn a_new_device_out_of_sight_is_told() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    let other = Folder::new("new spare", 8 * MIB);
+    here(&folder, "create pool raid1(a,b)").ok();
+    let run = here(&folder, "replace a pool --onto c").ok();
+    assert_eq!(run.error, "");
+    let (new, spare) = (other.path("new"), other.path("spare"));
+    for (line, device) in [
+        (format!("replace b pool --onto {new}"), &new),
+        (format!("spare add {spare} --array c,{new}"), &spare),
+    ] {
+        let run = here(&folder, &line).ok();
+        let told = format!("{device} lies where arrays are not looked for");
+        assert!(run.error.contains(&told), "{line}: {}", run.error);
+    }
+    let scan = format!("status pool --scan . --scan {}", other.path(""));
+    let run = here(&folder, &scan).ok();
+    assert_eq!(run.error, "");
+}
+
+/// How the worst of the arrays is that were listed: other tests serve some.
+fn worst(list: &serde_json::Value) -> i32 {
+    let arrays = list["arrays"].as_array().expect("a list").iter();
+    let status = arrays.map(|array| match array["state"].as_str() {
+        Some("healthy") => 0,
+        Some("degraded") => 3,
+        _ => 4,
+    });
+    status.max().unwrap_or(0)
+}
+
+#[test]
+fn without_an_array_all_are_listed() {
+    let folder = folder();
+    std::fs::remove_file(folder.path("b")).expect("it is there");
+    let run = here(&folder, "status --scan . --json");
+    let list = run.json();
+    assert_eq!(run.status, worst(&list), "{list}");
+    for (name, level, state, devices) in [
+        ("pool", "raid5", "degraded", 4),
+        ("nest", "raid0", "healthy", 4),
+    ] {
+        let arrays = list["arrays"].as_array().expect("a list").iter();
+        let mine = |array: &&serde_json::Value| {
+            array["name"] == name && array["served"].is_null() && array["devices"][0].is_string()
+        };
+        let found = { arrays }.find(mine).expect("it is listed");
+        assert_eq!(
+            (&found["level"], &found["state"]),
+            (&level.into(), &state.into())
+        );
+        let found = found["devices"].as_array().expect("a list");
+        assert_eq!(found.len(), devices, "{found:?}");
+    }
+    let run = here(&folder, "status --scan .");
+    let mut lines = run.out.lines();
+    let pool = lines.find(|line| line.starts_with("pool ") && line.ends_with(" no"));
+    let pool = pool.unwrap_or_else(|| panic!("{}", run.out));
+    assert!(
+        pool.contains("raid5") && pool.contains("degraded"),
+        "{pool}"
+    );
+    // Where there is none, it is said where was looked.
+    let other = Folder::new("x", MIB);
+    let run = here(&other, "status --scan .");
+    if !run.out.starts_with("array ") {
+        assert_eq!(
+            run.out,
+            "there is no array in .: --scan says where else to look\n"
+        );
+        assert_eq!(run.status, 0);
+    }
+}
+
 /// Or commands that are given a name could not tell them apart.
 #[test]
 fn no_two_arrays_in_reach_get_one_name() {

@@ -108,6 +108,28 @@ fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
         .collect()
 }
 
+/// What could not be compared is not called right.
+#[test]
+fn a_scrub_without_a_member_says_what_it_did_without() {
+    for (expression, left, told) in [
+        (
+            "raid6(@a,@b,@c,@d)",
+            "a b",
+            "without members 2 and 3 some of it was read",
+        ),
+        (
+            "raid0(raid1(@a,@b),raid1(@c,@d))",
+            "a c d",
+            "without member 1 of array 'data.0' some",
+        ),
+    ] {
+        let folder = filled(expression, "a b c d");
+        let run = folder.run(&format!("scrub {} --degraded", list(left))).ok();
+        let fine = "array 'data': nothing is wrong with what is there; ";
+        assert!(run.out.contains(&format!("{fine}{told}")), "{}", run.out);
+    }
+}
+
 #[test]
 fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
     for (expression, devices) in [

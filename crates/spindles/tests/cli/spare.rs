@@ -69,11 +69,48 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
             "{}",
             run.error
         );
-        assert!(run.error.contains("make it a spare"), "{}", run.error);
+        assert!(
+            run.error.contains("spindles wipe makes it a plain device"),
+            "{}",
+            run.error
+        );
         let json = folder.run(&format!("status {} @s --json", list(left, " ")));
         assert_eq!(json.ok().json()["state"], "healthy");
         folder.run("spare add @away --shared --force").ok();
         same(&folder, &format!("{left} s away"));
+    }
+}
+
+/// The device comes first; who begins with the array is told the command line that is meant.
+#[test]
+fn the_order_of_arguments_is_told() {
+    let folder = Folder::new("a b s", 8 * MIB);
+    folder.run("create data raid1(@a,@b)").ok();
+    let scan = format!("--scan {}", folder.path(""));
+    let (a, s) = (folder.path("a"), folder.path("s"));
+    for (line, told) in [
+        (
+            format!("spare add data @s {scan}"),
+            format!("`spindles spare add {s} --array data`, or"),
+        ),
+        (
+            format!("spare add @s {scan}"),
+            format!("`spindles spare add {s} --array ARRAY`, or"),
+        ),
+        (
+            format!("journal add data @s {scan}"),
+            format!("`spindles journal add {s} --array data`"),
+        ),
+        (
+            format!("journal add @a {scan}"),
+            format!("`spindles journal add {a} --array ARRAY`"),
+        ),
+    ] {
+        folder.refuses(
+            &line,
+            2,
+            &["the device comes first, then the array with --array", &told],
+        );
     }
 }
 

@@ -113,7 +113,6 @@ fn the_exit_status_says_how_an_array_is() {
     );
     assert!(run.out.contains("member 0: not there"), "{}", run.out);
     folder.run("status @nothing").fails(1, &["nothing"]);
-    folder.run("status").fails(2, &["Usage"]);
 }
 
 /// How many members more may be lost, and nothing that is not known.

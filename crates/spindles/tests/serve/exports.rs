@@ -267,7 +267,55 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
             "{what:?}: {said}"
         );
     }
-    // Devices are grouped by their arrays, in any order, and an array that is meant twice is one.
+    // What is refused has not changed, and neither has what stands beside it: 'pool' would be without a member.
+    for gone in ["c", "e"] {
+        std::fs::remove_file(pool.path(gone)).expect("it is there");
+    }
+    let names = ["a", "b", "d", "other/a", "other/b"];
+    let before = names.map(|name| read(&pool.path(name)));
+    for (what, error) in [
+        (["a", "b", "d"].as_slice(), "array 'music' lacks member 1"),
+        (&["a", "b", "other/a", "other/b"], "two of these are called"),
+        (&["a", "b", "mem:1"], "mem:1"),
+    ] {
+        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && told.contains(error), "{told}");
+        let after = names.map(|name| read(&pool.path(name)));
+        assert!(before == after, "{what:?} changed something");
+    }
+}
+
+#[test]
+fn what_is_given_twice_is_refused_at_once() {
+    let pool = two();
+    std::os::unix::fs::symlink("a", pool.path("link")).expect("a link");
+    for (other, error) in [
+        ("a", "a is given twice"),
+        ("./link", "a and ./link are the same device"),
+    ] {
+        let line = [
+            "serve",
+            "a",
+            other,
+            "--as-is",
+            "--read-only",
+            "--nbd",
+            "unix:socket",
+        ];
+        let begun = std::time::Instant::now();
+        let refused = pool.spindles(&line);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(told.contains(error), "{told}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
+    }
+}
+
+#[test]
+fn devices_are_grouped_by_their_arrays() {
+    let pool = two();
+    // In any order, and an array that is meant twice is one.
     let what = ["d", "pool", "e", "a", "mem:8M"];
     let mut served = pool.serve_what(&what, "array 'music' is served: nbd");
     for export in ["array 'pool'", "mem:8M is served"] {

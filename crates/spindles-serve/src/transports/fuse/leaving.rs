@@ -2,9 +2,10 @@
 //!
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
-use super::mounted::UNMOUNT;
+use super::mounted::{UNMOUNT, USERS};
 use crate::server::Stopper;
 use crate::transports::watcher::Watcher;
+use crate::transports::{Seen, User};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,5 +83,17 @@ impl Leaving {
                 "{path} could not be unmounted: {error}; umount {path} takes it away"
             ))
         })
+    }
+}
+
+impl Seen for Leaving {
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn users(&self) -> Option<Vec<User>> {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where nobody can tell there is no reason to go on.
+        watcher.ask(USERS).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ mod ring;
 mod ring_message;
 
 use super::watcher::Watcher;
-use super::{Door, DoorError, DoorOptions, Transport};
+use super::{Door, DoorError, DoorOptions, Seen, Transport};
 use crate::offer::Offer;
 use client::Kernel;
 use descriptors::Descriptors;
@@ -36,7 +36,7 @@ use rustix::process::{getgid, getuid};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) static TRANSPORT: Transport = Transport {
@@ -151,6 +151,11 @@ impl Door for Mounting {
 
     fn needs_ipc_lock(&self) -> bool {
         self.needs_ipc_lock
+    }
+
+    fn seen(&self) -> Option<Weak<dyn Seen>> {
+        let leaving: Arc<dyn Seen> = Arc::<Leaving>::clone(self.leaving.as_ref()?);
+        Some(Arc::downgrade(&leaving))
     }
 
     fn close(&mut self) -> Option<String> {

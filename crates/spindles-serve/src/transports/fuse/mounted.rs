@@ -3,7 +3,7 @@
 use super::mount::unmount;
 use super::mounts::{FILE_SYSTEM, Mounted, mounted_on};
 use super::place::Place;
-use crate::transports::users::{sentence, users};
+use crate::transports::users::{by_users, lasting_users, users};
 use crate::transports::watcher::{Watched, reply, unknown};
 use rustix::process::{Pid, getppid};
 use serde_json::Value;
@@ -26,6 +26,9 @@ const FOUND: &str = "found";
 pub(super) const MOUNTED: &str = "mounted";
 /// It is to be unmounted. The reply is what somebody should know of that.
 pub(super) const UNMOUNT: &str = "unmount";
+
+/// The reply is who uses the file, where somebody does for longer than a moment.
+pub(super) const USERS: &str = "users";
 
 /// What the process is told on its command line.
 pub(super) fn arguments(place: &Place) -> [&OsStr; 2] {
@@ -62,6 +65,7 @@ impl Watched for Mount {
                 self.mounted = Some(mounted.ok_or_else(not_there)?);
                 reply(())
             }
+            (USERS, Some(place), Some(_)) => reply(lasting_users(place.path(), self.server)),
             (UNMOUNT, Some(_), Some(mounted)) => {
                 let place = self.place.take().expect("it is there");
                 reply(leave(place, mounted, self.server))
@@ -103,7 +107,7 @@ fn leave(place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String>
         Ok(()) => format!(
             "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
              devices before the server is stopped",
-            sentence(&users)
+            by_users(&users)
         ),
         Err(error) => format!("{path} could not be unmounted: {error}"),
     };

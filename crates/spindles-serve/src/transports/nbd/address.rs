@@ -59,6 +59,8 @@ impl Address {
         let export = escaped(export);
         match self {
             Self::Unix(path) => {
+                // For whoever is in another folder.
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let socket = shell_word(&path.display().to_string()).into_owned();
                 format!("nbd+unix:///{export}?socket={socket}")
             }

@@ -2,11 +2,13 @@
 //!
 //! In a thread of its own: who stops a device waits for requests that the server answers.
 
-use super::watched::{END, LEAVE, Left, START};
+use super::watched::{END, LEAVE, Left, START, USERS};
 use crate::server::Stopper;
 use crate::transports::watcher::Watcher;
+use crate::transports::{Seen, User};
 use spindles_io::ublk::block_device;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -102,5 +104,16 @@ impl Leaving {
                 Some(format!("{path} could not be stopped: {error}"))
             }
         }
+    }
+}
+
+impl Seen for Leaving {
+    fn path(&self) -> PathBuf {
+        block_device(self.number).into()
+    }
+
+    fn users(&self) -> Option<Vec<User>> {
+        // Where nobody can tell there is no reason to go on.
+        lock(&self.watcher).ask(USERS).unwrap_or_default()
     }
 }

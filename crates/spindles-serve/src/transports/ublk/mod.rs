@@ -19,7 +19,7 @@ mod leaving;
 mod watched;
 
 use super::watcher::{Watcher, WatcherCommand};
-use super::{Door, DoorError, DoorOptions, Transport};
+use super::{Door, DoorError, DoorOptions, Seen, Transport};
 use crate::offer::Offer;
 use client::Kernel;
 use device::{Asked, Device};
@@ -27,8 +27,8 @@ use leaving::Leaving;
 use spindles_io::ublk::{Control, Queue, block_device};
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
 
 pub(super) static TRANSPORT: Transport = Transport {
     name: "ublk",
@@ -124,6 +124,11 @@ impl Door for BlockDevice {
 
     fn needs_ipc_lock(&self) -> bool {
         self.needs_ipc_lock
+    }
+
+    fn seen(&self) -> Option<Weak<dyn Seen>> {
+        let leaving: Arc<dyn Seen> = Arc::<Leaving>::clone(self.leaving.as_ref()?);
+        Some(Arc::downgrade(&leaving))
     }
 
     fn close(&mut self) -> Option<String> {

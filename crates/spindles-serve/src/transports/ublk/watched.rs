@@ -2,9 +2,8 @@
 //! its sandbox.
 
 use super::device::{Device, delete};
-use crate::transports::users::{sentence, users};
+use crate::transports::users::{User, by_users, lasting_users};
 use crate::transports::watcher::{Watched, reply, unknown};
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 use serde::{Deserialize, Serialize};
@@ -13,12 +12,6 @@ use spindles_io::ublk::{Control, block_device};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
-
-/// Programs that end just now, such as those that look at a device that is new, are waited for.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Given to the process where the device was there before.
 const TAKEN_OVER: &str = "taken-over";
@@ -31,6 +24,8 @@ const PASSING: &str = "passing";
 
 /// All requests are fetched: programs may use it.
 pub(super) const START: &str = "start";
+/// The reply is who uses it, where somebody does for longer than a moment.
+pub(super) const USERS: &str = "users";
 /// Nobody is to be served any more. The reply is [`Left`].
 pub(super) const LEAVE: &str = "leave";
 /// Nobody is served any more. The reply is what somebody should know.
@@ -101,6 +96,7 @@ impl Watched for Held {
         match (word, self.stage) {
             (START, Stage::Prepared) => reply(self.start()?),
             (START, Stage::Ended { .. }) => Err(io::Error::other("the server is to end")),
+            (USERS, Stage::Started) => reply(self.users()),
             (LEAVE, Stage::Prepared | Stage::Started) => reply(self.leave()),
             (END, Stage::Prepared | Stage::Started | Stage::Ended { .. }) => reply(self.end()),
             _ => Err(unknown(word)),
@@ -141,8 +137,9 @@ impl Held {
     /// Ends what programs may have open, or leaves it.
     fn end_use(&mut self) -> Left {
         let path = block_device(self.number);
-        let is_used = self.is_used_for_long(Path::new(&path));
-        let by = sentence(&users(Path::new(&path), Some(self.server)));
+        let users = self.users();
+        let is_used = users.is_some();
+        let by = by_users(&users.unwrap_or_default());
         if is_used && self.is_recoverable {
             let number = self.number;
             return Left {
@@ -192,21 +189,7 @@ impl Held {
         }
     }
 
-    /// Whether somebody has it open, and does not let it go within a second.
-    fn is_used_for_long(&self, path: &Path) -> bool {
-        for _ in 0..TRIES {
-            if !self.is_used(path) {
-                return false;
-            }
-            thread::sleep(BETWEEN);
-        }
-        true
-    }
-
-    /// The kernel tells who has it for himself, as file systems do; the others have it open.
-    fn is_used(&self, path: &Path) -> bool {
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        let is_claimed = open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
-        is_claimed || !users(path, Some(self.server)).is_empty()
+    fn users(&self) -> Option<Vec<User>> {
+        lasting_users(Path::new(&block_device(self.number)), Some(self.server))
     }
 }

@@ -3,6 +3,7 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
+use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -23,12 +24,12 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The device that gets the journal
-    #[arg(value_name = "DEV")]
-    device: String,
+    /// The device that gets the journal: it comes first, then the array with --array
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
     /// The array: its name, or its devices
     #[arg(long, value_name = "ARRAY|DEV,..")]
-    array: String,
+    array: Option<String>,
     /// Overwrite what the device holds
     #[arg(long)]
     force: bool,
@@ -40,11 +41,20 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let device = arguments.device.as_str();
-    let members = arguments.scan.devices(&[arguments.array], &[device], ui)?;
+    let Some(array) = &arguments.array else {
+        return Err((arguments.scan).needs_array("journal add", &arguments.devices, ""));
+    };
+    let [device] = arguments.devices.as_slice() else {
+        let devices = arguments.devices.join(", ");
+        return Err(Usage::error(format!(
+            "{devices}: give one device, which gets all of the journal"
+        )));
+    };
+    let array = [array.clone()];
+    let members = arguments.scan.devices(&array, &[device.as_str()], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
     let added = add(
-        &arguments.device,
+        device,
         arrays::host(&arrays::names(&members), ui),
         arguments.force,
         arguments.degraded.degraded,
@@ -56,7 +66,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(warning);
     }
     arrays::note_devices(&[], &[], &added.wiped, ui);
-    let (name, device) = (&added.report.name, &arguments.device);
+    let name = &added.report.name;
+    (arguments.scan).note_out_of_sight(device, &arrays::names(&members), ui);
     ui.line(format!("array '{name}' has its journal on {device}"));
     ui.json(&json!({
         "name": name,

@@ -2,10 +2,9 @@
 
 use crate::failure::Usage;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
-use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, TRANSPORTS, Transport};
+use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, Seen, TRANSPORTS, Transport};
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// An option for each transport; at least one has to be given.
 pub(super) fn with_options(command: clap::Command) -> clap::Command {
@@ -114,16 +113,18 @@ impl Doors {
         all.map(|door| &**door)
     }
 
+    /// Where an export is a file or a block device.
+    pub(super) fn seen(&self, export: usize) -> Vec<Weak<dyn Seen>> {
+        self.own[export]
+            .iter()
+            .filter_map(|door| door.seen())
+            .collect()
+    }
+
     /// The addresses of an export.
     pub(super) fn addresses(&self, export: usize, name: &str) -> Vec<String> {
         let doors = self.own[export].iter().chain(&self.shared);
         doors.map(|door| door.address(name)).collect()
-    }
-
-    /// Where an export is a file.
-    pub(super) fn files(&self, export: usize, name: &str) -> Vec<PathBuf> {
-        let files = self.addresses(export, name).into_iter().map(PathBuf::from);
-        files.filter(|file| file.is_absolute()).collect()
     }
 }
 

@@ -9,7 +9,7 @@ mod targets;
 mod telling;
 
 use super::{Command, serve_watch};
-use crate::arrays::Scan;
+use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -85,12 +85,13 @@ struct Arguments {
     /// 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
-    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
-    /// look by themselves that are given the array
+    /// Where the socket for commands on the array is made, which only this user can use: for programs
+    /// that speak to it. The commands of spindles look elsewhere, and do not find it there
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Run this program when an administrator must know something, such as that a member is out: with
-    /// the event, the array, and the device where it is about one, as mdadm's monitor does
+    /// Run this program whenever something happens that an administrator must know, such as that a member
+    /// is out. Its arguments are those that mdadm's monitor gives: the event, the array, and the device,
+    /// if it is about one
     #[arg(long, value_name = "PROGRAM")]
     on_event: Option<OsString>,
     /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
@@ -183,7 +184,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
         Ok(prepared)
     });
-    let (commands, files) = match prepared {
+    let (commands, seen_at) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             exports.into_iter().for_each(Export::close);
@@ -211,10 +212,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     match &opened {
         Ok(()) => {
             for (number, beginning) in beginnings.iter().enumerate() {
+                let addresses = doors.addresses(number, &beginning.name);
+                beginning.tell(&addresses, ui);
                 // Doors are opened once.
-                let seen_as = doors.files(number, &beginning.name);
-                files[number].set(seen_as).ok();
-                beginning.tell(&doors.addresses(number, &beginning.name), ui);
+                seen_at[number].set(addresses).ok();
             }
             if let Some(page) = &page {
                 for beginning in &beginnings {
@@ -274,10 +275,11 @@ fn until_all_end(
                 }
             }
             Told::Closed(number, Ok(served)) => {
-                let (clients, requests) = (served.connections, served.requests);
                 ui.line(format!(
-                    "{} is closed: {clients} clients, {requests} requests",
-                    states.called(number)
+                    "{} is closed: {}, {}",
+                    states.called(number),
+                    arrays::count(served.connections, "client"),
+                    arrays::count(served.requests, "request")
                 ));
                 closed.push((number, document(states.name(number), &served)));
             }
@@ -310,35 +312,48 @@ fn document(name: &str, served: &Served) -> Value {
     })
 }
 
-/// Opens all that is to be served, or nothing.
+/// Opens all that is to be served, or nothing. An array that is opened is written, so that whatever can be refused is
+/// refused before: where one is, no other has changed.
 fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<Export>> {
-    let mut exports: Vec<Export> = Vec::new();
-    for what in whats {
-        let opened = Export::open(what, arguments).and_then(|export| {
-            let name = &export.name;
-            if exports.iter().all(|other| other.name != *name) {
-                return Ok(export);
-            }
-            let error = Usage::error(format!(
-                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
-                 own, or call one of two arrays otherwise with spindles rename"
-            ));
-            export.close();
-            Err(error)
-        });
-        match opened {
-            Ok(export) => exports.push(export),
+    if whats.len() > 1 {
+        check_all(&whats, arguments)?;
+    }
+    let (arrays, others): (Vec<_>, Vec<_>) =
+        (whats.into_iter().enumerate()).partition(|(_, what)| matches!(what, What::Assembled(_)));
+    let mut exports: Vec<(usize, Export)> = Vec::new();
+    for (at, what) in others.into_iter().chain(arrays) {
+        match Export::open(what, arguments) {
+            Ok(export) => exports.push((at, export)),
             Err(error) => {
-                exports.into_iter().for_each(Export::close);
+                for (_, export) in exports {
+                    export.close();
+                }
                 return Err(error);
             }
         }
     }
-    Ok(exports)
+    exports.sort_by_key(|(at, _)| *at);
+    Ok(exports.into_iter().map(|(_, export)| export).collect())
 }
 
-/// Where exports are files or devices, once that is known.
-type Files = Vec<Arc<OnceLock<Vec<PathBuf>>>>;
+/// Refuses several of which one can't be served, or can't be told from another.
+fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
+    let mut names = Vec::new();
+    for what in whats {
+        let name = subject::name(what, arguments)?;
+        if names.contains(&name) {
+            return Err(Usage::error(format!(
+                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
+                 own, or call one of two arrays otherwise with spindles rename"
+            )));
+        }
+        names.push(name);
+    }
+    Ok(())
+}
+
+/// The addresses of exports, once they are known.
+type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
 /// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
 /// more.
@@ -347,7 +362,7 @@ fn prepare(
     doors: &Doors,
     arguments: &Arguments,
     ui: &Ui,
-) -> anyhow::Result<(Vec<Option<Commands>>, Files)> {
+) -> anyhow::Result<(Vec<Option<Commands>>, Addresses)> {
     let asked = arguments.control.as_deref();
     let sockets = exports.iter().map(|export| {
         let sockets = export
@@ -373,11 +388,12 @@ fn prepare(
         }
         sandbox = Some(entered);
     }
-    let files: Files = exports.iter().map(|_| Arc::default()).collect();
-    let commands = (files.iter())
+    let addresses: Addresses = exports.iter().map(|_| Arc::default()).collect();
+    let commands = (addresses.iter())
         .zip(exports)
         .zip(sockets)
-        .map(|((files, export), sockets)| {
+        .enumerate()
+        .map(|(number, ((addresses, export), sockets))| {
             let Some((handle, sockets)) = export.handle().zip(sockets) else {
                 return Ok(None);
             };
@@ -386,7 +402,8 @@ fn prepare(
                 handle,
                 stopper: export.stopper.clone(),
                 read_only: arguments.read_only,
-                files: Arc::clone(files),
+                addresses: Arc::clone(addresses),
+                seen: doors.seen(number),
                 sandbox: sandbox.clone(),
             });
             sockets.open(serving).map(Some)
@@ -394,5 +411,5 @@ fn prepare(
     let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
     let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
     interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
-    Ok((commands, files))
+    Ok((commands, addresses))
 }

@@ -4,7 +4,7 @@ use super::Arguments;
 use super::targets::What;
 use crate::arrays;
 use anyhow::bail;
-use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble};
+use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
 use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
@@ -26,22 +26,45 @@ pub(super) struct Subject {
     pub(super) array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
 }
 
+fn open_options(arguments: &Arguments) -> OpenOptions {
+    OpenOptions {
+        read_only: arguments.read_only,
+        ..arguments.rate.options()
+    }
+}
+
+fn assemble_options(arguments: &Arguments) -> AssembleOptions {
+    AssembleOptions {
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
+        open: open_options(arguments),
+        ..AssembleOptions::default()
+    }
+}
+
+/// The name under which it would be served. Nothing is written, and what of an array would be refused is refused.
+pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String> {
+    Ok(match what {
+        What::Assembled(devices) => {
+            look(&arrays::names(devices), &assemble_options(arguments))?.name
+        }
+        What::Scratch(Expression::Leaf(device), _) => device.clone(),
+        What::Scratch(Expression::Array { level, .. }, _) => level.name.to_owned(),
+        What::AsIs(device) => {
+            let file = Path::new(device).file_name();
+            file.map_or_else(|| device.clone(), |it| it.to_string_lossy().into())
+        }
+    })
+}
+
 pub(super) fn open(
     what: What,
     arguments: &Arguments,
 ) -> anyhow::Result<(Box<dyn Target>, Subject)> {
-    let open = OpenOptions {
-        read_only: arguments.read_only,
-        ..arguments.rate.options()
-    };
+    let open = open_options(arguments);
     match what {
         What::Assembled(devices) => {
-            let options = AssembleOptions {
-                force: arguments.force,
-                degraded: arguments.degraded.degraded,
-                open,
-                ..AssembleOptions::default()
-            };
+            let options = assemble_options(arguments);
             let array = assemble(&arrays::names(&devices), &options)?;
             let report = array.report;
             let subject = Subject {
@@ -54,17 +77,14 @@ pub(super) fn open(
             };
             Ok((array.target, subject))
         }
-        What::Scratch(expression, checksum) => {
-            let name = match &expression {
-                Expression::Leaf(device) => device.clone(),
-                Expression::Array { level, .. } => level.name.to_owned(),
-            };
+        What::Scratch(ref expression, checksum) => {
+            let name = name(&what, arguments)?;
             let options = CreateOptions {
                 checksum,
                 open,
                 ..CreateOptions::new(&name)
             };
-            let target = scratch::open_created(&expression, &options)?;
+            let target = scratch::open_created(expression, &options)?;
             let subject = Subject {
                 called: expression.to_string(),
                 but: ", and gone when this ends",
@@ -75,22 +95,20 @@ pub(super) fn open(
             };
             Ok((target, subject))
         }
-        What::AsIs(device) => {
-            let labelled = wipe::look(&[&device]).unwrap_or_default();
+        What::AsIs(ref device) => {
+            let labelled = wipe::look(&[device]).unwrap_or_default();
             if let Some(labelled) = labelled.first().filter(|_| !arguments.read_only) {
                 bail!(
                     "{device} holds {}, which clients would overwrite: serve that, or give --read-only",
                     labelled.holds
                 );
             }
-            let name = Path::new(&device).file_name();
-            let name = name.map_or_else(|| device.clone(), |it| it.to_string_lossy().into());
-            let target = open_device(&device, &open)?;
+            let target = open_device(device, &open)?;
             let subject = Subject {
-                called: device,
+                name: name(&what, arguments)?,
+                called: device.clone(),
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
-                name,
                 warnings: Vec::new(),
                 array: None,
             };

@@ -6,7 +6,7 @@ use crate::commands::create;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use spindles_format::ChecksumKind;
-use spindles_io::scratch;
+use spindles_io::{named_twice, scratch};
 use spindles_layout::Expression;
 use spindles_serve::Readiness;
 use std::time::{Duration, Instant};
@@ -70,6 +70,13 @@ pub(super) fn exports(
             Kind::Fresh(expression) => exports.push((at, What::Scratch(expression, checksum))),
             Kind::Array => of_arrays.push((at, target.clone())),
         }
+    }
+    if arguments.as_is
+        && let Some(twice) = named_twice(&arrays::names(&arguments.targets))
+    {
+        return Err(Usage::error(format!(
+            "{twice}: serve it once, as one export for all clients"
+        )));
     }
     let is_fresh = |what: &What| matches!(what, What::Scratch(Expression::Array { .. }, _));
     let all_fresh = of_arrays.is_empty() && exports.iter().all(|(_, what)| is_fresh(what));

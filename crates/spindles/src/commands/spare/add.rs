@@ -23,9 +23,9 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("whose").required(true)))]
+#[command(group(ArgGroup::new("whose")))]
 struct Arguments {
-    /// The devices that become spares
+    /// The devices that become spares: they come first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
     /// The array that may take them, and with it arrays inside it: its name, or its devices
@@ -43,6 +43,13 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if arguments.array.is_none() && !arguments.shared {
+        return Err(arguments.scan.needs_array(
+            "spare add",
+            &arguments.devices,
+            ", or make them spares of all arrays with --shared",
+        ));
+    }
     let devices = arrays::devices(&arguments.devices)?;
     let devices = arrays::names(&devices);
     let members: Vec<String> = arguments.array.into_iter().collect();
@@ -58,6 +65,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(warning);
     }
     arrays::note_devices(&[], &[], &added.wiped, ui);
+    for device in &devices {
+        arguments.scan.note_out_of_sight(device, &members, ui);
+    }
     for spare in &added.spares {
         ui.line(match &added.array {
             Some((name, _)) if !spare.shared => {

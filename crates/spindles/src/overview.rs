@@ -1,0 +1,158 @@
+//! All arrays in a table: those that are found, and those that servers have.
+
+use crate::arrays;
+use crate::served;
+use crate::ui::Ui;
+use serde_json::{Value, json};
+use spindles_io::host::report_of;
+use spindles_io::scan::{self, FoundArray};
+use spindles_io::survey::Health;
+
+/// An array, as it is listed.
+struct Listed {
+    name: String,
+    uuid: String,
+    devices: Vec<String>,
+    /// Its report as JSON, or why there is none.
+    report: Result<Value, String>,
+    service: Service,
+}
+
+/// Whether an array is served.
+enum Service {
+    Not,
+    /// By a server that does not do what this user says.
+    ByAnother,
+    /// There.
+    At(Vec<String>),
+}
+
+impl Listed {
+    /// One that was found and that no server has.
+    fn found(array: FoundArray) -> Self {
+        let report = report_of(&array.devices);
+        Self {
+            name: array.name.unwrap_or_else(|| array.uuid.to_string()),
+            uuid: array.uuid.to_string(),
+            report: match report {
+                Ok(report) => Ok(arrays::to_json(&report)),
+                Err(error) => Err(error.to_string()),
+            },
+            devices: array.devices,
+            service: Service::Not,
+        }
+    }
+
+    /// One that a server has.
+    fn served(array: served::Known) -> Self {
+        let Some(status) = array.status else {
+            return Self {
+                name: array.uuid.clone(),
+                uuid: array.uuid,
+                devices: Vec::new(),
+                report: Err("its server does not say how it is".to_owned()),
+                service: Service::ByAnother,
+            };
+        };
+        let addresses = status["served"]["addresses"].as_array();
+        let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
+        Self {
+            name: status["name"].as_str().unwrap_or(&array.uuid).to_owned(),
+            uuid: array.uuid,
+            devices: Vec::new(),
+            service: Service::At(addresses.map(str::to_owned).collect()),
+            report: Ok(status),
+        }
+    }
+
+    fn health(&self) -> Health {
+        let state = self.report.as_ref().map(|report| report["state"].as_str());
+        match state {
+            Ok(Some("healthy")) => Health::Healthy,
+            Ok(Some("degraded")) => Health::Degraded,
+            // It is not to be had, for whichever reason.
+            _ => Health::Failed,
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let text = |key: &str| self.report.as_ref().ok()?[key].as_str().map(str::to_owned);
+        let bytes = self.report.as_ref().ok();
+        let bytes = bytes.and_then(|report| report["bytes"].as_u64());
+        vec![
+            self.name.clone(),
+            text("level").unwrap_or_else(|| "-".to_owned()),
+            bytes.map_or_else(|| "-".to_owned(), |bytes| arrays::size(bytes).to_string()),
+            text("state").unwrap_or_else(|| "not known".to_owned()),
+            match &self.service {
+                Service::Not => "no".to_owned(),
+                Service::ByAnother => "by another user".to_owned(),
+                Service::At(addresses) => addresses.join(", "),
+            },
+        ]
+    }
+
+    fn document(&self) -> Value {
+        let of_report = |key: &str| self.report.as_ref().ok().map(|report| report[key].clone());
+        json!({
+            "name": self.name,
+            "uuid": self.uuid,
+            "devices": self.devices,
+            "level": of_report("level"),
+            "bytes": of_report("bytes"),
+            "state": of_report("state"),
+            "served": match &self.service {
+                Service::Not => Value::Null,
+                Service::ByAnother => json!({ "addresses": null }),
+                Service::At(addresses) => json!({ "addresses": addresses }),
+            },
+            "error": self.report.as_ref().err(),
+        })
+    }
+}
+
+/// Shows all arrays in these places, as the library takes them, and those that are served on this machine. How the worst
+/// of them is.
+pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
+    let found = scan::overview(places);
+    for skipped in &found.skipped {
+        ui.note(skipped);
+    }
+    let mut all: Vec<Listed> = served::known().into_iter().map(Listed::served).collect();
+    for array in found.arrays {
+        let uuid = array.uuid.to_string();
+        let Some(served) = all.iter_mut().find(|listed| listed.uuid == uuid) else {
+            all.push(Listed::found(array));
+            continue;
+        };
+        if served.report.is_err() {
+            // The superblocks say what its server does not.
+            let service = std::mem::replace(&mut served.service, Service::Not);
+            *served = Listed {
+                service,
+                ..Listed::found(array)
+            };
+        } else {
+            served.devices = array.devices;
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    if all.is_empty() {
+        ui.line(format!(
+            "there is no array in {}: --scan says where else to look",
+            found.places
+        ));
+    } else {
+        let rows: Vec<Vec<String>> = all.iter().map(Listed::row).collect();
+        ui.table(&["array", "level", "holds", "state", "served"], &rows);
+    }
+    for listed in &all {
+        if let Err(error) = &listed.report {
+            ui.note(format!("{}: {error}", listed.name));
+        }
+    }
+    let documents: Vec<Value> = all.iter().map(Listed::document).collect();
+    ui.json(&json!({ "arrays": documents }));
+    let health = all.iter().map(Listed::health);
+    health.max().unwrap_or(Health::Healthy)
+}
