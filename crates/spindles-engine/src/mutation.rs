@@ -155,6 +155,8 @@ pub enum Mutation {
     DegradedUnlogged,
     /// Without the device of the journal the log is taken for an empty one.
     TrustEmptyJournal,
+    /// Blocks are read in their places though the log has something of them that could not be carried out.
+    ReadUnplacedLog,
 }
 
 /// Every planted fault.
@@ -232,4 +234,5 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipPagesOfFlush,
     Mutation::DegradedUnlogged,
     Mutation::TrustEmptyJournal,
+    Mutation::ReadUnplacedLog,
 ];

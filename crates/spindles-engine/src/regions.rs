@@ -273,6 +273,11 @@ impl Regions {
         self.unsettled.get(self.of(group))
     }
 
+    /// From now on it may.
+    pub(crate) fn unsettle(&mut self, group: GroupIndex) {
+        self.unsettled.set(self.of(group));
+    }
+
     /// Whether what says that rows are blank may not be durable there.
     pub(crate) fn is_begun(&self, group: GroupIndex) -> bool {
         self.begun.get(self.of(group))

@@ -28,6 +28,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
         disks: Vec::new(),
         spoiled: BTreeSet::new(),
         unfilled: BTreeSet::new(),
+        is_short_of_space: false,
         decayed: BTreeMap::new(),
         lost_blocks: BTreeSet::new(),
         block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),
@@ -66,7 +67,10 @@ fn build(
                 (size.sector_bytes, size.bytes)
             });
             let sectors = real_bytes / u64::from(sector_bytes);
-            let disk = Disk::new(options.model, sector_bytes, sectors);
+            let mut disk = Disk::new(options.model, sector_bytes, sectors);
+            if options.may_run_out_of_space() {
+                disk.make_sparse();
+            }
             stack.disks.push(disk);
             (Below::Disk(stack.disks.len() - 1), *bytes)
         }

@@ -83,6 +83,8 @@ pub struct Disk {
     /// Sectors that its array knows to hold nothing, until they are durably written, and how many writes there
     /// were when it said so.
     unfilled: BTreeMap<u64, u64>,
+    /// The sectors that take space, where all others are holes.
+    taken: Option<BTreeSet<u64>>,
     /// Counts writes.
     write: u64,
 }
@@ -98,15 +100,24 @@ impl Disk {
             cache: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             unfilled: BTreeMap::new(),
+            taken: None,
             write: 0,
         }
+    }
+
+    /// From now on it takes space only for what is written.
+    pub fn make_sparse(&mut self) {
+        self.taken.get_or_insert_default();
     }
 
     /// A disk of zeros of the same make, with so many bytes.
     #[must_use]
     pub fn as_new(&self, bytes: u64) -> Self {
         let sector_bytes = u32::try_from(self.sector_bytes).expect("small");
-        Self::new(self.model, sector_bytes, bytes / u64::from(sector_bytes))
+        Self {
+            taken: self.taken.as_ref().map(|_| BTreeSet::new()),
+            ..Self::new(self.model, sector_bytes, bytes / u64::from(sector_bytes))
+        }
     }
 
     /// A disk of zeros with so many bytes is put where this one is.
@@ -203,11 +214,34 @@ impl Disk {
             .all(|(sector, bytes)| self.current(sector) == bytes && self.durable(sector) == bytes)
     }
 
+    /// How many sectors of a write would take space that they do not take yet.
+    pub fn holes(&self, first: u64, bytes: usize) -> u64 {
+        let Some(taken) = &self.taken else {
+            return 0;
+        };
+        let sectors = self.sectors(first, bytes);
+        let length = sectors.end - sectors.start;
+        let there = taken.range(sectors).count();
+        length - u64::try_from(there).expect("fits")
+    }
+
+    /// Zeros that take no space.
+    pub fn discard(&mut self, first: u64, bytes: &[u8]) {
+        self.write(first, bytes, false);
+        let sectors = self.sectors(first, bytes.len());
+        if let Some(taken) = &mut self.taken {
+            taken.extract_if(sectors, |_| true).for_each(drop);
+        }
+    }
+
     /// Writes, into the cache where there is one; with `fua` durably. Makes the sectors readable.
     pub fn write(&mut self, first: u64, bytes: &[u8], fua: bool) {
         self.write += 1;
         let all = self.at(first, bytes.len());
         let sectors = self.sectors(first, bytes.len());
+        if let Some(taken) = &mut self.taken {
+            taken.extend(sectors.clone());
+        }
         for (sector, new) in sectors.zip(bytes.chunks_exact(self.sector_bytes)) {
             let unreadable = self.unreadable.remove(&sector);
             if fua || !self.model.volatile_cache {

@@ -203,7 +203,10 @@ impl World {
         let this = &mut self.stack.arrays[array];
         if position == this.members.len() {
             let sectors = bytes / u64::from(self.options.sector_bytes);
-            let disk = Disk::new(self.options.model, self.options.sector_bytes, sectors);
+            let mut disk = Disk::new(self.options.model, self.options.sector_bytes, sectors);
+            if self.options.may_run_out_of_space() {
+                disk.make_sparse();
+            }
             this.members.push(Below::Disk(self.stack.disks.len()));
             this.data_start.push(BlockIndex(0));
             self.stack.disks.push(disk);

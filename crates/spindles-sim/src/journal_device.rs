@@ -175,7 +175,9 @@ impl World {
     /// The disk with the journal stops answering. Whether it did before.
     pub fn drop_journal(&mut self) -> bool {
         let number = self.journal_number();
-        let Some(journal) = self.journal.as_mut().filter(|journal| !journal.gone) else {
+        let spared = self.stack.is_short_of_space;
+        let there = |journal: &&mut JournalDisk| !journal.gone && !spared;
+        let Some(journal) = self.journal.as_mut().filter(there) else {
             return false;
         };
         journal.gone = true;

@@ -30,6 +30,7 @@ mod run;
 pub mod scrub;
 mod shrink;
 pub mod sizes;
+mod space;
 pub mod stack;
 mod stalls;
 pub mod trace;

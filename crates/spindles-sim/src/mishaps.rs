@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    fn lose(&mut self, disk: usize) {
+    pub(crate) fn lose(&mut self, disk: usize) {
         let (array, _) = self.stack.position(disk);
         let midway = |engine: &Engine| engine.growth().is_some_and(|(mark, _)| mark.0 > 0);
         if self.engines[array].as_ref().is_some_and(midway) {
@@ -179,7 +179,8 @@ impl World {
     pub fn put_out(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
-        if !self.is_open(array) || !this.geometry.survives(this.lost.with(member)) {
+        let survives = this.geometry.survives(this.lost.with(member));
+        if !self.is_open(array) || !survives || self.stack.is_short_of_space {
             return false;
         }
         self.note(&format!("disk {disk} is put out"));
@@ -209,6 +210,7 @@ impl World {
             && self.is_open(array)
             && !self.returning.contains(&disk)
             && !self.is_beside(array, member)
+            && self.is_out_for_good(array, member)
             && matches!(self.state_of(array, member), Member::Missing { .. });
         if !missing {
             return None;
@@ -327,6 +329,14 @@ impl World {
         for disk in (0..self.stack.disks.len()).chain(beside).chain(journal) {
             let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
             let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
+            let writes: Vec<WriteData> = writes
+                .into_iter()
+                .map(|write| WriteData {
+                    first: write.first,
+                    bytes: write.bytes[..self.fit(disk, write)].to_vec(),
+                })
+                .collect();
+            let writes: Vec<&WriteData> = writes.iter().collect();
             if power {
                 let how = PowerLoss::random(&mut self.faults);
                 self.note(&format!("disk {disk}: {how:?}"));

@@ -433,6 +433,12 @@ impl Options {
         sessions.all(|session| session.ending == Ending::Close)
     }
 
+    /// Whether disks may have no space for what they hold nothing of yet.
+    pub(crate) fn may_run_out_of_space(&self) -> bool {
+        let mut faults = self.sessions.iter().flat_map(|session| &session.faults);
+        faults.any(|(fault, _)| fault.name == "no_space")
+    }
+
     /// Whether parity may disagree with data after a crash, so that nothing may be missing then.
     pub(crate) fn doubts_parity(&self) -> bool {
         self.tree.has_parity()

@@ -77,7 +77,7 @@ fn through_sessions(world: &mut World) {
             return;
         }
         load(world, &session);
-        if world.failure.is_some() {
+        if world.failure.is_some() || !world.is_open(world.stack.top()) {
             return;
         }
         end(world, session.ending);
@@ -113,7 +113,7 @@ fn load(world: &mut World, session: &Session) {
         }
         world.ask(&mut left);
     }
-    if left > 0 && world.failure.is_none() {
+    if left > 0 && world.failure.is_none() && world.is_open(world.stack.top()) {
         world.stalled("clients wait, and nothing happens");
     }
 }
@@ -219,7 +219,7 @@ pub(crate) fn close(world: &mut World) {
             None if world.failure.is_none() => {
                 return world.stalled(&format!("array {array} does not close"));
             }
-            Some(false) if !world.errors_excused && !failed => {
+            Some(false) if !world.excuses_errors() && !failed => {
                 return world.stalled(&format!("array {array} could not be closed clean"));
             }
             _ => {}
@@ -296,10 +296,23 @@ fn between_sessions(world: &mut World) {
         after_crash(world);
         *world.struck.entry("journal device damaged").or_default() += 1;
     }
+    world.change_space();
 }
 
 /// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
 pub(crate) fn open(world: &mut World) -> bool {
+    let opened = open_all(world);
+    if opened || world.failure.is_some() || world.space.is_none() {
+        return opened;
+    }
+    // Without space it may be refused.
+    world.crash(false);
+    after_crash(world);
+    world.give_space();
+    open_all(world)
+}
+
+fn open_all(world: &mut World) -> bool {
     let (now, session) = (world.now(), world.session);
     world.log.entry(now, crate::log::Entry::Open { session });
     world.closed.fill(None);
@@ -733,6 +746,20 @@ pub(crate) fn plain_config(
 /// Opens once more and holds everything against the history: at once, settled, without the
 /// members that may be lost, and after a last closing.
 fn last_check(world: &mut World) {
+    while world.space.is_some() {
+        if !open(world) {
+            return;
+        }
+        read_all(world);
+        if world.failure.is_some() {
+            return;
+        }
+        end(world, Ending::ProcessCrash);
+        if world.failure.is_some() {
+            return;
+        }
+        world.give_space();
+    }
     if !open(world) {
         return;
     }

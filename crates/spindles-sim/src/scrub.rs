@@ -158,7 +158,8 @@ impl Stack {
             .checked_sub(usize::from(group.data_chunks))?;
         let row_block = group.first_block.plus(row.into());
         let taken = others.iter().any(|other| other.row_block == row_block);
-        if here.contains(&disk) || unreadable.contains(&member.0) || taken || spare == 0 {
+        let none = spare == 0 || self.is_short_of_space;
+        if here.contains(&disk) || unreadable.contains(&member.0) || taken || none {
             return None;
         }
         if spare == 1 && !unreadable.is_empty() {
@@ -207,7 +208,7 @@ impl World {
         drain(self);
         let disk = self.random_disk();
         let (array, _) = self.stack.keeper_of(disk);
-        if self.failure.is_some() || self.errors_excused || !self.may_be_scrubbed(array) {
+        if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(array) {
             return false;
         }
         let status = self.engine(array).status();
@@ -318,7 +319,7 @@ impl World {
     /// A scrub told something.
     pub(crate) fn scrub_told(&mut self, event: &Event) {
         self.told.push(*event);
-        if !self.scrubs_quietly && !self.errors_excused {
+        if !self.scrubs_quietly && !self.excuses_errors() {
             self.show(&Seen::Told { event });
         }
     }

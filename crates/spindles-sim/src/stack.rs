@@ -85,6 +85,8 @@ pub struct Stack {
     pub lost_blocks: BTreeSet<(usize, u64)>,
     /// Blocks that an array could not fill on an array inside it, and knows so: counted from where that begins.
     pub unfilled: BTreeSet<(usize, MemberIndex, BlockIndex)>,
+    /// There is no space for what disks hold nothing of yet, or was not since the last opening: any may be put out.
+    pub is_short_of_space: bool,
     /// Bytes of a block, the same everywhere.
     pub block_bytes: usize,
 }
@@ -251,6 +253,9 @@ impl Stack {
             return Vec::new();
         }
         let location = geometry.locate(block);
+        if self.arrays[array].staged.contains(&location.group.0) {
+            return Vec::new(); // It lies elsewhere, until it can be moved.
+        }
         if !self.is_written(array, location.group, view) {
             let zeros = vec![0; self.block_bytes];
             return vec![(format!("unwritten group {}", location.group.0), zeros)];
@@ -516,6 +521,9 @@ impl Stack {
         let lost = (this.damaged).map_or(lost, |member| lost.with(member));
         let here = extra.filter(|place| place.array == array);
         let can_spare = !this.unsettled || member.is_none();
+        if self.is_short_of_space {
+            return false;
+        }
         if !this.geometry.survives(lost) || !can_spare {
             // Then it is itself a lost member.
             return this
@@ -776,6 +784,7 @@ mod tests {
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
             unfilled: BTreeSet::new(),
+            is_short_of_space: false,
             block_bytes: BLOCK,
         }
     }
@@ -932,6 +941,7 @@ mod tests {
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
             unfilled: BTreeSet::new(),
+            is_short_of_space: false,
             block_bytes: BLOCK,
         };
         assert_eq!(stack.position(4), (1, MemberIndex(1)));

@@ -12,6 +12,7 @@ use crate::lost_writes::Doom;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::space::Space;
 use crate::stack::{Below, Stack};
 use crate::stalls::{Reads, Stall};
 use crate::unlogged::{Doubt, Unlogged};
@@ -160,6 +161,11 @@ pub struct World {
     /// A disk whose next write of data does not land where it should; drawn by itself.
     pub(crate) doomed_write: Option<(usize, Doom)>,
     pub(crate) losing_writes: Random,
+    /// What is left of space, where that is short.
+    pub(crate) space: Option<Space>,
+    /// Space is short when the array is opened next.
+    pub(crate) space_is_doomed: bool,
+    pub(crate) spacing: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -236,6 +242,9 @@ impl World {
             sizing: Random::new(options.seed, "sizes of new disks"),
             doomed_write: None,
             losing_writes: Random::new(options.seed, "losing writes"),
+            space: None,
+            space_is_doomed: false,
+            spacing: Random::new(options.seed, "space"),
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
@@ -279,7 +288,7 @@ impl World {
             stack: &self.stack,
             history: &mut self.client.history,
             lost_at: &self.lost_at,
-            errors_excused: self.errors_excused,
+            errors_excused: self.errors_excused || self.stack.is_short_of_space,
         };
         for (checker, check) in &mut self.watch {
             if let Err(what) = check.see(&mut scene, seen) {
@@ -594,6 +603,8 @@ impl World {
                     OutReason::TooManyErrors | OutReason::TooManyBadBlocks
                 ) {
                     self.put_out_for_errors(array, member);
+                } else if self.stack.is_short_of_space {
+                    self.put_out_for_space(array, member);
                 }
                 let beyond = self.options.beyond || self.errors_excused;
                 let filling = &mut self.stack.arrays[array].filling;
@@ -637,7 +648,7 @@ impl World {
                 self.attach_added(array);
             }
             Event::Grown { blocks } => self.has_grown(blocks),
-            Event::GrowthStuck { block } if !self.errors_excused => {
+            Event::GrowthStuck { block } if !self.excuses_errors() => {
                 self.show(&Seen::Failed {
                     what: &format!("moving block {}", block.0),
                 });
@@ -663,7 +674,8 @@ impl World {
             let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
                 continue;
             };
-            let claimed = self.is_claimed(array, disk);
+            // One that has no space is not tried again and again.
+            let claimed = self.is_claimed(array, disk) && !self.stack.is_short_of_space;
             if self.spares == 0 && !claimed {
                 continue;
             }
@@ -685,6 +697,7 @@ impl World {
             let is_read = operation == Some(Operation::Read);
             let result = reply.result.map_err(|error| match error {
                 RequestError::Corrupt | RequestError::InDoubt => MemberError::Corrupt,
+                RequestError::NoSpace => MemberError::NoSpace,
                 _ if is_read => MemberError::Medium,
                 _ => MemberError::Gone,
             });
@@ -818,12 +831,11 @@ impl World {
                 Operation::Write { fua } | Operation::WriteZeroes { fua } => {
                     let data = io.data.as_ref().expect("a write has data");
                     self.stack.is_meant(disk, io.io.block, &data.bytes);
-                    self.disk_mut(disk).write(data.first, &data.bytes, fua);
-                    Ok(())
+                    self.write_where_space_is(disk, data, fua)
                 }
                 Operation::Discard => {
                     let data = io.data.as_ref().expect("a discard has zeros");
-                    self.disk_mut(disk).write(data.first, &data.bytes, false);
+                    self.discard_on(disk, data);
                     Ok(())
                 }
             }

@@ -79,6 +79,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::UnloggedEarly, "order", 100),
     (Mutation::OutUnflushed, "order", 20),
     (Mutation::OutWhileUnlogged, "order", 100),
+    (Mutation::ReadUnplacedLog, "history", 1000),
 ];
 
 /// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
@@ -197,6 +198,13 @@ fn scenario(mutation: Mutation) -> Fixed {
             members: Some(2),
             checksums: Some(true),
             faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            ..Fixed::default()
+        },
+        Mutation::ReadUnplacedLog => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(true),
+            ending: Some(Ending::ProcessCrash),
+            faults: Some(Fault::by_name("no_space").into_iter().collect()),
             ..Fixed::default()
         },
         // And superblocks take their time.

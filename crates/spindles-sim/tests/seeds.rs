@@ -430,6 +430,42 @@ fn checksums_may_lie_on_blocks_that_are_lost_below() {
     check_seed(6946, &Fixed::default());
 }
 
+/// Members that have no space for a while, whatever else is written meanwhile.
+#[test]
+fn members_without_space_keep_all_promises() {
+    let names = ["no_space", "replace", "grow", "rebuild", "scrub"];
+    let fixed = |level, checksums, ending| Fixed {
+        level: Level::by_name(level),
+        checksums: Some(checksums),
+        faults: Some(names.into_iter().filter_map(Fault::by_name).collect()),
+        ending: Some(ending),
+        ..Fixed::default()
+    };
+    let mut struck = BTreeMap::<&str, u64>::new();
+    for level in LEVELS {
+        for seed in 0..8 {
+            let fixed = fixed(level.name, seed % 2 == 0, Ending::ProcessCrash);
+            for (what, times) in check_seed(seed, &fixed).struck {
+                *struck.entry(what).or_default() += times;
+            }
+        }
+    }
+    for what in ["space was short", "put out for space", "written in part"] {
+        assert!(struck.get(what) > Some(&5), "{what}: {struck:?}");
+    }
+    // Of the log: a record of an array that failed, and one that was not whole. Growths that could not go on.
+    let (crash, power) = (Ending::ProcessCrash, Ending::PowerLoss);
+    for (level, seed, checksums, ending) in [
+        ("raid5", 997, false, crash),
+        ("raid6", 1069, false, crash),
+        ("raid5", 1298, true, power),
+        ("raid6", 1092, true, power),
+        ("raid1", 904, true, power),
+    ] {
+        check_seed(seed, &fixed(level, checksums, ending));
+    }
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {

@@ -54,7 +54,7 @@ use crate::{
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::BTreeSet, collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operand, Operation, Request, StepId,
@@ -110,11 +110,12 @@ pub struct Engine {
     read_only: bool,
     /// A growth or rebuild that was interrupted does not continue by itself.
     only_recovers: bool,
-    /// A crash left writes in the journals that can't be replayed: too few members are there, or the
-    /// journals' device failed. Redundancy may disagree with data, so it reconstructs nothing.
+    /// There are writes in the journals that do not come to their places before the next opening: too few members
+    /// are there, or they have no space, or the journals' device failed. Redundancy may disagree with data, so it
+    /// reconstructs nothing.
     unreplayed: bool,
     /// The groups that have rows in such a log; `None` where that is not known.
-    unplaced: Option<BTreeSet<u64>>,
+    unplaced: Option<Vec<u64>>,
     /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums may be out
     /// of date.
     trusts_reads: bool,
@@ -441,13 +442,6 @@ impl Engine {
         if self.missing.contains(member) {
             return self.geometry.survives(self.lost);
         }
-        if reason == OutReason::Error(MemberError::NoSpace) && !self.is_settled() {
-            // Of rows in doubt it may hold the only good blocks, and there may be room again later.
-            let error = MemberError::NoSpace;
-            self.output(Output::Event(Event::MemberFault { member, error }));
-            self.stop_writing();
-            return false;
-        }
         let was_filled = self.lost.contains(member);
         let lost = self.lost.with(member);
         let survives = self.geometry.survives(lost);
@@ -455,6 +449,13 @@ impl Engine {
             if let OutReason::Error(error) = reason {
                 self.output(Output::Event(Event::MemberFault { member, error }));
             }
+            return false;
+        }
+        if reason == OutReason::Error(MemberError::NoSpace) && !self.is_settled() {
+            // Of rows in doubt it may hold the only good blocks, and there may be room again later.
+            let error = MemberError::NoSpace;
+            self.output(Output::Event(Event::MemberFault { member, error }));
+            self.stop_writing();
             return false;
         }
         if self.mutated(Mutation::ForgetDoubt) {

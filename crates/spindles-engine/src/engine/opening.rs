@@ -34,7 +34,7 @@ use crate::{
     waits::Waits,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec};
+use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberSet, Operand,
 };
@@ -211,7 +211,7 @@ impl Engine {
             read_only: config.read_only,
             only_recovers: config.only_recovers,
             unreplayed: false,
-            unplaced: None,
+            unplaced: Some(Vec::with_capacity(index(all_ranges))),
             trusts_reads: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,

@@ -13,6 +13,7 @@ mod extension;
 mod first_touches;
 mod half_written;
 mod jobs;
+mod no_space;
 mod plans;
 mod rebuild;
 mod replace;

@@ -11,6 +11,7 @@ mod latent_sector_error;
 mod lost_write;
 mod metadata_rot;
 mod misdirected_write;
+mod no_space;
 mod put_out;
 mod rebuild;
 mod rebuild_fails;
@@ -66,6 +67,7 @@ pub static FAULTS: &[&Fault] = &[
     &misdirected_write::FAULT,
     &metadata_rot::FAULT,
     &journal_damaged::FAULT,
+    &no_space::FAULT,
 ];
 
 impl Fault {

@@ -486,8 +486,16 @@ impl Engine {
         let blocks = u32::try_from(end - start).expect("a window is short");
         let older = self.grow.record.older.as_mut().expect("it grows");
         older.staged_blocks = blocks;
-        self.grow.stage = Stage::Recording;
+        self.tell_growth(Stage::Recording);
+    }
+
+    /// The superblocks are to say how far it is.
+    fn tell_growth(&mut self, stage: Stage) {
+        self.grow.stage = stage;
         self.want_update();
+        if self.metadata.is_broken() {
+            self.growth_recorded(); // No superblock is written any more.
+        }
     }
 
     /// What the superblocks were to say is durable.
@@ -534,8 +542,7 @@ impl Engine {
             self.grow.record.older = None;
             self.change_policy();
         }
-        self.grow.stage = Stage::Marking;
-        self.want_update();
+        self.tell_growth(Stage::Marking);
     }
 
     /// What an array does about crashes goes with its level, from the next opening on.
@@ -579,5 +586,8 @@ impl Engine {
         self.stop_job(&JOB);
         let block = older.map_or(BlockIndex(0), |older| older.mark);
         self.output(Output::Event(Event::GrowthStuck { block }));
+        if self.missing_unrecorded() {
+            self.want_update(); // Of the map as it is now less may be needed.
+        }
     }
 }

@@ -85,6 +85,14 @@ impl Engine {
         };
     }
 
+    /// A place is not done, whether the job has come there or not.
+    pub(crate) fn hold_job(&mut self, job: &'static Job, place: Place) {
+        let walk = &mut self.jobs.walks[job.row()];
+        walk.failed += 1;
+        walk.held = Some(walk.held.map_or(place, |held| held.min(place)));
+        walk.mark = walk.mark.min(place);
+    }
+
     /// Ends a job before its time. Its stripe ranges under way come to their ends.
     pub(crate) fn stop_job(&mut self, job: &'static Job) {
         let walk = &mut self.jobs.walks[job.row()];
@@ -225,8 +233,7 @@ impl Engine {
         walk.pending -= 1;
         walk.mismatches += u64::from(mismatch);
         if !done {
-            walk.failed += 1;
-            walk.held = Some(walk.held.map_or(place, |held| held.min(place)));
+            self.hold_job(JOBS[row], place);
         }
         self.find_mark(row);
         self.job_may_have_stopped(row);

@@ -3,7 +3,7 @@
 
 use super::Job;
 use crate::{
-    Engine,
+    Engine, RangeId,
     jobs::{Place, Walk},
     output::{Event, Output},
     plan::Ask,
@@ -36,8 +36,22 @@ impl Engine {
             || Place { group, row: end } <= self.walk(&JOB).mark
     }
 
+    /// A write failed on a member that stays: of each block there it may hold the old or the new. As after a crash the
+    /// rows are put in order before they are read, and the array is not clean.
+    #[cold]
+    pub(crate) fn doubt_rows(&mut self, id: RangeId) {
+        let failed = !self.shape.copies && !self.geometry.survives(self.lost);
+        if failed || self.shape.slots == 1 && !self.has_checksums() {
+            return; // Nothing is read any more, or there is nothing to agree with.
+        }
+        let (group, row) = (self.ranges[id].group, self.ranges[id].low);
+        self.regions.unsettle(group);
+        self.all_settled = false;
+        self.hold_job(&JOB, Place { group, row });
+    }
+
     fn resync_ended(&mut self, walk: Walk) {
-        let event = if walk.failed == 0 {
+        let event = if walk.failed == 0 && !self.unreplayed {
             self.all_settled = true;
             self.forget_settled();
             self.regions.want_sweep();
@@ -48,7 +62,7 @@ impl Engine {
         } else {
             // The mark stays where it is: what is above it is settled again at each read.
             Event::ResyncIncomplete {
-                unsettled: walk.failed,
+                unsettled: walk.failed.max(1),
             }
         };
         self.output(Output::Event(event));

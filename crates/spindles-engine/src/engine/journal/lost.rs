@@ -3,7 +3,7 @@
 //! What was in flight is then known by dirty regions alone: a resync settles them. What was carried out
 //! again by then is what was written last, so that nothing is older than it was after the crash.
 
-use crate::{Engine, RangeId, ranges::Owner};
+use crate::{Engine, Mutation, RangeId, ranges::Owner};
 
 impl Engine {
     /// Whether the superblocks count on a log that is not there. Before anything is written they
@@ -20,12 +20,29 @@ impl Engine {
     /// have no space. Open read only, what the log has is read from it.
     #[cold]
     pub(crate) fn answer_is_in_log(&self, id: RangeId) -> bool {
+        if self.mutated(Mutation::ReadUnplacedLog) {
+            return false;
+        }
         let asks = matches!(self.ranges[id].owner, Owner::Request(_));
         let journal = self.journal.as_ref();
         let lost = journal.is_some_and(|journal| journal.placement.is_lost());
         let group = self.ranges[id].group.0;
         let is_unplaced = || self.unplaced.as_ref().is_none_or(|it| it.contains(&group));
         asks && (lost || !self.read_only && is_unplaced())
+    }
+
+    /// What a stripe range logged may not be in its place. At the next opening it may be carried out: until then what
+    /// lies there is no answer.
+    #[cold]
+    pub(super) fn leave_in_log(&mut self, id: RangeId) {
+        self.unreplayed = true;
+        self.all_settled = false; // Nothing is read without a plan.
+        let group = self.ranges[id].group.0;
+        match &mut self.unplaced {
+            // There is room for all that may be under way.
+            Some(unplaced) if unplaced.len() < unplaced.capacity() => unplaced.push(group),
+            unplaced => *unplaced = None,
+        }
     }
 
     /// The device with the journal is lost under the replay.

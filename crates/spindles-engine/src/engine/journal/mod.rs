@@ -137,14 +137,18 @@ impl Engine {
     /// A stripe range's writes have come to their end.
     pub(crate) fn log_done(&mut self, id: RangeId) {
         let segment = self.ranges[id].log.segment.take();
-        let Some(journal) = &mut self.journal else {
+        if self.journal.is_none() {
             return;
-        };
-        if let Some(segment) = segment
-            && self.geometry.survives(self.missing)
-        {
-            // Where the array failed some of it may be missing in place: its log stays.
-            journal.segments[usize::from(segment)].unfinished -= 1;
+        }
+        if let Some(segment) = segment {
+            let survives = self.geometry.survives(self.missing);
+            if !survives || self.ranges[id].error.is_some() {
+                self.leave_in_log(id);
+            }
+            if let Some(journal) = self.journal.as_mut().filter(|_| survives) {
+                // Where the array failed some of it may be missing in place: its log stays.
+                journal.segments[usize::from(segment)].unfinished -= 1;
+            }
         }
         self.journal_drained();
         self.release_segment();

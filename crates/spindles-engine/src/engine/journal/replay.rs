@@ -36,7 +36,11 @@ use crate::{
     slots::SlotSet,
     system_io::Purpose,
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{
     BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
@@ -590,12 +594,21 @@ impl Engine {
         }
         self.all_settled = false; // Nothing is read without a plan.
         let replay = self.replay();
-        let is_known = matches!(
-            replay.stage,
-            Stage::Placing | Stage::Flushing { .. } | Stage::Listing { .. }
-        );
-        let groups = is_known.then(|| replay.log.runs().iter().map(|run| run.group).collect());
-        self.unplaced = groups;
+        let is_known = match replay.stage {
+            Stage::Due | Stage::Scanning { .. } | Stage::Recording | Stage::Checking => false,
+            Stage::Placing
+            | Stage::Resuming
+            | Stage::Proving
+            | Stage::Flushing { .. }
+            | Stage::Listing { .. }
+            | Stage::Ended => true,
+        };
+        // Records that are not whole may count yet.
+        let runs = [&replay.log.runs()[..], &replay.broken, &replay.runs].concat();
+        self.unplaced = is_known.then(|| {
+            let groups: BTreeSet<u64> = runs.iter().map(|run| run.group).collect();
+            groups.into_iter().collect()
+        });
         let replay = self.replay();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Answers still to come must not continue it.
         self.stop_writing();

@@ -365,6 +365,9 @@ impl Engine {
             range.rows.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
         }
+        if self.writes_nothing() {
+            return self.settling_fails(id); // It may be there at the next opening.
+        }
         for slot in gone.iter() {
             let blocks = self.array_blocks(id, slot);
             let lost = Event::Lost {
