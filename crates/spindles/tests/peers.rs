@@ -611,6 +611,36 @@ fn an_array_spans_our_own_servers() {
     assert!(same(&world.path("in"), &world.path("out"), 20 * MIB));
 }
 
+/// Our own server of a disk that is a member elsewhere is started again, as after a restart of its machine.
+#[test]
+fn a_disk_is_served_as_it_is_also_once_it_is_a_member() {
+    let world = World::new();
+    for disk in ["a", "b"] {
+        world.disk(disk, 16 * MIB);
+    }
+    let start = |disk: &str| {
+        let program = env!("CARGO_BIN_EXE_spindles");
+        world.start(
+            disk,
+            &format!("{program} serve %/{disk} --as-is --nbd unix:@"),
+        )
+    };
+    let first = start("a");
+    let _other = start("b");
+    let urls = ["a", "b"].map(|disk| world.url(disk, ""));
+    let (array, places) = (format!("raid1({})", urls.join(",")), urls.join(":"));
+    world.done("", &["create", "remote", &array]);
+    drop(first);
+    let _again = start("a");
+    std::fs::write(world.path("in"), pattern(4 * MIB, 8)).expect("room");
+    world.done(&places, &["copy", "in", "array:remote", "--verify"]);
+    assert!(
+        world
+            .done(&places, &["status", "remote"])
+            .contains("healthy")
+    );
+}
+
 /// Names that are no devices, or the same one.
 #[test]
 fn what_is_wrong_with_an_address_is_told() {

@@ -3,7 +3,6 @@
 use super::Arguments;
 use super::targets::What;
 use crate::arrays;
-use anyhow::bail;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
 use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
@@ -96,20 +95,20 @@ pub(super) fn open(
             Ok((target, subject))
         }
         What::AsIs(ref device) => {
-            let labelled = wipe::look(&[device]).unwrap_or_default();
-            if let Some(labelled) = labelled.first().filter(|_| !arguments.read_only) {
-                bail!(
-                    "{device} holds {}, which clients would overwrite: serve that, or give --read-only",
+            let labelled = wipe::overwritten(device).filter(|_| !arguments.read_only);
+            let warning = labelled.map(|labelled| {
+                format!(
+                    "{device} holds {}: serve it to whoever has that, on another machine, and to nobody else",
                     labelled.holds
-                );
-            }
+                )
+            });
             let target = open_device(device, &open)?;
             let subject = Subject {
                 name: name(&what, arguments)?,
                 called: device.clone(),
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
-                warnings: Vec::new(),
+                warnings: warning.into_iter().collect(),
                 array: None,
             };
             Ok((target, subject))
