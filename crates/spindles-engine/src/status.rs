@@ -86,6 +86,8 @@ pub struct MemberStatus {
     pub member: MemberIndex,
     /// Its state.
     pub state: Member,
+    /// It is out, and that is not durable yet: the array would count on it after a crash.
+    pub counted_on: bool,
     /// What went wrong on it since opening.
     pub faults: MemberFaults,
     /// Whether it is much slower than its peers.

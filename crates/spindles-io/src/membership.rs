@@ -3,14 +3,19 @@
 
 use crate::assemble::{AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
-use crate::await_resync;
 use crate::host::{Host, belongs, report_of};
 use crate::identity;
 use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
 use crate::spare::{self, For};
+use crate::{Managed, await_resync};
 use spindles_block::MemberIndex;
 use spindles_layout::Expression;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Between two looks at what is being made durable.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A member that is out, or whose device was let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +55,26 @@ pub fn fail<'a>(
             return Err(error.into());
         }
     };
+    if let Host::Served(_) = host {
+        await_record(opened.target.as_ref(), &array, member)?;
+    }
     opened.close()?;
     Ok(Out { array, member })
+}
+
+/// Waits until it is durable that a member is out: after a crash it stays so.
+fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Result<(), ChangeError> {
+    // Until the server has ended.
+    while let Some(status) = target.status_of(array) {
+        let is_counted_on = status.members[usize::from(member.0)].counted_on;
+        match (is_counted_on, status.stopped_writing) {
+            (false, _) => return Ok(()),
+            (true, true) => break,
+            (true, false) => sleep(PAUSE),
+        }
+    }
+    let array = array.to_owned();
+    Err(ChangeError::NotRecorded { array })
 }
 
 /// The devices of an array and one of them, which need not have been given with the others.

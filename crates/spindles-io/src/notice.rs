@@ -6,8 +6,9 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use spindles_format::Uuid;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -238,6 +239,8 @@ pub fn sockets_named(name: &str) -> Vec<PathBuf> {
     sockets
 }
 
+/// A socket on which nobody listens for so long is left over.
+const SOCKET_AGE: Duration = Duration::from_secs(10);
 /// The extension of the file beside the socket of an array that has its name.
 const NAME: &str = "name";
 
@@ -250,6 +253,7 @@ impl Named {
     #[must_use]
     pub fn put(array: Uuid, name: &str) -> Option<Self> {
         let path = own_socket(array)?.with_extension(NAME);
+        sweep_sockets(path.parent()?);
         fs::write(&path, name).ok()?;
         Some(Self(path))
     }
@@ -259,6 +263,27 @@ impl Drop for Named {
     fn drop(&mut self) {
         // Somebody may have removed it already.
         drop(fs::remove_file(&self.0));
+    }
+}
+
+/// Removes the sockets of servers that were killed, and the names beside them.
+fn sweep_sockets(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let path = entry.path();
+        let is_old = |meta: fs::Metadata| {
+            let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
+            // One that was just made may not be listened on yet.
+            age.is_some_and(|age| age > SOCKET_AGE)
+        };
+        let is_left = path.extension().is_some_and(|it| it == "sock")
+            && entry.metadata().is_ok_and(is_old)
+            && UnixStream::connect(&path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if is_left {
+            drop(fs::remove_file(path.with_extension(NAME)));
+            drop(fs::remove_file(path));
+        }
     }
 }
 

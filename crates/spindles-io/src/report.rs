@@ -667,6 +667,15 @@ impl ArrayReport {
         }
         let rebuild = format!("spindles rebuild {}", self.as_written());
         let arrays = self.arrays();
+        let mut held_out = arrays.iter().flat_map(|array| &array.held_out);
+        if let Some(device) = held_out.next() {
+            let device = shell_word(device);
+            return Some(format!(
+                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or put a new device \
+                 in its place: `{rebuild} --onto DEV`",
+                self.as_written()
+            ));
+        }
         let returning = arrays.iter().flat_map(|array| &array.returning);
         let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();
         let others_are_missing = arrays.iter().any(|array| {

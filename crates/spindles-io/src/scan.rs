@@ -149,6 +149,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         });
     }
     scan.look();
+    let mut meant = BTreeSet::new();
     let mut taken: BTreeSet<_> = devices.iter().filter_map(|name| identity(name)).collect();
     let mut devices = devices;
     let arrays = if names.is_empty() {
@@ -158,6 +159,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     };
     for name in names {
         let array = choose(&name, &arrays, &scan)?;
+        meant.insert(array.uuid); // Also where all that was found of it is apart.
         for device in &array.devices {
             let identity = identity(device);
             // A file may be meant by the name of a loop device on it, and the other way round.
@@ -196,7 +198,8 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         .iter()
         .filter_map(|found| Some(&found.record().ok()?.0));
     let arrays = records.flat_map(|array| [array.uuid, array.parent]);
-    let arrays: BTreeSet<Uuid> = arrays.filter(|uuid| *uuid != Uuid::NIL).collect();
+    let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
+    let arrays: BTreeSet<Uuid> = arrays.chain(meant).collect();
     let of_these = scan.left_over.iter().filter_map(|found| {
         let (array, _) = found.record().ok()?;
         let is_given = devices.iter().any(|name| share_bytes(name, &found.name));

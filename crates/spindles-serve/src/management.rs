@@ -62,6 +62,12 @@ impl Handle {
         }
     }
 
+    /// The name of the export, which stays while it is served.
+    #[must_use]
+    pub fn export(&self) -> String {
+        self.offer.export().name
+    }
+
     /// What the server did until now; `None` where it has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {

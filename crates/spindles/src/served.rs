@@ -223,6 +223,15 @@ impl Serving {
         if self.way.read_only && !READ.contains(&command) {
             return Some("the array is served for reading only".to_owned());
         }
+        let snapshot = self.way.handle.managed().snapshot();
+        let outermost = snapshot.first().filter(|it| it.status.stopped_writing);
+        if let Some(array) = outermost.filter(|_| !["status", "stop"].contains(&command)) {
+            return Some(format!(
+                "array '{}' has failed, and nothing more is done with it here: `spindles status` says why; bring back \
+                 what it lacks, then stop the server, and serve it again",
+                array.name
+            ));
+        }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
             path.is_ok_and(|path| self.files().any(|own| own == path))

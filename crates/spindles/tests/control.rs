@@ -633,6 +633,37 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
     }
 }
 
+/// What a command answered holds, however soon the server is killed.
+#[test]
+fn a_member_that_was_put_out_is_so_after_a_kill() {
+    for _ in 0..3 {
+        let mut place = Place::new("a b c in", 8 << 20);
+        std::fs::write(place.path("in"), vec![5; 8 << 20]).expect("room");
+        place.does("create pool raid5(a,b,c)");
+        place.serve("");
+        let uri = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
+        let copied = Command::new("nbdcopy")
+            .args(["--flush", "in", &uri])
+            .current_dir(place.folder.path())
+            .status();
+        if copied.is_err() {
+            println!("SKIPPED what was written before: nbdcopy is missing");
+        }
+        let mut server = place.server.take().expect("it runs");
+        let stream = UnixStream::connect(place.control()).expect("it listens");
+        let ask = json!({ "arguments": ["fail", "a", "pool"], "folder": place.folder.path() });
+        writeln!(&stream, "{ask}").expect("it hears");
+        let mut answers = BufReader::new(stream).lines().map_while(Result::ok);
+        assert!(answers.any(|line| line == "{\"status\":0}"));
+        server.kill().expect("it is killed");
+        server.wait().expect("it ends");
+        assert_eq!(
+            states(&place.json("status pool")),
+            ["missing", "active", "active"]
+        );
+    }
+}
+
 /// A command is never done on another array than the one that it names, whatever the arrays were called before.
 #[test]
 fn arrays_that_swap_their_names_are_not_taken_for_each_other() {

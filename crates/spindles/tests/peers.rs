@@ -564,6 +564,9 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
             .map(|disk| world.nbdkit(disk))
             .collect();
         is_told(true);
+        // Nothing that is done with it now could help, and nothing is.
+        let refused = world.spindles("none", &["rebuild", "fallen"]);
+        assert!(told(&refused).contains("has failed"), "{}", told(&refused));
         // It can't be closed in order, and is not served any more.
         world.spindles("none", &["stop", "fallen"]);
         drop(served);

@@ -6,7 +6,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberIndex};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{BadBlockKind, lost_runs};
 use spindles_layout::GroupIndex;
 
@@ -26,6 +26,10 @@ impl Engine {
                 .map(|member| MemberStatus {
                     member: member.index,
                     state: member.state,
+                    counted_on: self.missing.contains(member.index)
+                        && self
+                            .metadata
+                            .may_count_on(MemberSet::EMPTY.with(member.index)),
                     faults: self.faults_of(member.index),
                     slow: self.slow.members().contains(member.index),
                     stalls: self.slow.stalled().contains(member.index),

@@ -55,7 +55,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "array '{array}': member {member}, {device}, is out"
     ));
     ui.note(format!(
-        "it stays out until `spindles add {} {}` takes it back",
+        "it stays out until `spindles add {} {}` takes it back, or another device has its place",
         shell_word(device),
         shell_word(array)
     ));

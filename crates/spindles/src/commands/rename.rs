@@ -49,6 +49,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (from, to) = (&report.name, &arguments.name);
     arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
+    if let Some(serving) = ui.serving() {
+        ui.note(format!(
+            "until it is served anew, NBD clients find it as export '{}', and another array of that name is another \
+             export",
+            serving.handle().export()
+        ));
+    }
     ui.json(&json!({
         "name": to,
         "name_before": from,
