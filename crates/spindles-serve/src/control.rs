@@ -226,6 +226,10 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
                  one, or try again",
                 WAIT_MAX.as_secs()
             );
+            // What is not read when the socket is closed takes what was answered with it.
+            let heard = stream.set_nonblocking(true);
+            drop((&stream).read(&mut vec![0; 64 << 10]));
+            drop(heard.and_then(|()| stream.set_nonblocking(false)));
             refuse(&Answers::to(stream), 1, &why);
             continue;
         }

@@ -5,6 +5,7 @@ use crate::commands;
 use crate::failure::{STATUS_FAILED, Usage};
 use crate::interrupt;
 use crate::ui::Ui;
+use anyhow::Context as _;
 use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
@@ -253,9 +254,24 @@ impl Serving {
     }
 
     /// A file or block device that it is and that somebody uses, who lost it if it went away.
-    pub(crate) fn in_use(&self) -> Option<(PathBuf, Vec<User>)> {
-        let mut seen = self.way.seen.iter().filter_map(Weak::upgrade);
-        seen.find_map(|seen| Some((seen.path(), seen.users()?)))
+    ///
+    /// # Errors
+    ///
+    /// Of a file or block device that can't be told.
+    pub(crate) fn in_use(&self) -> anyhow::Result<Option<(PathBuf, Vec<User>)>> {
+        for seen in self.way.seen.iter().filter_map(Weak::upgrade) {
+            let path = seen.path();
+            let users = seen.users().with_context(|| {
+                format!(
+                    "whether {} is in use can't be told, and --force stops it all the same",
+                    path.display()
+                )
+            })?;
+            if let Some(users) = users {
+                return Ok(Some((path, users)));
+            }
+        }
+        Ok(None)
     }
 
     /// Its name, as its superblocks have it now.

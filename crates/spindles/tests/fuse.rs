@@ -735,6 +735,9 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     // Where the watcher is killed as well, the next server takes it away.
     let watcher = ["-f", &format!("serve-watch fuse made {}", path.display())];
     succeeds(Command::new("pkill").arg("-KILL").args(watcher));
+    // Nobody can tell who uses it then, so that it is not stopped unasked.
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    assert!(refused.contains("can't be told"), "{refused}");
     served.kill();
     assert!(soon(|| path.symlink_metadata().is_err()) && is_mounted(&path));
     let served = pool.serve(&[]).expect("it was served before");

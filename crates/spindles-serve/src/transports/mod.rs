@@ -78,7 +78,11 @@ pub trait Seen: Debug + Send + Sync {
     fn path(&self) -> PathBuf;
 
     /// Who uses it, where somebody does for longer than a moment. Waits for that moment.
-    fn users(&self) -> Option<Vec<User>>;
+    ///
+    /// # Errors
+    ///
+    /// That can't be told.
+    fn users(&self) -> io::Result<Option<Vec<User>>>;
 }
 
 /// Where clients come in.

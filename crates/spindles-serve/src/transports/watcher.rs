@@ -20,6 +20,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// How the process is started: a program that calls [`watch`], and its first arguments. Those that follow say what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,9 @@ pub struct WatcherCommand {
 /// All words that are ever said are shorter: whoever says more is no server any more.
 const WORDS_BYTES_MAX: u64 = 4096;
 
+/// So long a server waits for a reply: whoever unmounts may have to wait for others.
+const REPLY_MAX: Duration = Duration::from_secs(30);
+
 /// What a watcher looks after.
 pub(super) trait Watched {
     /// Does what the server asks for, which may be anything by now. What the server is to know of it.
@@ -45,12 +49,14 @@ pub(super) trait Watched {
 /// Finds what the arguments mean.
 pub(super) type Find = fn(&[OsString]) -> io::Result<Box<dyn Watched>>;
 
-/// The server's side. Dropped, it waits for the process to end.
+/// The server's side. Dropped, it waits for the process to end, where that replies.
 #[derive(Debug)]
 pub(super) struct Watcher {
     process: Child,
-    /// Until it is dropped.
+    /// Until it is dropped, or does not reply.
     socket: Option<BufReader<UnixStream>>,
+    /// It did not reply in time, and may never end.
+    is_stuck: bool,
 }
 
 impl Watcher {
@@ -66,22 +72,33 @@ impl Watcher {
         // It must keep nothing that others wait for: no folder, no output.
         let process = process.current_dir("/").stderr(Stdio::null());
         let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(REPLY_MAX))?;
         let process = process.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         Ok(Self {
             process: process.spawn()?,
             socket: Some(BufReader::new(ours)),
+            is_stuck: false,
         })
     }
 
     /// Has something done, and waits for that.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, word: &str) -> io::Result<T> {
-        let socket = self.socket.as_mut().expect("it is not dropped");
+        let has_ended = || io::Error::other("the process that does it has ended");
+        let socket = self.socket.as_mut().ok_or_else(has_ended)?;
         let asked = writeln!(socket.get_mut(), "{word}");
         let mut reply = String::new();
         let replied = asked.and_then(|()| socket.read_line(&mut reply));
+        if replied
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            // What it says later would be taken for a reply to another word.
+            (self.socket, self.is_stuck) = (None, true);
+            return Err(io::Error::other("the process that does it does not reply"));
+        }
         // It says something to every word.
         if replied.is_err() || reply.is_empty() {
-            return Err(io::Error::other("the process that does it has ended"));
+            return Err(has_ended());
         }
         let reply: Result<T, String> = serde_json::from_str(&reply)?;
         reply.map_err(io::Error::other)
@@ -91,8 +108,10 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.socket = None;
-        // Somebody may have killed it.
-        drop(self.process.wait());
+        if !self.is_stuck {
+            // Somebody may have killed it.
+            drop(self.process.wait());
+        }
     }
 }
 

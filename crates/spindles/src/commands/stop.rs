@@ -87,7 +87,7 @@ fn why_not(given: &Given) -> anyhow::Error {
 
 /// A file or block device that goes away while somebody uses it is a disk that is pulled out.
 fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
-    let Some((path, users)) = serving.in_use() else {
+    let Some((path, users)) = serving.in_use()? else {
         return Ok(());
     };
     let path = path.display();

@@ -91,9 +91,8 @@ impl Seen for Leaving {
         self.path.clone()
     }
 
-    fn users(&self) -> Option<Vec<User>> {
+    fn users(&self) -> io::Result<Option<Vec<User>>> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where nobody can tell there is no reason to go on.
-        watcher.ask(USERS).unwrap_or_default()
+        watcher.ask(USERS)
     }
 }

@@ -112,8 +112,7 @@ impl Seen for Leaving {
         block_device(self.number).into()
     }
 
-    fn users(&self) -> Option<Vec<User>> {
-        // Where nobody can tell there is no reason to go on.
-        lock(&self.watcher).ask(USERS).unwrap_or_default()
+    fn users(&self) -> io::Result<Option<Vec<User>>> {
+        lock(&self.watcher).ask(USERS)
     }
 }
