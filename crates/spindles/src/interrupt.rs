@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks the command to end in good order, the second ends it at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks the command to end in good order, the second ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
