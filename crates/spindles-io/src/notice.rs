@@ -241,10 +241,10 @@ pub fn sockets_named(name: &str) -> Vec<PathBuf> {
 
 /// A socket on which nobody listens for so long is left over.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
-/// The extension of the file beside the socket of an array that has its name.
+/// The extension of the file that has the name of a served array; its stem is that of the socket.
 const NAME: &str = "name";
 
-/// The name of an array that is served, beside its socket; gone when this is dropped.
+/// A file next to the socket of a served array, with the name of the array. Dropped, it is removed.
 #[derive(Debug)]
 pub struct Named(PathBuf);
 
@@ -266,7 +266,7 @@ impl Drop for Named {
     }
 }
 
-/// Removes the sockets of servers that were killed, and the names beside them.
+/// Removes the sockets of servers that were killed, and the files with the names of their arrays.
 fn sweep_sockets(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {

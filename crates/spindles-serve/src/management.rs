@@ -83,7 +83,8 @@ impl Handle {
 }
 
 impl Handle {
-    /// Whether somebody means the array by that word: its name, a device of it, or one that says that it belongs to it.
+    /// Whether a word of a command line means this array: its name, its UUID, or a device that it has or that its
+    /// superblock says belongs to it.
     #[must_use]
     pub fn is_meant_by(&self, word: &str) -> bool {
         let report = self.report();

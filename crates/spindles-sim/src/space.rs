@@ -161,8 +161,8 @@ impl World {
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }
 
-    /// An engine put a member out that had no space. Where the array can't do without it, nobody is told, and
-    /// it is a member again when the array is opened next.
+    /// An engine put a member out that had no space. Where the array does not survive that, no superblock says
+    /// so, and it is a member again at the next opening.
     pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
         let this = &self.stack.arrays[array];
         if !this.geometry.survives(this.lost.with(member)) {

@@ -350,7 +350,8 @@ fn is_blank(file: OwnedFd) -> bool {
     read.is_ok() && begin.iter().all(|byte| *byte == 0)
 }
 
-/// Something that could not become a device. Nothing is told where it is only looked at, as all that lies in a folder is.
+/// The refusal of a file that can be no device. It says why only where the file was to be written: a scan, which looks at
+/// every file of a folder, needs no reasons.
 fn not_ours(flags: OFlags) -> Refused {
     let why = if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
         "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device"

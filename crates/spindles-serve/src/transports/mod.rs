@@ -107,7 +107,7 @@ pub trait Door: Debug + Send {
     /// What the system refuses.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
 
-    /// What it made, once it is open, for whoever wants to know who would lose it. `None` where clients come again.
+    /// The file or block device that it made, so that `stop` can ask who uses it. `None` where clients reconnect.
     fn seen(&self) -> Option<Weak<dyn Seen>> {
         None
     }

@@ -7,7 +7,7 @@
 //!         ──▶ nothing more, since it is gone ──▶ watcher: takes away what is left
 //! ```
 //!
-//! What it is about it is told by its command line, before a client can have said anything.
+//! Its command line names what it watches, and is fixed before the first client connects.
 
 use super::TRANSPORTS;
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub struct WatcherCommand {
 /// All words that are ever said are shorter: whoever says more is no server any more.
 const WORDS_BYTES_MAX: u64 = 4096;
 
-/// So long a server waits for a reply: whoever unmounts may have to wait for others.
+/// So long a server waits for a reply. An unmount may have to wait for I/O of other programs.
 const REPLY_MAX: Duration = Duration::from_secs(30);
 
 /// What a watcher looks after.

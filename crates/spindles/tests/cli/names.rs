@@ -118,7 +118,7 @@ fn a_new_array_says_what_it_is_called() {
     }
 }
 
-/// In a folder with a file of its name, an array is not what its name means: whoever calls it so is told.
+/// Where a file is called like an array, the name means the file: `create` and `rename` warn of it.
 #[test]
 fn a_name_that_a_file_has_is_warned_of() {
     let folder = Folder::new("a b c d music tank", 8 * MIB);

@@ -127,8 +127,8 @@ impl Door for BlockDevice {
     }
 
     fn seen(&self) -> Option<Weak<dyn Seen>> {
-        let leaving: Arc<dyn Seen> = Arc::<Leaving>::clone(self.leaving.as_ref()?);
-        Some(Arc::downgrade(&leaving))
+        let leaving = Arc::downgrade(self.leaving.as_ref()?);
+        Some(leaving)
     }
 
     fn close(&mut self) -> Option<String> {

@@ -59,7 +59,7 @@ impl Commands {
             mut control,
             named,
         } = self;
-        // Before anybody is told, so that who is told finds no server.
+        // Before `stop` is answered: whoever looks for the server after that must not find it.
         drop(named);
         control.iter_mut().for_each(OpenControl::hide);
         serving.end(result);
