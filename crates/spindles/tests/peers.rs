@@ -558,6 +558,10 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
                 "{told}"
             );
         };
+        let told_first = told(&status());
+        let says_why =
+            told_first.contains("members 0 and 1 of 3 missing, more than raid5 survives");
+        assert_eq!(says_why, level == "raid5", "{told_first}");
         is_told(false);
         let _back: Vec<Peer> = disks[..killed]
             .iter()
