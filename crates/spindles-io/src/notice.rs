@@ -253,7 +253,7 @@ impl Named {
     #[must_use]
     pub fn put(array: Uuid, name: &str) -> Option<Self> {
         let path = own_socket(array)?.with_extension(NAME);
-        sweep_sockets(path.parent()?);
+        sweep_sockets(path.parent()?, SOCKET_AGE);
         fs::write(&path, name).ok()?;
         Some(Self(path))
     }
@@ -267,14 +267,14 @@ impl Drop for Named {
 }
 
 /// Removes the sockets of servers that were killed, and the files with the names of their arrays.
-fn sweep_sockets(folder: &Path) {
+fn sweep_sockets(folder: &Path, older_than: Duration) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
         let path = entry.path();
         let is_old = |meta: fs::Metadata| {
             let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
             // One that was just made may not be listened on yet.
-            age.is_some_and(|age| age > SOCKET_AGE)
+            age.is_some_and(|age| age > older_than)
         };
         let is_left = path.extension().is_some_and(|it| it == "sock")
             && entry.metadata().is_ok_and(is_old)
@@ -372,6 +372,30 @@ fn clear(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only what nobody listens on goes, and only once it is old.
+    #[test]
+    fn sockets_of_killed_servers_are_swept() {
+        use std::os::unix::net::UnixListener;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let listener = UnixListener::bind(path("array-1.sock")).unwrap();
+        drop(UnixListener::bind(path("array-2.sock")).unwrap());
+        for name in ["array-1.name", "array-2.name", "other"] {
+            fs::write(path(name), "pool").unwrap();
+        }
+        let left = || {
+            let entries = fs::read_dir(folder.path()).unwrap().flatten();
+            let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        sweep_sockets(folder.path(), Duration::from_mins(1));
+        assert_eq!(left().len(), 5);
+        sweep_sockets(folder.path(), Duration::ZERO);
+        let kept = ["array-1.name", "array-1.sock", "other"];
+        assert_eq!(left(), kept.map(str::to_owned).into());
+        drop(listener);
+    }
 
     const ARRAY: Uuid = Uuid([7; 16]);
 

@@ -182,6 +182,29 @@ mod tests {
         }
     }
 
+    /// One that does not reply is asked no more, and is not waited for in the end.
+    #[test]
+    fn a_process_that_hangs_keeps_nobody_waiting() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let limit = Duration::from_millis(20);
+        ours.set_read_timeout(Some(limit)).expect("a limit");
+        let mut sleep = Command::new("sleep");
+        let process = sleep.arg("600").spawn().expect("it starts");
+        let pid = rustix::process::Pid::from_child(&process);
+        let mut watcher = Watcher {
+            process,
+            socket: Some(BufReader::new(ours)),
+            is_stuck: false,
+        };
+        for why in ["does not reply", "has ended"] {
+            let error = watcher.ask::<()>("unmount").expect_err("nobody replies");
+            assert!(error.to_string().ends_with(why), "{error}");
+        }
+        drop(watcher);
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs still");
+        drop(theirs);
+    }
+
     #[test]
     fn each_word_has_a_reply_and_the_end_is_noticed() {
         for (words, expected) in [
