@@ -1,7 +1,8 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
-use crate::server::{ServerNumbers, Stopper};
+use crate::numbers::ServerNumbers;
+use crate::stopper::Stopper;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};

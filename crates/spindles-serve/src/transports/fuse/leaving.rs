@@ -3,7 +3,7 @@
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
 use super::mounted::{UNMOUNT, USERS};
-use crate::server::Stopper;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use std::io;

@@ -3,7 +3,7 @@
 //! In a thread of its own: who stops a device waits for requests that the server answers.
 
 use super::watched::{END, LEAVE, Left, START, USERS};
-use crate::server::Stopper;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use spindles_io::ublk::block_device;
