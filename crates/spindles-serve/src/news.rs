@@ -123,7 +123,7 @@ impl Newsroom {
 mod tests {
     use super::*;
     use spindles_engine::{ArrayState, JournalStatus, OutReason, ScrubStatus, Status};
-    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot};
+    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot, Uuid};
 
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {
@@ -146,6 +146,7 @@ mod tests {
         };
         ArraySnapshot {
             name: "pool".to_owned(),
+            uuid: Uuid::NIL,
             bytes: 0,
             block_bytes: 4096,
             status,
