@@ -246,6 +246,7 @@ impl Managed for Remote {
             match self.news.try_recv().ok()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
+                News::Unguarded { .. } => {} // The array is as it was.
             }
         }
     }

@@ -21,6 +21,13 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
+    /// A process that a door depends on has ended.
+    Unguarded {
+        /// The name of the array, or what else is served.
+        array: String,
+        /// What is lost with it, for people.
+        loss: String,
+    },
 }
 
 impl News {

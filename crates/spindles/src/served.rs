@@ -274,6 +274,12 @@ impl Serving {
         Ok(None)
     }
 
+    /// What does not work any more of how it is served, for people.
+    pub(crate) fn losses(&self) -> Vec<String> {
+        let seen = self.way.seen.iter().filter_map(Weak::upgrade);
+        seen.filter_map(|seen| seen.loss()).collect()
+    }
+
     /// Its name, as its superblocks have it now.
     pub(crate) fn name(&self) -> String {
         self.handle().report().name

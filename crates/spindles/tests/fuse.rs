@@ -232,6 +232,20 @@ impl Served<'_> {
         )
     }
 
+    /// Kills the process that unmounts it, of a file that was made or found. What `status` says then.
+    fn loses_its_watcher(&self, file: &str) -> String {
+        let watcher = format!("serve-watch fuse {file} {}", self.file.display());
+        succeeds(Command::new("pkill").args(["-KILL", "-f", &watcher]));
+        let mut told = String::new();
+        let is_told = soon(|| {
+            let status = self.pool.command(&["status", "pool"]).output();
+            told = String::from_utf8(status.expect("it runs").stderr).expect("text");
+            told.contains("the process that unmounts")
+        });
+        assert!(is_told, "{told}");
+        told
+    }
+
     fn loop_device(&self) -> Result<Loop, String> {
         Loop::with(&self.file, &["--direct-io=on", "--sector-size", "4096"])
     }
@@ -733,8 +747,9 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     // Where the watcher is killed as well, the next server takes it away.
-    let watcher = ["-f", &format!("serve-watch fuse made {}", path.display())];
-    succeeds(Command::new("pkill").arg("-KILL").args(watcher));
+    let told = served.loses_its_watcher("made");
+    let umount = format!("`umount {}`, which ends the server", path.display());
+    assert!(told.contains(&umount), "{told}");
     // Nobody can tell who uses it then, so that it is not stopped unasked.
     let refused = fails(&mut pool.command(&["stop", "pool"]));
     assert!(refused.contains("can't be told"), "{refused}");
@@ -825,6 +840,14 @@ fn who_unmounts_it_ends_the_server(way: Way) {
     served.run("umount @");
     let (said, _) = served.ends();
     assert!(said.contains("array 'pool' is closed"), "{said}");
+    // The same where nobody else could unmount it.
+    let served = pool.serve(&[]).expect("it was served before");
+    served.loses_its_watcher("found");
+    served.run("umount @");
+    let (said, told) = served.ends();
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+    assert!(told.contains("nobody takes the mount away"), "{told}");
+    assert!(!told.contains("could not be unmounted"), "{told}");
     // It was there before.
     assert!(pool.path("file").exists());
 }

@@ -123,6 +123,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
     let serving = ui.serving();
+    warnings.extend(serving.map(Serving::losses).unwrap_or_default());
     let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
         _ if denied.is_some() => {}
