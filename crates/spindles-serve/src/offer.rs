@@ -120,7 +120,8 @@ impl Offer {
     }
 
     /// Whether clients can still come.
-    pub(crate) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         !self.stopper.is_stopping()
     }
 
