@@ -101,6 +101,7 @@ both_ways! {
     a_killed_server_leaves_no_mount,
     a_file_that_is_open_is_unmounted_lazily,
     who_unmounts_it_ends_the_server,
+    holes_are_passed_over,
 }
 
 /// An array of files in a folder, and perhaps of a member somewhere else.
@@ -568,6 +569,43 @@ fn qemu_converts_onto_it() {
     served.run("qemu-img convert -f raw -O qcow2 %/in %/in.qcow2");
     served.run("qemu-img convert -n -t none -f qcow2 -O raw %/in.qcow2 @");
     served.run("qemu-img compare -f raw -F raw %/in @");
+    served.stop();
+}
+
+/// Whoever copies from the file is told where nothing was written.
+fn holes_are_passed_over(way: Way) {
+    let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
+    let served = or_skip!("holes_are_passed_over", pool.serve(&[]));
+    if !has("holes_are_passed_over", "qemu-img") {
+        return;
+    }
+    let bytes = pattern(MIB, 4);
+    let (start, at) = (16 * MIB + 777, (16 << 20) + 777);
+    served.open().write_all_at(&bytes, at).expect("it writes");
+    let map = served.run("qemu-img map --output=json -f raw @");
+    let map: Value = serde_json::from_str(&map).expect("JSON");
+    let extents = map.as_array().expect("extents").iter();
+    let data = extents.filter(|extent| extent["data"] == true);
+    let number = |extent: &Value, what| extent[what].as_u64().expect("a number");
+    let data: Vec<_> = data
+        .map(|it| (number(it, "start"), number(it, "length")))
+        .collect();
+    let all: u64 = data.iter().map(|(_, bytes)| bytes).sum();
+    let first = data.first().expect("there is data").0;
+    assert!(first <= at && all <= 8 << 20, "{map}");
+    served.run("qemu-img convert -f raw -O raw @ %/out");
+    let out = fs::read(pool.path("out")).expect("it is there");
+    assert!(out[start..][..MIB] == bytes);
+    assert!(
+        out[..start]
+            .iter()
+            .chain(&out[start + MIB..])
+            .all(|byte| *byte == 0)
+    );
+    // What is given back is a hole again.
+    served.run("fallocate --punch-hole --offset 0 --length 48MiB @");
+    let map = served.run("qemu-img map --output=json -f raw @");
+    assert!(!map.contains("\"data\": true"), "{map}");
     served.stop();
 }
 
