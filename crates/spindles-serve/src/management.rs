@@ -1,8 +1,8 @@
 //! The way to an array that is served, for commands on other threads.
 
 use crate::news::{News, Newsroom};
+use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use crate::server::ServerNumbers;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};

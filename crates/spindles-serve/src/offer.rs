@@ -2,7 +2,8 @@
 
 use crate::client::Client;
 use crate::guard::Guard;
-use crate::server::{ServerNumbers, Stopper};
+use crate::numbers::ServerNumbers;
+use crate::stopper::Stopper;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -5,7 +5,7 @@
 use super::mounted::{UNMOUNT, USERS};
 use super::mounts::mounted_on;
 use crate::guard::Guard;
-use crate::server::Stopper;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use std::io;

@@ -4,7 +4,7 @@
 
 use super::watched::{END, LEAVE, Left, START, USERS};
 use crate::guard::Guard;
-use crate::server::Stopper;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use spindles_io::ublk::block_device;
