@@ -13,6 +13,7 @@ mod alarms;
 mod certificates;
 mod client;
 pub mod control;
+mod guard;
 mod hook;
 mod left_behind;
 mod management;

@@ -2,6 +2,7 @@
 //! the others.
 
 use crate::client::{Client, Desk, Turn};
+use crate::guard::Guard;
 use crate::news::{News, Newsroom};
 use crate::numbers::{Served, ServerNumbers};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
@@ -27,6 +28,8 @@ const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// The first watch of the first client.
 const GUESTS: usize = 2;
+/// The watch of the first process that a door depends on: there are fewer clients.
+const GUARDS: u32 = 1 << 30;
 /// After so many turns with something to do, those are looked out for that were quiet.
 const TURNS_UNHEARD: u32 = 16;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
@@ -115,6 +118,10 @@ pub struct Server {
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
+    /// Processes that doors depend on, until they end.
+    guards: Vec<Option<Guard>>,
+    /// News that are not of the target, and not told yet.
+    own_news: Vec<News>,
     /// Nothing more is taken until this is done.
     exchange: Option<Exchange>,
 }
@@ -169,6 +176,8 @@ impl Server {
             arrays,
             facts,
             news: Newsroom::default(),
+            guards: Vec::new(),
+            own_news: Vec::new(),
             exchange: None,
         };
         Ok((server, offer))
@@ -260,7 +269,9 @@ impl Server {
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            for news in News::of(self.export.target_mut(), &mut self.arrays) {
+            let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
+            all_news.append(&mut self.own_news);
+            for news in all_news {
                 if let News::Event {
                     event: Event::Grown { .. },
                     ..
@@ -369,7 +380,16 @@ impl Server {
 
     fn watch_own(&mut self) -> Result<(), ServerError> {
         self.watch(self.stopper.waker().descriptor(), WOKEN)?;
-        self.watch(self.ticker.descriptor(), TICKED)
+        self.watch(self.ticker.descriptor(), TICKED)?;
+        (0..self.guards.len()).try_for_each(|at| self.watch_guard(at))
+    }
+
+    fn watch_guard(&mut self, at: usize) -> Result<(), ServerError> {
+        let Some(guard) = &self.guards[at] else {
+            return Ok(()); // It has ended.
+        };
+        let id = GUARDS + u32::try_from(at).expect("few");
+        self.watch(guard.descriptor(), WatchId(id))
     }
 
     /// Whether nothing of any client is under way.
@@ -423,6 +443,10 @@ impl Server {
             while let Ok(arrival) = self.arrived.try_recv() {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
+                    Arrival::Guard(guard) => {
+                        self.guards.push(Some(guard));
+                        self.watch_guard(self.guards.len() - 1)?;
+                    }
                     Arrival::Call(call) => call(self.export.target_mut()),
                     // Who asked may be gone.
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
@@ -436,6 +460,17 @@ impl Server {
             self.ticker.heard();
             self.watch(self.ticker.descriptor(), TICKED)?;
             self.tick();
+            return Ok(());
+        }
+        if let Some(at) = id.0.checked_sub(GUARDS) {
+            let guard = self.guards[usize::try_from(at).expect("64 bits")].take();
+            let outermost = self.arrays.first().map(|array| array.name.clone());
+            self.own_news.extend(guard.and_then(|guard| {
+                Some(News::Unguarded {
+                    array: outermost.unwrap_or_else(|| self.name()),
+                    loss: guard.loss()?,
+                })
+            }));
             return Ok(());
         }
         let number = usize::try_from(id.0).expect("64 bits") - GUESTS;
