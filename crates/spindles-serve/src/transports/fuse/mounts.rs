@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
 /// The type of our mounts, as the table has it.
 pub(crate) const FILE_SYSTEM: &str = "fuse.spindles";
@@ -18,27 +18,48 @@ pub(crate) struct Mounted {
     pub(crate) file_system: String,
 }
 
+const TABLE: &str = "/proc/self/mountinfo";
+
 /// What is mounted on a path, if something is: of several the one that is seen.
 pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
-    Ok(find(&fs::read("/proc/self/mountinfo")?, path))
+    Ok(find(&fs::read(TABLE)?, path))
+}
+
+/// Where it is mounted, if it is: on `path` if it is there, or where that has been moved to.
+pub(crate) fn place_of(mounted: &Mounted, path: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(find_place(&fs::read(TABLE)?, mounted, path))
 }
 
 fn find(table: &[u8], path: &Path) -> Option<Mounted> {
+    let on_it = mounts(table).filter(|(place, _)| place == path);
+    on_it.map(|(_, mounted)| mounted).next_back()
+}
+
+fn find_place(table: &[u8], mounted: &Mounted, path: &Path) -> Option<PathBuf> {
+    if find(table, path).as_ref() == Some(mounted) {
+        return Some(path.to_owned());
+    }
+    let its = mounts(table).filter(|(_, it)| it == mounted);
+    its.map(|(place, _)| place).next_back()
+}
+
+fn mounts(table: &[u8]) -> impl DoubleEndedIterator<Item = (PathBuf, Mounted)> {
     let lines = table.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| on(line, path)).next_back()
+    lines.filter_map(mount)
 }
 
 /// `36 35 0:55 / /mnt/pool rw,relatime shared:1 - fuse.spindles pool rw,user_id=0`
-fn on(line: &[u8], path: &Path) -> Option<Mounted> {
+fn mount(line: &[u8]) -> Option<(PathBuf, Mounted)> {
     let mut words = line.split(|byte| *byte == b' ');
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let device = words.nth(2).map(text)?;
     let mount_point = words.nth(1).map(plain)?;
     let file_system = words.skip_while(|word| *word != b"-").nth(1).map(text)?;
-    (mount_point.as_bytes() == path.as_os_str().as_bytes()).then_some(Mounted {
+    let mounted = Mounted {
         device,
         file_system,
-    })
+    };
+    Some((mount_point.into(), mounted))
 }
 
 /// A word of the table: `\040` stands for a space, and so on.
@@ -83,5 +104,15 @@ mod tests {
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
+        let ours = find(table, Path::new("/a")).expect("it is there");
+        let place = |path: &str| find_place(table, &ours, Path::new(path));
+        for path in ["/a", "/before it was moved", "/"] {
+            assert_eq!(place(path), Some("/a".into()), "{path}");
+        }
+        let gone = Mounted {
+            device: "0:43".to_owned(),
+            ..ours.clone()
+        };
+        assert_eq!(find_place(table, &gone, Path::new("/a")), None);
     }
 }
