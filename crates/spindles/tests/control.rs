@@ -86,12 +86,12 @@ impl Place {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
+        self.server = Some(server);
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
         assert!(line.contains("array 'pool' is served"), "{line}");
         // What it says later goes nowhere, and it is not kept from saying it.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
-        self.server = Some(server);
     }
 
     fn control(&self) -> PathBuf {
