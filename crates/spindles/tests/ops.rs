@@ -358,7 +358,6 @@ fn systemd_is_told_how_it_is() {
 fn helpers_end_before_the_server() {
     let pool = Pool::new("raid1(a,b)", &[]);
     let program = pool.program("exit 0");
-    let served = pool.serve(&["--on-event", &program]);
     let folder = pool.0.path().to_str().expect("UTF-8");
     let helpers = || {
         let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
@@ -366,9 +365,13 @@ fn helpers_end_before_the_server() {
         let helpers = lines.filter(|line| line.contains("outside\0") && line.contains(folder));
         helpers.count()
     };
-    assert_eq!(helpers(), 2);
-    served.stop();
-    assert_eq!(helpers(), 0);
+    // One that is not waited for is often quick enough.
+    for _ in 0..10 {
+        let served = pool.serve(&["--on-event", &program]);
+        assert_eq!(helpers(), 2);
+        served.stop();
+        assert_eq!(helpers(), 0);
+    }
 }
 
 #[test]
