@@ -1,5 +1,5 @@
 # What the scripts that run inside a guest have in common. The guest's root is the host's, read-only; /tmp is its own.
-# SPINDLES is the program.
+# SPINDLES is the program, and $folder the folder of the scripts.
 
 set -u
 export SPINDLES_SCAN=/tmp/members XDG_RUNTIME_DIR=/run LC_ALL=C
@@ -8,16 +8,7 @@ place=/tmp/place
 sums=/tmp/sums
 server=
 
-say() {
-    echo "guest: $*"
-}
-
-fail() {
-    say "FAILED: $*"
-    [ -e /tmp/serve.err ] && sed 's/^/guest: server: /' /tmp/serve.err
-    dmesg | tail -n 15 | sed 's/^/guest: kernel: /'
-    exit 1
-}
+. "$folder/words.sh"
 
 # Members of different sizes, and the array `pool` on them.
 make_array() {

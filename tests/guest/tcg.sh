@@ -10,16 +10,7 @@ spindles=/share/spindles
 place=/mnt
 server=
 
-say() {
-    echo "guest: $*"
-}
-
-fail() {
-    say "FAILED: $*"
-    [ -e /tmp/serve.err ] && sed 's/^/guest: server: /' /tmp/serve.err
-    dmesg | tail -n 15 | sed 's/^/guest: kernel: /'
-    exit 1
-}
+. /share/words.sh
 
 # Begins to serve, and attaches the kernel's client: /dev/nbd0.
 serve() {

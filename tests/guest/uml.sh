@@ -140,7 +140,8 @@ ublk_survives_kills() {
     "$SPINDLES" scrub pool >/tmp/scrub.out 2>&1 || fail "scrub: $(cat /tmp/scrub.out)"
 }
 
-# A server that is stopped, as for an upgrade, leaves its device where a file system is mounted.
+# `spindles stop` does nothing where a file system is mounted, and says where. A server that is stopped by a signal, as for an
+# upgrade, leaves its device.
 ublk_goes_on_after_a_stop() {
     make_array
     serve pool --ublk 3 || fail "ublk"
@@ -149,6 +150,10 @@ ublk_goes_on_after_a_stop() {
     write_files 1000000 &
     local writer=$!
     sleep 1
+    "$SPINDLES" stop pool >/tmp/stop.out 2>&1 && fail "it was stopped while it was in use"
+    say "$(cat /tmp/stop.out)"
+    grep -q "/dev/ublkb3, which is array 'pool', is in use by .*the file system on $place.* it is served as before.*umount $place" \
+        /tmp/stop.out || fail "what it said"
     stop
     say "$(grep 'still open' /tmp/serve.err)"
     grep -q "/dev/ublkb3 is still open, by .*the file system on $place.*--ublk 3 again" /tmp/serve.err || fail "what it said"

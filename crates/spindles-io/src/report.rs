@@ -725,8 +725,9 @@ impl ArrayReport {
                  new device in its place: `{rebuild} --onto DEV`"
             ),
             ([], []) => format!(
-                "to make array '{name}' safe again, bring back what is missing, or put a new device in \
-                 its place: `{rebuild} --onto DEV`"
+                "to make array '{name}' safe again, bring back what is missing, with `spindles add DEV {}` while \
+                 the array is served, or put a new device in its place: `{rebuild} --onto DEV`",
+                self.as_written()
             ),
             (_, [spare, ..]) => format!(
                 "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \

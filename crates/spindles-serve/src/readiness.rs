@@ -23,12 +23,12 @@ impl Readiness {
 
     /// Clients are served from now on.
     pub fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={}", in_a_line(status)));
+        self.tell(&format!("READY=1\nSTATUS={}", first_line(status)));
     }
 
-    /// How it is, for people.
+    /// How it is, for people: a line. Further ones are not told.
     pub fn status(&self, status: &str) {
-        self.tell(&format!("STATUS={}", in_a_line(status)));
+        self.tell(&format!("STATUS={}", first_line(status)));
     }
 
     /// It is about to end.
@@ -57,8 +57,9 @@ fn socket(name: &OsStr) -> Option<UnixDatagram> {
 }
 
 /// A line break would begin another thing.
-fn in_a_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.replace(char::is_control, " ")
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
             let readiness = Readiness(socket(name));
             readiness.ready("healthy");
             assert_eq!(received(&listener), "READY=1\nSTATUS=healthy");
-            readiness.status("degraded:\nwithout member 2");
+            readiness.status("degraded:\twithout member 2\nREADY=1");
             assert_eq!(received(&listener), "STATUS=degraded: without member 2");
             readiness.stopping();
             assert_eq!(received(&listener), "STOPPING=1");

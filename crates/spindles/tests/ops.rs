@@ -59,6 +59,11 @@ impl Pool {
         path.to_str().expect("UTF-8").to_owned()
     }
 
+    /// Where clients find it while it is served.
+    fn address(&self) -> String {
+        format!("nbd+unix:///pool?socket={}", self.path("socket").display())
+    }
+
     fn serve(&self, more: &[&str]) -> Served {
         self.serve_with(more, |_| {})
     }
@@ -325,12 +330,48 @@ fn systemd_is_told_how_it_is() {
     let served = pool.serve_with(&[], |command| {
         command.env("NOTIFY_SOCKET", &path);
     });
-    assert_eq!(told(&listener), "READY=1\nSTATUS=healthy");
+    let at = pool.address();
+    assert_eq!(told(&listener), format!("READY=1\nSTATUS=healthy, at {at}"));
     let failed = pool.spindles(&["fail", "c", "pool"]);
     assert!(failed.status.success(), "{failed:?}");
-    assert_eq!(told(&listener), "STATUS=degraded: without member 2");
+    assert_eq!(
+        told(&listener),
+        format!("STATUS=degraded: without member 2, at {at}")
+    );
     served.stop();
     assert_eq!(told(&listener), "STOPPING=1");
+    // What it said last would be taken for how it is.
+    let mut refused = pool.command();
+    refused
+        .args(["serve", "nobody", "--nbd", "unix:socket"])
+        .env("NOTIFY_SOCKET", &path);
+    assert_eq!(refused.output().expect("it runs").status.code(), Some(1));
+    let ended = told(&listener);
+    assert!(
+        ended.starts_with("STATUS=ended: 'nobody' is neither"),
+        "{ended}"
+    );
+}
+
+/// A service manager that finds processes of a service after its main process kills them, and says so.
+#[test]
+fn helpers_end_before_the_server() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let program = pool.program("exit 0");
+    let folder = pool.0.path().to_str().expect("UTF-8");
+    let helpers = || {
+        let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
+        let lines = processes.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());
+        let helpers = lines.filter(|line| line.contains("outside\0") && line.contains(folder));
+        helpers.count()
+    };
+    // One that is not waited for is often quick enough.
+    for _ in 0..10 {
+        let served = pool.serve(&["--on-event", &program]);
+        assert_eq!(helpers(), 2);
+        served.stop();
+        assert_eq!(helpers(), 0);
+    }
 }
 
 #[test]
@@ -353,7 +394,8 @@ fn members_that_come_late_are_waited_for() {
         );
         assert!(!pool.path("socket").exists(), "clients may come already");
         fs::rename(&away, &here).expect("it comes back");
-        assert_eq!(told(&listener), "READY=1\nSTATUS=healthy");
+        let ready = format!("READY=1\nSTATUS=healthy, at {}", pool.address());
+        assert_eq!(told(&listener), ready);
         served.join().expect("it serves").stop();
         assert_eq!(told(&listener), "STOPPING=1");
     });
@@ -370,7 +412,10 @@ fn members_that_come_late_are_waited_for() {
     );
     assert_eq!(
         told(&listener),
-        "READY=1\nSTATUS=degraded: without member 2"
+        format!(
+            "READY=1\nSTATUS=degraded: without member 2, at {}",
+            pool.address()
+        )
     );
     let said = served.stop();
     assert!(

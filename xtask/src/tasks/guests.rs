@@ -1,13 +1,16 @@
 //! What runs inside kernels of its own: a guest is booted, and a script of `tests/guest` in it. One is a user-mode kernel with
-//! the host's root, read-only, the other an emulated machine with Debian's kernel and disks. How guests are built and booted
-//! is no part of this repository.
+//! the host's root, read-only; one is the same kernel with a Debian of its own, its systemd and our package; and one an
+//! emulated machine with Debian's kernel and disks. How kernels are built and booted is no part of this repository.
 
+use super::deb;
 use crate::process::{self, Finished};
 use std::path::{Path, PathBuf};
 
 /// The folder with the scripts that build and boot guests.
 const FOLDER: &str = "SPINDLES_GUESTS";
 const FOLDER_DEFAULT: &str = "../shared/guest";
+/// What runs in guests.
+const SCRIPTS: &str = "tests/guest";
 /// The program that is tried, where it is not to be built.
 const PROGRAM: &str = "SPINDLES";
 /// A guest that hangs is ended after that time.
@@ -27,7 +30,19 @@ const TCG_GUEST: &[&str] = &[
     "btrfs",
 ];
 /// Its disks, of different sizes.
-const TCG_DISKS_MIB: [u64; 3] = [400, 420, 460];
+const TCG_DISKS_MIB: &[u64] = &[400, 420, 460];
+
+/// Programs that a Debian with systemd is made with, and what it has beside the smallest there is.
+const SYSTEMD_HOST: &[&str] = &["mmdebstrap", "mke2fs"];
+const SYSTEMD_RELEASE: &str = "bookworm";
+const SYSTEMD_PACKAGES: &str =
+    "systemd-sysv,udev,dbus,e2fsprogs,kmod,libnbd-bin,nbd-client,python3-minimal";
+/// What the script needs there.
+const SYSTEMD_FILES: &[&str] = &["systemd.sh", "words.sh", "attach_nbd.py"];
+/// The disk that it is on.
+const SYSTEMD_ROOT: &str = "2G";
+/// The disks of the array: a third comes and goes.
+const SYSTEMD_DISKS_MIB: &[u64] = &[400, 420];
 
 /// What came of a guest.
 pub(super) enum Guest {
@@ -39,19 +54,12 @@ pub(super) enum Guest {
 
 /// Tries all of `tests/guest/uml.sh` in a user-mode kernel.
 pub(super) fn uml() -> Result<Guest, String> {
-    let found = scripts(&["uml/uml-run.sh", "uml/build-uml.sh"]);
-    let scripts = match found {
-        Ok(scripts) => scripts,
+    let boot = match user_mode()? {
+        Ok(boot) => boot,
         Err(reason) => return Ok(Guest::Skipped(reason)),
     };
-    let (boot, build) = (&scripts[0], &scripts[1]);
     let program = program()?;
-    let kernel = kernel();
-    if !kernel.is_file() {
-        println!("fleet: building {}: some ten minutes", kernel.display());
-        process::run("bash", &[text(build)?])?;
-    }
-    let tests = absolute("tests/guest")?;
+    let tests = absolute(SCRIPTS)?;
     let inside = format!(
         "export SPINDLES={}\nexec bash {}/uml.sh {}\n",
         quoted(&program)?,
@@ -61,10 +69,111 @@ pub(super) fn uml() -> Result<Guest, String> {
     let script = std::env::temp_dir().join(format!("xtask-guest-{}.sh", std::process::id()));
     let failed = |error| format!("{}: {error}", script.display());
     std::fs::write(&script, inside).map_err(failed)?;
-    let arguments = [SECONDS_MAX, "bash", text(boot)?, text(&script)?];
+    let arguments = [SECONDS_MAX, "bash", text(&boot)?, text(&script)?];
     let finished = process::capture("timeout", &arguments);
     std::fs::remove_file(&script).map_err(failed)?;
     finished.map(Guest::Finished)
+}
+
+/// Tries all of `tests/guest/systemd.sh` in a Debian that a user-mode kernel boots, with our package.
+pub(super) fn systemd() -> Result<Guest, String> {
+    let boot = match user_mode()? {
+        Ok(boot) => boot,
+        Err(reason) => return Ok(Guest::Skipped(reason)),
+    };
+    if let Some(reason) = absent(SYSTEMD_HOST) {
+        return Ok(Guest::Skipped(reason));
+    }
+    let package = deb::build("debug")?;
+    in_folder(|folder| {
+        let root = debian(folder, &package)?;
+        let disks = disks(folder, SYSTEMD_DISKS_MIB)?;
+        // What comes last holds.
+        let append =
+            "APPEND=root=/dev/ubda rootfstype=ext4 rootflags=errors=continue rw init=/sbin/init";
+        let mut arguments = vec![append, "timeout", SECONDS_MAX, "bash", text(&boot)?];
+        // Its own systemd starts the script.
+        arguments.extend(["/dev/null", text(&root)?]);
+        for disk in &disks {
+            arguments.push(text(disk)?);
+        }
+        process::capture("env", &arguments)
+    })
+}
+
+/// A disk with a Debian, which has our package at hand, and runs the script when it has come up.
+fn debian(folder: &Path, package: &Path) -> Result<PathBuf, String> {
+    let root = folder.join("root");
+    let include = format!("--include={SYSTEMD_PACKAGES}");
+    let made = process::capture(
+        "mmdebstrap",
+        &["--variant=minbase", &include, SYSTEMD_RELEASE, text(&root)?],
+    )?;
+    if !made.good {
+        return Err(format!("mmdebstrap: {}", made.output));
+    }
+    let own = root.join("root/guest");
+    let units = root.join("etc/systemd/system");
+    let wanted = units.join("multi-user.target.wants");
+    for made in [&own, &wanted] {
+        std::fs::create_dir_all(made).map_err(|error| format!("{}: {error}", made.display()))?;
+    }
+    copy(package, &own.join("spindles.deb"))?;
+    for name in SYSTEMD_FILES {
+        copy(&Path::new(SCRIPTS).join(name), &own.join(name))?;
+    }
+    let unit = "guest.service";
+    copy(
+        &Path::new(SCRIPTS).join("systemd.service"),
+        &units.join(unit),
+    )?;
+    std::os::unix::fs::symlink(Path::new("..").join(unit), wanted.join(unit))
+        .map_err(|error| format!("{unit}: {error}"))?;
+    let disk = folder.join("root.img");
+    let arguments = [
+        "-q",
+        "-t",
+        "ext4",
+        "-d",
+        text(&root)?,
+        text(&disk)?,
+        SYSTEMD_ROOT,
+    ];
+    process::run("mke2fs", &arguments)?;
+    Ok(disk)
+}
+
+/// The script that boots a user-mode kernel, which is built where there is none; or why there are no guests.
+fn user_mode() -> Result<Result<PathBuf, String>, String> {
+    let scripts = match scripts(&["uml/uml-run.sh", "uml/build-uml.sh"]) {
+        Ok(scripts) => scripts,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let kernel = kernel();
+    if !kernel.is_file() {
+        println!("fleet: building {}: some ten minutes", kernel.display());
+        process::run("bash", &[text(&scripts[1])?])?;
+    }
+    Ok(Ok(scripts[0].clone()))
+}
+
+/// Does something in a folder that is removed then.
+fn in_folder(act: impl Fn(&Path) -> Result<Finished, String>) -> Result<Guest, String> {
+    let folder = std::env::temp_dir().join(format!("xtask-guest-{}", std::process::id()));
+    let failed = |error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let finished = act(&folder);
+    let removed = std::fs::remove_dir_all(&folder);
+    let finished = finished?;
+    removed.map_err(failed)?;
+    Ok(Guest::Finished(finished))
+}
+
+/// Says which of these programs are not here, if some are not.
+fn absent(names: &[&str]) -> Option<String> {
+    let names = names.iter().copied();
+    let absent: Vec<&str> = names.filter(|it| !process::exists(it)).collect();
+    (!absent.is_empty()).then(|| format!("not installed: {}", absent.join(", ")))
 }
 
 /// Tries `tests/guest/tcg.sh` in an emulated machine, which has the program and its libraries as copies.
@@ -73,44 +182,34 @@ pub(super) fn tcg() -> Result<Guest, String> {
         Ok(scripts) => scripts[0].clone(),
         Err(reason) => return Ok(Guest::Skipped(reason)),
     };
-    let needed = || TCG_HOST.iter().chain(TCG_GUEST);
-    let absent: Vec<&str> = needed()
-        .copied()
-        .filter(|it| !process::exists(it))
-        .collect();
-    if !absent.is_empty() {
-        let absent = absent.join(", ");
-        return Ok(Guest::Skipped(format!("not installed: {absent}")));
+    if let Some(reason) = absent(&[TCG_HOST, TCG_GUEST].concat()) {
+        return Ok(Guest::Skipped(reason));
     }
     let program = program()?;
-    let folder = std::env::temp_dir().join(format!("xtask-guest-{}", std::process::id()));
-    let finished = share(&program, &folder.join("share"))
-        .and_then(|()| disks(&folder))
-        .and_then(|disks| {
-            let share = format!("SHARE={}", text(&folder.join("share"))?);
-            let extra = format!("EXTRA={}", TCG_GUEST.join(" "));
-            let seconds = format!("TIMEOUT={SECONDS_MAX}");
-            let script = absolute("tests/guest/tcg.sh")?;
-            let mut arguments = vec![&*share, &*extra, &*seconds, "MEM=1536", "bash"];
-            arguments.extend([text(&boot)?, text(&script)?]);
-            for disk in &disks {
-                arguments.push(text(disk)?);
-            }
-            process::capture("env", &arguments)
-        });
-    let removed = std::fs::remove_dir_all(&folder);
-    let finished = finished?;
-    removed.map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(Guest::Finished(finished))
+    in_folder(|folder| {
+        let shared = folder.join("share");
+        share(&program, &shared)?;
+        let disks = disks(folder, TCG_DISKS_MIB)?;
+        let share = format!("SHARE={}", text(&shared)?);
+        let extra = format!("EXTRA={}", TCG_GUEST.join(" "));
+        let seconds = format!("TIMEOUT={SECONDS_MAX}");
+        let script = absolute("tests/guest/tcg.sh")?;
+        let mut arguments = vec![&*share, &*extra, &*seconds, "MEM=1536", "bash"];
+        arguments.extend([text(&boot)?, text(&script)?]);
+        for disk in &disks {
+            arguments.push(text(disk)?);
+        }
+        process::capture("env", &arguments)
+    })
 }
 
-/// A folder that the emulated machine gets: the program without what is for debuggers, and its libraries.
+/// A folder that the emulated machine gets: the program without what is for debuggers, its libraries, and what scripts share.
 fn share(program: &Path, folder: &Path) -> Result<(), String> {
     let libraries = folder.join("lib");
     std::fs::create_dir_all(&libraries)
         .map_err(|error| format!("{}: {error}", libraries.display()))?;
-    let copy = folder.join("spindles");
-    process::run("strip", &["-o", text(&copy)?, text(program)?])?;
+    let stripped = folder.join("spindles");
+    process::run("strip", &["-o", text(&stripped)?, text(program)?])?;
     let needed = process::capture("ldd", &[text(program)?])?.output;
     let paths = needed.lines().filter_map(|line| line.split(" => ").nth(1));
     for path in paths
@@ -118,15 +217,17 @@ fn share(program: &Path, folder: &Path) -> Result<(), String> {
         .map(Path::new)
     {
         let name = path.file_name().ok_or_else(|| format!("ldd: {needed}"))?;
-        std::fs::copy(path, libraries.join(name))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        copy(path, &libraries.join(name))?;
     }
-    Ok(())
+    copy(
+        &Path::new(SCRIPTS).join("words.sh"),
+        &folder.join("words.sh"),
+    )
 }
 
-/// Files that are the disks of the emulated machine.
-fn disks(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let disks = TCG_DISKS_MIB.iter().enumerate().map(|(number, mib)| {
+/// Files that are the disks of a guest.
+fn disks(folder: &Path, sizes_mib: &[u64]) -> Result<Vec<PathBuf>, String> {
+    let disks = sizes_mib.iter().enumerate().map(|(number, mib)| {
         let path = folder.join(format!("disk{number}.img"));
         let made = std::fs::File::create(&path).and_then(|file| file.set_len(mib << 20));
         made.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -164,6 +265,12 @@ fn program() -> Result<PathBuf, String> {
 fn kernel() -> PathBuf {
     let named = std::env::var_os("UML").map(PathBuf::from);
     named.unwrap_or_else(|| std::env::temp_dir().join("build/uml/linux-uml"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let copied = std::fs::copy(from, to);
+    copied.map_err(|error| format!("{}: {error}", from.display()))?;
+    Ok(())
 }
 
 fn absolute(path: &str) -> Result<PathBuf, String> {

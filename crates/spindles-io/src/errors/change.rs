@@ -42,7 +42,7 @@ pub enum ChangeError {
     },
     /// Nothing is under way, members are missing, and no device was given.
     #[error(
-        "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing",
+        "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array, or a member that is back with `spindles add`; `spindles status` shows what is missing",
         because(refused)
     )]
     NothingToRebuild {

@@ -17,6 +17,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
     socketpair,
 };
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::thread::set_name;
 use spindles_io::REFUSED;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -106,6 +108,8 @@ impl Ask {
 #[derive(Debug)]
 pub struct Helper {
     socket: OwnedFd,
+    /// Where it is one.
+    process: Option<Pid>,
 }
 
 /// Two ends of a socket that keeps messages apart.
@@ -124,8 +128,11 @@ impl Helper {
         let (ours, theirs) = pair()?;
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // What the terminal tells the server is not for it: it ends when the server has.
-        command.process_group(0).spawn()?;
-        Ok(Self { socket: ours })
+        let process = command.process_group(0).spawn()?;
+        Ok(Self {
+            socket: ours,
+            process: Some(Pid::from_child(&process)),
+        })
     }
 
     /// Opens a device, or a file in a folder of the rules.
@@ -152,11 +159,16 @@ impl Helper {
         Ok(())
     }
 
-    /// Asks for nothing more, and waits until the hook has run for all, which the helper lets it do for a while.
-    pub fn close(self) {
+    /// Asks for nothing more, and waits until the hook has run for all, which the helper lets it do for a while, and the
+    /// helper has ended. What is asked after that fails. When it is dropped it is closed.
+    pub fn close(&self) {
         if shutdown(&self.socket, Shutdown::Write).is_ok() {
             // It says nothing more, and then it is gone.
             drop(receive(self.socket.as_fd(), &mut [0; 1]));
+            // A service manager kills what is left of a service, and says so.
+            if let Some(process) = self.process {
+                waitpid(Some(process), WaitOptions::empty()).ok();
+            }
         }
     }
 
@@ -181,6 +193,12 @@ impl Helper {
     }
 }
 
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// Something that is not done, and why.
 #[derive(Debug)]
 struct Refused(Errno, &'static str);
@@ -201,6 +219,8 @@ pub fn serve(
     rules: &Rules,
     tell: impl Fn(&str) + Clone + Send + Sync + 'static,
 ) -> io::Result<()> {
+    // The path by which it was started says nothing to whoever looks at processes.
+    set_name(c"spindles").ok();
     let program = rules.hook.as_ref();
     let hook = program.map(|program| Hook::begin(program.into(), tell.clone()));
     let answers = Arc::new(Answers {
@@ -415,7 +435,8 @@ mod tests {
             hook: hook.map(PathBuf::from),
         };
         std::thread::spawn(move || serve(theirs.as_fd(), &rules, |_| ()));
-        (Helper { socket }, folder)
+        let process = None;
+        (Helper { socket, process }, folder)
     }
 
     #[test]

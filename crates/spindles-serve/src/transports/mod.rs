@@ -110,6 +110,11 @@ pub trait Door: Debug + Send {
     /// What the system refuses.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
 
+    /// What whoever starts the server has to know of it, once it is open.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+
     /// The file or block device that it made, so that `stop` can ask who uses it. `None` where clients reconnect.
     fn seen(&self) -> Option<Weak<dyn Seen>> {
         None

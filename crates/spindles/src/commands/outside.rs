@@ -5,6 +5,7 @@ use crate::ui::{Ui, write_error};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::sandbox::helper::{self, Rules};
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process;
 
@@ -32,7 +33,7 @@ struct Arguments {
 pub(crate) fn command(rules: &Rules) -> process::Command {
     // Not by its name: there may be another version of it by now.
     let mut command = process::Command::new("/proc/self/exe");
-    command.arg(COMMAND.name);
+    command.arg0("spindles").arg(COMMAND.name);
     for folder in &rules.folders {
         command.arg("--folder").arg(folder);
     }

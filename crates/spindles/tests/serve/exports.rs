@@ -198,15 +198,24 @@ fn those_who_watch_see_each_array() {
         let count = notify.recv(&mut bytes).expect("it was told");
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     };
+    let at = |name: &str| format!("nbd+{address}").replace(":/", &format!(":///{name}?socket=/"));
     assert_eq!(
         heard(),
-        "READY=1\nSTATUS=array 'pool': healthy; array 'music': healthy"
+        format!(
+            "READY=1\nSTATUS=array 'pool': healthy, at {}; array 'music': healthy, at {}",
+            at("pool"),
+            at("music")
+        )
     );
     let (code, said) = status_of(&pool, "fail d music");
     assert_eq!(code, Some(0), "{said}");
     let now = heard();
-    let wanted = "STATUS=array 'pool': healthy; array 'music': degraded: without";
-    assert!(now.starts_with(wanted), "{now}");
+    let wanted = format!(
+        "STATUS=array 'pool': healthy, at {}; array 'music': degraded: without member 0, at {}",
+        at("pool"),
+        at("music")
+    );
+    assert_eq!(now, wanted);
     let url = loop {
         if let Some((_, url)) = served.line().split_once("has metrics: http://") {
             break url.trim_end().to_owned();
@@ -309,6 +318,71 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
         assert!(!refused.status.success() && told.contains(error), "{told}");
         let after = names.map(|name| read(&pool.path(name)));
         assert!(before == after, "{what:?} changed something");
+    }
+}
+
+/// Refused where somebody else has the other array, or a device of it: nothing has changed on any.
+fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
+    let names = ["a", "b", "c", "d", "e"];
+    let contents = || names.map(|name| read(&pool.path(name)));
+    let before = contents();
+    let refused = pool.spindles(&["serve", "pool", other, "--nbd", "unix:other"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(told.contains(&format!("{busy} is in use by")), "{told}");
+    assert!(before == contents(), "something changed");
+    assert!(!pool.path("other").exists());
+    // It was not opened and closed either.
+    let (_, status) = status_of(pool, "status pool");
+    assert!(status.contains("clean, generation 1\n"), "{status}");
+}
+
+#[test]
+fn what_another_server_has_is_refused_with_all_others() {
+    let pool = two();
+    let other = pool.serve_what(&["music"], "array 'music' is served: nbd");
+    is_refused_as_busy(&pool, "music", "d");
+    other.stop();
+    serve(&pool, &[]).stop();
+}
+
+/// As a device is that is mounted: it is open for somebody alone.
+#[test]
+fn a_device_that_is_held_is_refused_with_all_others() {
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    make(&pool, &["d", "e"]);
+    // On a loop device it is found by all tests that go on beside this one.
+    let held = format!("held-{}", std::process::id());
+    created(&pool, &held, "raid1(d,e)");
+    let found = Command::new("losetup")
+        .args(["--find", "--show"])
+        .arg(pool.path("d"))
+        .output();
+    let device = match found {
+        Ok(output) if output.status.success() => output.stdout,
+        other => {
+            println!(
+                "SKIPPED a_device_that_is_held_is_refused_with_all_others: losetup: {other:?}"
+            );
+            return;
+        }
+    };
+    let device = String::from_utf8(device).expect("text");
+    let device = Loop(device.trim().to_owned());
+    let holder = pool.serve_what(&[&device.0, "--as-is"], "is served as it is");
+    is_refused_as_busy(&pool, &held, &device.0);
+    holder.stop();
+    drop(device);
+    pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
+}
+
+/// A loop device. Dropped, it is detached.
+struct Loop(String);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
+        drop(detached);
     }
 }
 

@@ -30,6 +30,7 @@ use file::ArrayFile;
 use leaving::Leaving;
 use message::Attributes;
 use mounted::MOUNTED;
+use mounts::is_hidden;
 use place::Place;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::{getgid, getuid};
@@ -68,6 +69,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
         device: None,
         seen: None,
         leaving: None,
+        is_hidden: false,
     }))
 }
 
@@ -85,6 +87,8 @@ struct Mounting {
     seen: Option<OwnedFd>,
     /// Once it is mounted.
     leaving: Option<Arc<Leaving>>,
+    /// Programs with other mounts than this process do not see it.
+    is_hidden: bool,
 }
 
 impl Door for Mounting {
@@ -107,6 +111,7 @@ impl Door for Mounting {
         let leaving = Leaving::new(path.to_owned(), watcher, stopper, self.is_only);
         self.leaving = Some(Arc::new(leaving));
         noticed.map_err(|error| failed(path, &error))?;
+        self.is_hidden = is_hidden(path)?;
         // In the sandbox its folder may be closed to this process.
         let seen = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         self.seen = Some(seen.map_err(|errno| failed(path, &errno.into()))?);
@@ -150,6 +155,18 @@ impl Door for Mounting {
         let seen = self.seen.take().expect("it is mounted");
         fstat(seen).map_err(|errno| failed(self.place.path(), &errno.into()))?;
         Ok(())
+    }
+
+    fn remark(&self) -> Option<String> {
+        let remark = || {
+            let path = self.place.path().display();
+            format!(
+                "only processes that share the mounts of this one find the array at {path}, others an ordinary \
+                 file: a service of systemd has mounts of its own, unless its unit says otherwise, as shown in \
+                 administration.md"
+            )
+        };
+        self.is_hidden.then(remark)
     }
 
     fn needs_ipc_lock(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 /// The type of our mounts, as the table has it.
@@ -22,7 +22,7 @@ const TABLE: &str = "/proc/self/mountinfo";
 
 /// What is mounted on a path, if something is: of several the one that is seen.
 pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
-    Ok(find(&fs::read(TABLE)?, path))
+    Ok(find(&fs::read(TABLE)?, path).map(|row| row.mounted))
 }
 
 /// Where it is mounted, if it is: on `path` if it is there, or where that has been moved to.
@@ -30,36 +30,77 @@ pub(crate) fn place_of(mounted: &Mounted, path: &Path) -> io::Result<Option<Path
     Ok(find_place(&fs::read(TABLE)?, mounted, path))
 }
 
-fn find(table: &[u8], path: &Path) -> Option<Mounted> {
-    let on_it = mounts(table).filter(|(place, _)| place == path);
-    on_it.map(|(_, mounted)| mounted).next_back()
+/// Whether what is mounted on a path is not there for the rest of the machine, as with services of systemd that have a table
+/// of their own. Where nobody may look at the table of the first process, it is taken for the same.
+pub(crate) fn is_hidden(path: &Path) -> io::Result<bool> {
+    let table = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
+    let is_own = matches!((table("self"), table("1")), (Ok(own), Ok(first)) if own != first);
+    Ok(is_own && is_kept_here(&fs::read(TABLE)?, path))
+}
+
+/// Whether what is mounted on a path goes to no other table than those that get what this one gets.
+fn is_kept_here(table: &[u8], path: &Path) -> bool {
+    let Some(row) = find(table, path) else {
+        return false;
+    };
+    let below = rows(table).find(|below| below.id == row.parent);
+    below.is_some_and(|below| !below.is_shared || below.is_slave)
 }
 
 fn find_place(table: &[u8], mounted: &Mounted, path: &Path) -> Option<PathBuf> {
-    if find(table, path).as_ref() == Some(mounted) {
+    if find(table, path).is_some_and(|row| row.mounted == *mounted) {
         return Some(path.to_owned());
     }
-    let its = mounts(table).filter(|(_, it)| it == mounted);
-    its.map(|(place, _)| place).next_back()
+    let its = rows(table).filter(|row| row.mounted == *mounted);
+    its.map(|row| row.mount_point.into()).last()
 }
 
-fn mounts(table: &[u8]) -> impl DoubleEndedIterator<Item = (PathBuf, Mounted)> {
-    let lines = table.split(|byte| *byte == b'\n');
-    lines.filter_map(mount)
+/// A row of the table.
+struct Row<'a> {
+    id: &'a [u8],
+    /// What it is mounted on: the identity of that.
+    parent: &'a [u8],
+    mount_point: OsString,
+    /// What is mounted on it is passed on to others like it.
+    is_shared: bool,
+    /// It gets what is mounted on another one, which gets nothing from it.
+    is_slave: bool,
+    mounted: Mounted,
 }
 
-/// `36 35 0:55 / /mnt/pool rw,relatime shared:1 - fuse.spindles pool rw,user_id=0`
-fn mount(line: &[u8]) -> Option<(PathBuf, Mounted)> {
+fn rows(table: &[u8]) -> impl Iterator<Item = Row<'_>> {
+    table.split(|byte| *byte == b'\n').filter_map(row)
+}
+
+fn find<'a>(table: &'a [u8], path: &Path) -> Option<Row<'a>> {
+    let on = |row: &Row<'_>| row.mount_point.as_bytes() == path.as_os_str().as_bytes();
+    rows(table).filter(on).last()
+}
+
+/// `36 35 0:55 / /mnt/pool rw,relatime shared:1 master:2 - fuse.spindles pool rw,user_id=0`
+fn row(line: &[u8]) -> Option<Row<'_>> {
     let mut words = line.split(|byte| *byte == b' ');
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
-    let device = words.nth(2).map(text)?;
+    let (id, parent) = (words.next()?, words.next()?);
+    let device = words.next().map(text)?;
     let mount_point = words.nth(1).map(plain)?;
-    let file_system = words.skip_while(|word| *word != b"-").nth(1).map(text)?;
-    let mounted = Mounted {
-        device,
-        file_system,
-    };
-    Some((mount_point.into(), mounted))
+    let (mut is_shared, mut is_slave) = (false, false);
+    for option in words.by_ref().take_while(|word| *word != b"-") {
+        is_shared |= option.starts_with(b"shared:");
+        is_slave |= option.starts_with(b"master:");
+    }
+    let file_system = words.next().map(text)?;
+    Some(Row {
+        id,
+        parent,
+        mount_point,
+        is_shared,
+        is_slave,
+        mounted: Mounted {
+            device,
+            file_system,
+        },
+    })
 }
 
 /// A word of the table: `\040` stands for a space, and so on.
@@ -91,7 +132,7 @@ mod tests {
             31 22 0:41 / /a rw - fuse.spindles pool rw,user_id=0\n\
             32 22 0:42 / /with\\040space\\134n rw shared:9 - fuse.other x rw\n";
         let found = |path: &str| {
-            let found = find(table, Path::new(path));
+            let found = find(table, Path::new(path)).map(|row| row.mounted);
             found.map(|it| (it.device, it.file_system))
         };
         let is = |device: &str, kind: &str| Some((device.to_owned(), kind.to_owned()));
@@ -104,7 +145,7 @@ mod tests {
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
-        let ours = find(table, Path::new("/a")).expect("it is there");
+        let ours = find(table, Path::new("/a")).expect("it is there").mounted;
         let place = |path: &str| find_place(table, &ours, Path::new(path));
         for path in ["/a", "/before it was moved", "/"] {
             assert_eq!(place(path), Some("/a".into()), "{path}");
@@ -114,5 +155,24 @@ mod tests {
             ..ours.clone()
         };
         assert_eq!(find_place(table, &gone, Path::new("/a")), None);
+    }
+
+    #[test]
+    fn what_no_other_table_gets_is_found() {
+        // As systemd makes tables of services: it passes on, but not to whom it has it from.
+        let table = b"22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n\
+            30 22 0:40 / /service rw shared:7 master:2 - tmpfs tmpfs rw\n\
+            31 30 0:41 / /service/file rw shared:8 - fuse.spindles pool rw\n\
+            32 22 0:42 / /file rw shared:9 - fuse.spindles pool rw\n\
+            33 22 0:43 / /alone rw - tmpfs tmpfs rw\n\
+            34 33 0:44 / /alone/file rw - fuse.spindles pool rw\n";
+        for (path, expected) in [
+            ("/service/file", true),
+            ("/file", false),
+            ("/alone/file", true),
+            ("/nothing", false),
+        ] {
+            assert_eq!(is_kept_here(table, Path::new(path)), expected, "{path}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use spindles_serve::Door;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Gives up what is not needed any more, now that all devices are open. What needs more later is asked of a helper.
 /// `sockets` are the folders of those for commands, which are to be removed in the end.
@@ -16,7 +17,7 @@ pub(super) fn enter(
     exports: &[Export],
     doors: &Doors,
     sockets: Vec<PathBuf>,
-) -> anyhow::Result<Sandbox> {
+) -> anyhow::Result<(Sandbox, Arc<Helper>)> {
     let devices = || exports.iter().flat_map(Export::devices);
     let rules = Rules {
         folders: devices().filter_map(|name| folder_of(name)).collect(),
@@ -25,7 +26,9 @@ pub(super) fn enter(
     let helper = Helper::start(outside::command(&rules));
     let helper =
         helper.context("can't start the helper of the sandbox; --no-sandbox does without")?;
-    let opener = move |name: &str, flags| helper.open(Path::new(name), flags);
+    let helper = Arc::new(helper);
+    let asked = Arc::clone(&helper);
+    let opener = move |name: &str, flags| asked.open(Path::new(name), flags);
     spindles_io::open_devices_by(Box::new(opener));
     let of_doors = doors.all().filter_map(Door::folder).map(Path::to_owned);
     let needs = Needs {
@@ -38,7 +41,8 @@ pub(super) fn enter(
     let threads = exports.iter().map(|export| export.confine(&needs));
     let threads: Vec<Sandbox> = threads.collect::<anyhow::Result<_>>()?;
     let entered = sandbox::enter(&needs);
-    Ok(threads.iter().fold(entered, Sandbox::with_thread))
+    let entered = threads.iter().fold(entered, Sandbox::with_thread);
+    Ok((entered, helper))
 }
 
 /// Where a file lies that is a device.

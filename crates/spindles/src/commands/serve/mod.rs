@@ -24,8 +24,9 @@ use export::{Beginning, Export, Service, Told};
 use serde_json::{Value, json};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
+use spindles_serve::sandbox::helper::Helper;
 use spindles_serve::{
-    Certificates, CertificatesError, Clients, DoorOptions, Offer, Readiness, Served, Stopper,
+    Certificates, CertificatesError, Clients, Door, DoorOptions, Offer, Readiness, Served, Stopper,
 };
 use std::ffi::OsString;
 use std::panic::resume_unwind;
@@ -161,6 +162,20 @@ impl Safety {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arc::new(Arguments::from_arg_matches(matches)?);
     let readiness = Readiness::from_environment();
+    let served = serve(matches, &arguments, &readiness, ui);
+    if let Err(error) = &served {
+        // What was told last does not hold any more.
+        readiness.status(&format!("ended: {error:#}"));
+    }
+    served
+}
+
+fn serve(
+    matches: &ArgMatches,
+    arguments: &Arc<Arguments>,
+    readiness: &Readiness,
+    ui: &Ui,
+) -> anyhow::Result<()> {
     let metrics = arguments.metrics.as_deref();
     let metrics =
         metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
@@ -169,29 +184,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         hook: telling::hook(arguments.on_event.as_ref())?,
         ui,
     };
-    let whats = targets::exports(&arguments, &readiness, ui)?;
+    let whats = targets::exports(arguments, readiness, ui)?;
     let options = DoorOptions {
         watcher: Some(serve_watch::command()?),
         ..arguments.safety.of_doors()?
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
-    let exports = open_all(whats, &arguments)?;
+    let exports = open_all(whats, arguments)?;
     let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
-    let prepared = prepared.and_then(|()| prepare(&exports, &doors, &arguments, ui));
+    let prepared = prepared.and_then(|()| prepare(&exports, &doors, arguments, ui));
     let prepared = prepared.and_then(|prepared| {
         metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
         Ok(prepared)
     });
-    let (commands, seen_at) = match prepared {
+    let Prepared {
+        commands,
+        addresses: seen_at,
+        helper,
+    } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             exports.into_iter().for_each(Export::close);
             return Err(error);
         }
     };
-    let states = States::new(&exports);
+    let mut states = States::new(&exports);
     let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
     let (tells, hears) = channel();
     let mut gives = Vec::new();
@@ -214,9 +233,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             for (number, beginning) in beginnings.iter().enumerate() {
                 let addresses = doors.addresses(number, &beginning.name);
                 beginning.tell(&addresses, ui);
+                states.open(number, &addresses);
                 // Doors are opened once.
                 seen_at[number].set(addresses).ok();
             }
+            doors
+                .all()
+                .filter_map(Door::remark)
+                .for_each(|it| ui.note(it));
             if let Some(page) = &page {
                 for beginning in &beginnings {
                     ui.note(format!("{} has metrics: {page}", beginning.called));
@@ -233,11 +257,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         // It closes them when it has ended, or has panicked: then that is told.
         drop(give.send(ways));
     }
-    let ended = until_all_end(&hears, states, &mut teller, &readiness);
+    let ended = until_all_end(&hears, states, &mut teller, readiness);
     for thread in threads {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
-    teller.close();
+    drop(teller);
+    if let Some(helper) = helper {
+        helper.close();
+    }
     opened?;
     let mut ended = ended?;
     ui.json(&match ended.len() {
@@ -355,6 +382,14 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
 /// The addresses of exports, once they are known.
 type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
+/// What an export needs beside its doors.
+struct Prepared {
+    commands: Vec<Option<Commands>>,
+    addresses: Addresses,
+    /// What stays outside of the sandbox.
+    helper: Option<Arc<Helper>>,
+}
+
 /// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
 /// more.
 fn prepare(
@@ -362,7 +397,7 @@ fn prepare(
     doors: &Doors,
     arguments: &Arguments,
     ui: &Ui,
-) -> anyhow::Result<(Vec<Option<Commands>>, Addresses)> {
+) -> anyhow::Result<Prepared> {
     let asked = arguments.control.as_deref();
     let sockets = exports.iter().map(|export| {
         let sockets = export
@@ -375,18 +410,18 @@ fn prepare(
     if controls().any(Option::is_none) {
         ui.note("there can be no folder for a control socket: give --control PATH");
     }
-    let mut sandbox = None;
+    let (mut sandbox, mut helper) = (None, None);
     if !arguments.safety.no_sandbox {
         let folders = controls().flatten().map(Control::folder);
         let folders = folders.map(Path::to_owned).collect();
-        let entered = confinement::enter(exports, doors, folders)?;
+        let (entered, outside) = confinement::enter(exports, doors, folders)?;
         if !entered.missing().is_empty() {
             let missing = entered.missing().join(", ");
             ui.note(format!(
                 "the sandbox has only: {entered}; this system has no {missing}"
             ));
         }
-        sandbox = Some(entered);
+        (sandbox, helper) = (Some(entered), Some(outside));
     }
     let addresses: Addresses = exports.iter().map(|_| Arc::default()).collect();
     let commands = (addresses.iter())
@@ -415,5 +450,9 @@ fn prepare(
     let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
     let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
     interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
-    Ok((commands, addresses))
+    Ok(Prepared {
+        commands,
+        addresses,
+        helper,
+    })
 }

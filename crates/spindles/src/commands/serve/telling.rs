@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Tells alarms to people, and to the program that is run for them.
+/// Tells alarms to people, and to the program that is run for them. Dropped, it waits for that, for a while.
 pub(super) struct Teller<'a> {
     pub(super) hook: Option<Helper>,
     pub(super) ui: &'a Ui,
@@ -32,13 +32,6 @@ impl Teller<'_> {
             self.ui
                 .note(format!("nothing is run for events any more: {error}"));
             self.hook = None;
-        }
-    }
-
-    /// Waits for the program, for a while.
-    pub(super) fn close(self) {
-        if let Some(hook) = self.hook {
-            hook.close();
         }
     }
 }
@@ -91,6 +84,8 @@ pub(super) struct States {
     names: Vec<String>,
     called: Vec<String>,
     now: Vec<String>,
+    /// Where clients find each, while they do.
+    at: Vec<String>,
     served: usize,
 }
 
@@ -100,8 +95,14 @@ impl States {
             names: exports.iter().map(|it| it.name.clone()).collect(),
             called: exports.iter().map(|it| it.called.clone()).collect(),
             now: exports.iter().map(|it| it.state.clone()).collect(),
+            at: exports.iter().map(|_| String::new()).collect(),
             served: exports.len(),
         }
+    }
+
+    /// Clients find one of them there.
+    pub(super) fn open(&mut self, number: usize, addresses: &[String]) {
+        self.at[number] = format!(", at {}", addresses.join(" and "));
     }
 
     /// One of them is otherwise by now.
@@ -112,6 +113,7 @@ impl States {
     /// One of them is served no more.
     pub(super) fn end(&mut self, number: usize) {
         self.set(number, "closed".to_owned());
+        self.at[number].clear();
         self.served -= 1;
     }
 
@@ -133,11 +135,15 @@ impl States {
 
 impl fmt::Display for States {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [only] = &self.now[..] {
-            return f.write_str(only);
-        }
-        let all = self.called.iter().zip(&self.now);
-        let all = all.map(|(called, state)| format!("{called}: {state}"));
-        f.write_str(&all.collect::<Vec<_>>().join("; "))
+        let all = self.now.iter().zip(&self.at);
+        let all = all.map(|(now, at)| format!("{now}{at}"));
+        let all: Vec<String> = match &self.called[..] {
+            [_] => all.collect(),
+            called => {
+                let each = called.iter().zip(all);
+                each.map(|(called, it)| format!("{called}: {it}")).collect()
+            }
+        };
+        f.write_str(&all.join("; "))
     }
 }
