@@ -15,6 +15,7 @@ mod client;
 pub mod control;
 mod hook;
 mod left_behind;
+mod losses;
 mod management;
 pub mod metrics;
 mod news;
