@@ -30,6 +30,7 @@ mod working_directory;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
 pub use certificates::{Certificates, Clients};
+pub use hook::may_execute;
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};

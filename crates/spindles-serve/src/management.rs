@@ -37,7 +37,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Of the array that a server has, as it was assembled: from these devices, with that report.
+    /// Of the array that a server has, as it was assembled: from these devices, as whoever has another working directory
+    /// names them, with that report.
     #[must_use]
     pub fn new(
         offer: &Offer,
@@ -49,9 +50,7 @@ impl Handle {
         Self {
             offer: offer.clone(),
             news: news.clone(),
-            given: Arc::new(Mutex::new(
-                given.iter().map(|device| absolute(device)).collect(),
-            )),
+            given: Arc::new(Mutex::new(given.to_vec())),
             options: AssembleOptions {
                 // Nobody else can have written to what went out meanwhile.
                 degraded: true,

@@ -176,6 +176,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, &arguments)?;
+    ui.begin_log();
     let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
