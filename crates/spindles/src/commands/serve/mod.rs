@@ -15,7 +15,7 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
 use crate::served::{Serving, Way};
-use crate::ui::Ui;
+use crate::ui::{Ui, write_log};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
@@ -172,6 +172,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let whats = targets::exports(&arguments, &readiness, ui)?;
     let options = DoorOptions {
         watcher: Some(serve_watch::command()?),
+        tell: Some(|told| write_log(&format!("spindles: {told}\n"))),
         ..arguments.safety.of_doors()?
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
@@ -222,6 +223,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 for beginning in &beginnings {
                     ui.note(format!("{} has metrics: {page}", beginning.called));
                 }
+            }
+            let certificates = options.certificates.as_ref();
+            if let Some(warning) = certificates.and_then(Certificates::warning) {
+                ui.note(warning);
             }
             for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
                 teller.tell(alarm);
