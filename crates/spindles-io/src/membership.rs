@@ -111,7 +111,7 @@ pub fn remove<'a>(
         if let Host::Served(served) = host {
             served.managed().withdraw_spare(device);
         }
-        spare::remove(&[device])?;
+        spare::remove(&[device], None)?;
         return Ok(Removed::Spare);
     }
     let given = with_device(host, device);
