@@ -37,6 +37,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arrays::devices(&arguments.devices)?;
     let array: Vec<String> = arguments.array.into_iter().collect();
     let members = (arguments.scan).devices(&array, &arrays::names(&devices), ui)?;
+    let meant = devices.iter().map(|it| arrays::device_meant(it, &members));
+    let devices: Vec<String> = meant.collect::<anyhow::Result<_>>()?;
     let (names, members) = (arrays::names(&devices), arrays::names(&members));
     let of_array = !array.is_empty();
     let removed = remove(&names, of_array.then(|| arrays::host(&members, ui)))?;
