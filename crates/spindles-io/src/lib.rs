@@ -95,6 +95,7 @@ pub use queues::{Readiness, Watch, WatchId};
 pub use report::positions;
 pub use room::TooSmall;
 pub use snapshot::{ArraySnapshot, DeviceSnapshot, MemberSnapshot};
+pub use spindles_format::Uuid;
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Target};
 pub use waiting::{report_waits, stop_waiting_for_space};

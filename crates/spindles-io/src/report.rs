@@ -264,21 +264,28 @@ impl ArrayReport {
     }
 
     /// How it is for whoever has it open, where that is more than its superblocks say: those of an array that has
-    /// failed stay as they were, and members may not be found by their names.
+    /// failed stay as they were, those of a device that has just come or gone follow, and members may not be found by their names.
+    /// Whoever has it knows what is in each position: name and state of a device are both from there.
     pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
         for member in &mut self.members {
             if let MemberReport::Array(inner) = member {
                 inner.note_members(open);
             }
         }
-        let Some(now) = open.iter().find(|array| array.name == self.name) else {
+        self.spares
+            .retain(|spare| !open.iter().any(|array| array.uses(&spare.name)));
+        let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
             return;
         };
         self.failed = now.status.state == ArrayState::Failed;
         self.survives_more = now.status.survives_more;
         self.stopped_writing = now.status.stopped_writing && !self.failed;
-        if now.status.journal == JournalStatus::DeviceOut {
-            self.journal = JournalReport::DeviceMissing;
+        match (now.status.journal, &now.journal) {
+            (JournalStatus::DeviceOut, _) => self.journal = JournalReport::DeviceMissing,
+            (JournalStatus::Device, Some(device)) => {
+                self.journal = JournalReport::Device(device.name.clone());
+            }
+            _ => {}
         }
         let block_bytes = u64::from(self.block_bytes);
         for (status, found) in now.status.members.iter().zip(&mut self.members) {
@@ -296,15 +303,15 @@ impl ArrayReport {
                 }
             };
             match (&mut *found, now.device(status.member)) {
-                (MemberReport::Device { filled_bytes, .. }, _) => *filled_bytes = filled,
-                (MemberReport::Missing { .. }, Some(device)) => {
+                (_, Some(device)) => {
                     *found = MemberReport::Device {
                         name: device.name.clone(),
                         lagging: false,
                         filled_bytes: filled,
                     };
                 }
-                (MemberReport::Missing { .. }, None) | (MemberReport::Array(_), _) => {}
+                (MemberReport::Array(inner), None) => inner.filled_bytes = filled,
+                (MemberReport::Device { .. } | MemberReport::Missing { .. }, None) => {}
             }
         }
     }
@@ -838,5 +845,50 @@ impl fmt::Display for Taken {
                 "array '{array}': spare {device} can't take the place of member {member}: {error}"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::assemble::{AssembleOptions, assemble};
+    use crate::create::{CreateOptions, create};
+    use spindles_layout::Expression;
+
+    /// Of superblocks that were read before a spare took a place, and of an engine that was asked after that, the engine is
+    /// right: about the name of the device as well as about its state.
+    #[test]
+    fn a_device_that_has_just_come_has_its_own_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let devices = ["old", "other", "spare"].map(|name| {
+            let path = folder.path().join(name);
+            let file = std::fs::File::create(&path).expect("a file");
+            file.set_len(8 << 20).expect("its length");
+            path.into_os_string().into_string().expect("UTF-8")
+        });
+        let [old, other, spare] = devices.each_ref().map(String::as_str);
+        let expression = Expression::parse(&format!("raid1({old},{other})"));
+        let options = CreateOptions {
+            spares: vec![spare.to_owned()],
+            ..CreateOptions::new("pool")
+        };
+        let created = create(&expression.expect("one"), &options, &mut |_, _| true);
+        created.expect("it is created");
+        let assembled = assemble(&[old, other, spare], &AssembleOptions::default());
+        let assembled = assembled.expect("it is there");
+        let (mut report, mut target) = (assembled.report, assembled.target);
+        assert_eq!(
+            (report.devices(), report.spares.len()),
+            (vec![old, other], 1)
+        );
+        // As after a rename that the superblocks do not say yet.
+        report.name = "lake".to_owned();
+        target.fail(old).expect("it is a member");
+        while target.work() {}
+        report.note_members(&target.snapshot());
+        assert_eq!(
+            (report.devices(), report.spares.len()),
+            (vec![spare, other], 0)
+        );
+        assert!(!report.is_degraded(), "{report:?}");
     }
 }

@@ -2,13 +2,16 @@
 
 use crate::DeviceCounters;
 use spindles_block::{MemberIndex, MemberSet};
-use spindles_engine::{Member, Status};
+use spindles_engine::{Member, MemberStatus, Status};
+use spindles_format::Uuid;
 
 /// An array as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArraySnapshot {
     /// Its name.
     pub name: String,
+    /// Its identity; `Uuid::NIL` for one without superblocks.
+    pub uuid: Uuid,
     /// Its size in bytes.
     pub bytes: u64,
     /// The length of its blocks in bytes.
@@ -47,6 +50,14 @@ impl ArraySnapshot {
             Some(MemberSnapshot::Device(device)) => Some(device),
             Some(MemberSnapshot::Array) | None => None,
         }
+    }
+
+    /// Whether a device has a position, and is not out.
+    #[must_use]
+    pub fn uses(&self, device: &str) -> bool {
+        let is_in = |it: &&MemberStatus| !matches!(it.state, Member::Missing { .. });
+        let mut members = self.status.members.iter().filter(is_in);
+        members.any(|it| self.device(it.member).is_some_and(|own| own.name == device))
     }
 
     /// The positions that lack a device which counts, or have one that is not filled yet.

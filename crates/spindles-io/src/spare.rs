@@ -181,17 +181,14 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
         if let (Some(Host::Served(_)), Some(array)) = (of, &mut array) {
             array.target.withdraw_spare(device);
         }
-        removed.push(match (left, &array) {
-            (Some(left), Some(array)) => {
-                labels::make(device, true, &left.encode())?;
-                Removed::Of(array.report.name.clone())
-            }
-            (_, _) => {
-                let held = backends::open(device, &OpenOptions::default())?;
-                clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
-                drop(held);
-                Removed::Plain
-            }
+        removed.push(if let (Some(left), Some(array)) = (left, &array) {
+            labels::make(device, true, &left.encode())?;
+            Removed::Of(array.report.name.clone())
+        } else {
+            let held = backends::open(device, &OpenOptions::default())?;
+            clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
+            drop(held);
+            Removed::Plain
         });
     }
     Ok(removed)

@@ -8,7 +8,7 @@ use crate::host::{Host, Served};
 use crate::identity::{Identity, identity};
 use crate::notice::work_on;
 pub use crate::report::Health;
-use crate::{Managed, OpenError, OpenOptions};
+use crate::{ArraySnapshot, OpenError, OpenOptions};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use std::thread::sleep;
@@ -23,8 +23,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Survey {
     /// The array. Several only where too much is missing to know the one around them.
     pub reports: Vec<ArrayReport>,
-    /// To be looked at; `None` where it can't be opened, or another program has it.
-    pub target: Option<Box<dyn Managed>>,
+    /// What whoever opened it has, all at one time: it and the arrays inside it. Nothing where it can't be opened, or another program
+    /// has it.
+    pub open: Vec<ArraySnapshot>,
     /// Who else has its devices.
     pub users: Vec<User>,
     /// Why it is not opened for use unless that is forced.
@@ -64,7 +65,8 @@ pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
 /// Of an array that is served much is known that its superblocks do not say yet.
 fn of_served(served: &dyn Served) -> Survey {
     let (mut report, target) = (served.report(), served.managed());
-    report.note_members(&target.snapshot());
+    let open = target.snapshot();
+    report.note_members(&open);
     report.note_lost(&target.lost());
     let mut users = users_by_notice(std::slice::from_ref(&report));
     if users.is_empty() {
@@ -73,7 +75,7 @@ fn of_served(served: &dyn Served) -> Survey {
     Survey {
         users,
         reports: vec![report],
-        target: Some(target),
+        open,
         needs_force: None,
     }
 }
@@ -115,7 +117,7 @@ fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
     Ok(Survey {
         users,
         reports,
-        target: None,
+        open: Vec::new(),
         needs_force: None,
     })
 }
@@ -141,22 +143,21 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
         options.force = true;
         assembled = assemble(devices, &options);
     }
-    let (reports, target) = match assembled {
+    let (reports, open) = match assembled {
         Ok(mut assembled) => {
             while assembled.target.work() {}
             assembled.report.note_lost(&assembled.target.lost());
-            let target: Box<dyn Managed> = assembled.target;
-            (vec![assembled.report], Some(target))
+            (vec![assembled.report], assembled.target.snapshot())
         }
         Err(AssembleError::Incomplete { .. } | AssembleError::NothingLeft { .. }) => {
-            (describe(devices, &options.open)?, None)
+            (describe(devices, &options.open)?, Vec::new())
         }
         Err(error) => return Err(error),
     };
     Ok(Survey {
         users: users_by_notice(&reports),
         reports,
-        target,
+        open,
         needs_force,
     })
 }

@@ -75,6 +75,10 @@ const RESYNC_INCOMPLETE: AlarmKind = ours(
 );
 const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for now");
 const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
+const DOOR_UNGUARDED: AlarmKind = ours(
+    "DoorUnguarded",
+    "the process has ended that unmounts the file of `--fuse`, or ends the block device of `--ublk`",
+);
 const CLOSED_UNCLEAN: AlarmKind = ours(
     "ClosedUnclean",
     "serving ended, and the array could not be closed in order",
@@ -100,6 +104,7 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &RESYNC_INCOMPLETE,
     &GROWTH_STUCK,
     &MEMBER_SLOW,
+    &DOOR_UNGUARDED,
     &CLOSED_UNCLEAN,
 ];
 
@@ -190,7 +195,7 @@ impl Watch {
                 let losses = self.losses.remove_entry(array);
                 losses.and_then(|(array, losses)| all_lost(&array, losses, arrays))
             }
-            News::Event { .. } | News::Taken(_) => None,
+            News::Event { .. } | News::Taken(_) | News::Unguarded { .. } => None,
         };
         let alarm = self.alarm(news, arrays);
         lost.into_iter().chain(alarm).collect()
@@ -223,6 +228,9 @@ impl Watch {
                     message: taken.to_string(),
                     ..alarm(kinds, &taken.array, arrays, "")
                 });
+            }
+            News::Unguarded { array, loss } => {
+                return Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss));
             }
         };
         let again = match event {

@@ -13,17 +13,20 @@ mod alarms;
 mod certificates;
 mod client;
 pub mod control;
+mod guard;
 mod hook;
 mod left_behind;
 mod losses;
 mod management;
 pub mod metrics;
 mod news;
+mod numbers;
 mod offer;
 mod polling;
 mod readiness;
 pub mod sandbox;
 mod server;
+mod stopper;
 mod transports;
 mod wake;
 mod working_directory;
@@ -33,10 +36,12 @@ pub use certificates::{Certificates, Clients};
 pub use hook::may_execute;
 pub use management::Handle;
 pub use news::{News, Newsroom};
+pub use numbers::{Served, ServerNumbers};
 pub use offer::{ExportFacts, Offer};
 pub use readiness::Readiness;
-pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
+pub use server::{Server, ServerError, ServerLimits};
 pub use spindles_io::tls::CertificatesError;
+pub use stopper::Stopper;
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, Seen, TRANSPORTS, Transport, User, WatcherCommand,
     by_users, watch,

@@ -1,8 +1,8 @@
 //! The way to an array that is served, for commands on other threads.
 
 use crate::news::{News, Newsroom};
+use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use crate::server::ServerNumbers;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
@@ -37,8 +37,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Of the array that a server has, as it was assembled: from these devices, as whoever has another working directory
-    /// names them, with that report.
+    /// Of the array that a server has, as it was assembled: from these devices, which have whole names, with that report.
     #[must_use]
     pub fn new(
         offer: &Offer,
@@ -87,7 +86,8 @@ impl Handle {
     #[must_use]
     pub fn is_meant_by(&self, word: &str) -> bool {
         let report = self.report();
-        let same = |device: &String| absolute(device) == absolute(word);
+        let whole = absolute(word);
+        let same = |device: &String| *device == whole;
         word == report.name
             || word == report.uuid.to_string()
             || self.given().iter().any(same)
@@ -110,7 +110,7 @@ impl Served for Handle {
         });
         let all = open.unwrap_or_default().into_iter().chain(self.given());
         let mut known = BTreeSet::new();
-        let mut devices: Vec<String> = all.filter(|it| known.insert(absolute(it))).collect();
+        let mut devices: Vec<String> = all.filter(|it| known.insert(it.clone())).collect();
         devices.retain(|device| belongs(device));
         devices
     }
@@ -146,17 +146,13 @@ impl Served for Handle {
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(absolute(more));
         }
-        let is_new = |device: &String| {
-            devices
-                .iter()
-                .all(|other| absolute(other) != absolute(device))
-        };
+        let is_new = |device: &String| !devices.contains(device);
         let journals = self.given().into_iter();
         let journals: Vec<String> = journals
             .filter(|device| holds_journal(device) && is_new(device))
             .collect();
         devices.extend(journals);
-        devices.retain(|device| without.is_none_or(|it| absolute(it) != absolute(device)));
+        devices.retain(|device| without.is_none_or(|it| absolute(it) != *device));
         let options = self.options.clone();
         let (done, result) = channel();
         self.offer.exchange(move |target| {
@@ -250,6 +246,7 @@ impl Managed for Remote {
             match self.news.try_recv().ok()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
+                News::Unguarded { .. } => {} // The array is as it was.
             }
         }
     }

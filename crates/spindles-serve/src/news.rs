@@ -21,6 +21,13 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
+    /// A process that a door depends on has ended.
+    Unguarded {
+        /// The name of the array, or what else is served.
+        array: String,
+        /// What is lost with it, for people.
+        loss: String,
+    },
 }
 
 impl News {
@@ -123,7 +130,7 @@ impl Newsroom {
 mod tests {
     use super::*;
     use spindles_engine::{ArrayState, JournalStatus, OutReason, ScrubStatus, Status};
-    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot};
+    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot, Uuid};
 
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {
@@ -146,6 +153,7 @@ mod tests {
         };
         ArraySnapshot {
             name: "pool".to_owned(),
+            uuid: Uuid::NIL,
             bytes: 0,
             block_bytes: 4096,
             status,

@@ -1,7 +1,9 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
-use crate::server::{ServerNumbers, Stopper};
+use crate::guard::Guard;
+use crate::numbers::ServerNumbers;
+use crate::stopper::Stopper;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -49,6 +51,8 @@ impl ExportFacts {
 pub(crate) enum Arrival {
     /// A client has come.
     Client(Box<dyn Client>),
+    /// A process is to be looked out for.
+    Guard(Guard),
     /// Somebody does something with the target.
     Call(Call),
     /// Somebody wants to know what the server did.
@@ -117,7 +121,8 @@ impl Offer {
     }
 
     /// Whether clients can still come.
-    pub(crate) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         !self.stopper.is_stopping()
     }
 
@@ -129,6 +134,13 @@ impl Offer {
     /// A client has come. Where the server has ended it is dropped.
     pub(crate) fn join(&self, client: Box<dyn Client>) {
         if self.arrivals.send(Arrival::Client(client)).is_ok() {
+            self.stopper.wake();
+        }
+    }
+
+    /// A process that a door depends on: when it ends, that is news.
+    pub(crate) fn look_out(&self, guard: Guard) {
+        if self.arrivals.send(Arrival::Guard(guard)).is_ok() {
             self.stopper.wake();
         }
     }

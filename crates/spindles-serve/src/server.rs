@@ -1,10 +1,13 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::client::{Client, Desk, Moved, Turn};
+use crate::client::{Client, Desk, Turn};
+use crate::guard::Guard;
 use crate::news::{News, Newsroom};
+use crate::numbers::{Served, ServerNumbers};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::polling::Polling;
+use crate::stopper::Stopper;
 use crate::wake::{Ticker, Waker};
 use spindles_engine::Event;
 use spindles_io::export::{Export, ExportLimits};
@@ -13,7 +16,6 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,6 +28,8 @@ const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// The first watch of the first client.
 const GUESTS: usize = 2;
+/// The watch of the first process that a door depends on: there are fewer clients.
+const GUARDS: u32 = 1 << 30;
 /// After so many turns with something to do, those are looked out for that were quiet.
 const TURNS_UNHEARD: u32 = 16;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
@@ -65,67 +69,6 @@ pub enum ServerError {
     /// It was closed to become something else, and could not be opened again.
     #[error("it was closed to be changed, and can't be opened again: {0}")]
     Lost(String),
-}
-
-/// Ends a server, from a signal handler or another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper {
-    waker: Waker,
-    stops: Arc<AtomicBool>,
-}
-
-impl Stopper {
-    /// What is under way is answered, then the server ends.
-    pub fn stop(&self) {
-        self.stops.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// The server looks again at what has changed.
-    pub(crate) fn wake(&self) {
-        self.waker.wake();
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stops.load(Ordering::SeqCst)
-    }
-}
-
-/// What a server did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// Clients.
-    pub connections: u64,
-    /// Their requests.
-    pub requests: u64,
-    /// What they sent to be written, in bytes.
-    pub payload_bytes: u64,
-    /// Of that, what was not received into the memory that goes to the members, but copied there.
-    pub copied_bytes: u64,
-    /// What was read for them, in bytes.
-    pub read_bytes: u64,
-}
-
-impl Served {
-    fn add(&mut self, moved: Moved) {
-        self.requests += moved.requests;
-        self.payload_bytes += moved.payload_bytes;
-        self.copied_bytes += moved.copied_bytes;
-        self.read_bytes += moved.read_bytes;
-    }
-}
-
-/// A server's numbers until now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerNumbers {
-    /// Clients that are there.
-    pub clients: u64,
-    /// Of those, so many whose requests come over `io_uring`.
-    pub over_ring: u64,
-    /// When it began, in seconds since 1970.
-    pub since_s: u64,
-    /// What it did, for those that are gone too.
-    pub served: Served,
 }
 
 /// Whether a client is looked out for.
@@ -175,6 +118,10 @@ pub struct Server {
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
+    /// Processes that doors depend on, until they end.
+    guards: Vec<Option<Guard>>,
+    /// News that are not of the target, and not told yet.
+    own_news: Vec<News>,
     /// Nothing more is taken until this is done.
     exchange: Option<Exchange>,
 }
@@ -206,10 +153,7 @@ impl Server {
             },
         );
         let arrays = export.target().snapshot();
-        let stopper = Stopper {
-            waker,
-            stops: Arc::new(AtomicBool::new(false)),
-        };
+        let stopper = Stopper::new(waker);
         let facts = ExportFacts::of(&export, name, description);
         let facts = Arc::new(Mutex::new(facts));
         let (offer, arrived) = Offer::new(&facts, &stopper);
@@ -232,6 +176,8 @@ impl Server {
             arrays,
             facts,
             news: Newsroom::default(),
+            guards: Vec::new(),
+            own_news: Vec::new(),
             exchange: None,
         };
         Ok((server, offer))
@@ -323,7 +269,9 @@ impl Server {
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            for news in News::of(self.export.target_mut(), &mut self.arrays) {
+            let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
+            all_news.append(&mut self.own_news);
+            for news in all_news {
                 if let News::Event {
                     event: Event::Grown { .. },
                     ..
@@ -431,8 +379,17 @@ impl Server {
     }
 
     fn watch_own(&mut self) -> Result<(), ServerError> {
-        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
-        self.watch(self.ticker.descriptor(), TICKED)
+        self.watch(self.stopper.waker().descriptor(), WOKEN)?;
+        self.watch(self.ticker.descriptor(), TICKED)?;
+        (0..self.guards.len()).try_for_each(|at| self.watch_guard(at))
+    }
+
+    fn watch_guard(&mut self, at: usize) -> Result<(), ServerError> {
+        let Some(guard) = &self.guards[at] else {
+            return Ok(()); // It has ended.
+        };
+        let id = GUARDS + u32::try_from(at).expect("few");
+        self.watch(guard.descriptor(), WatchId(id))
     }
 
     /// Whether nothing of any client is under way.
@@ -479,13 +436,17 @@ impl Server {
 
     fn ready(&mut self, id: WatchId) -> Result<(), ServerError> {
         if id == WOKEN {
-            self.stopper.waker.heard();
-            self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+            self.stopper.waker().heard();
+            self.watch(self.stopper.waker().descriptor(), WOKEN)?;
             // Who wakes it may have ended a client.
             (0..self.guests.len()).for_each(|user| self.is_due(user));
             while let Ok(arrival) = self.arrived.try_recv() {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
+                    Arrival::Guard(guard) => {
+                        self.guards.push(Some(guard));
+                        self.watch_guard(self.guards.len() - 1)?;
+                    }
                     Arrival::Call(call) => call(self.export.target_mut()),
                     // Who asked may be gone.
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
@@ -499,6 +460,17 @@ impl Server {
             self.ticker.heard();
             self.watch(self.ticker.descriptor(), TICKED)?;
             self.tick();
+            return Ok(());
+        }
+        if let Some(at) = id.0.checked_sub(GUARDS) {
+            let guard = self.guards[usize::try_from(at).expect("64 bits")].take();
+            let outermost = self.arrays.first().map(|array| array.name.clone());
+            self.own_news.extend(guard.and_then(|guard| {
+                Some(News::Unguarded {
+                    array: outermost.unwrap_or_else(|| self.name()),
+                    loss: guard.loss()?,
+                })
+            }));
             return Ok(());
         }
         let number = usize::try_from(id.0).expect("64 bits") - GUESTS;

@@ -123,20 +123,6 @@ impl Scan {
         (!awaited.is_empty()).then(|| awaited.join("; "))
     }
 
-    /// The names of arrays, where several are among the arguments of a command that is done for each of them.
-    pub(crate) fn several(&self, arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
-        let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
-        if names.len() < 2 || ui.serving().is_some() {
-            return Ok(Vec::new());
-        }
-        if names.len() < devices(arguments)?.len() {
-            return Err(Usage::error(
-                "several arrays are given by their names alone, each once, and one array by its devices",
-            ));
-        }
-        Ok(names)
-    }
-
     /// As it was given, as words of a command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let words = self.places.iter().map(|place| format!("--scan={place}"));
@@ -339,6 +325,20 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
              the whole path"
         ))),
     }
+}
+
+/// The names of arrays, where several are among the arguments of a command that is done for each of them.
+pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
+    let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
+    if names.len() < 2 || ui.serving().is_some() {
+        return Ok(Vec::new());
+    }
+    if names.len() < devices(arguments)?.len() {
+        return Err(Usage::error(
+            "several arrays are given by their names alone, each once, and one array by its devices",
+        ));
+    }
+    Ok(names)
 }
 
 /// The devices among arguments that can't be names of arrays.

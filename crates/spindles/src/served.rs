@@ -13,7 +13,7 @@ use spindles_io::notice;
 use spindles_io::scan::Given;
 use spindles_serve::control::{Answer, Answers, Ask, Asked};
 use spindles_serve::sandbox::Sandbox;
-use spindles_serve::{Handle, Seen, Stopper, User};
+use spindles_serve::{Handle, Offer, Seen, Stopper, User};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::ErrorKind;
@@ -198,6 +198,8 @@ pub(crate) struct Way {
     pub(crate) seen: Vec<Weak<dyn Seen>>,
     /// What the process gave up, if it did.
     pub(crate) sandbox: Option<Sandbox>,
+    /// What else it serves.
+    pub(crate) others: Vec<Offer>,
 }
 
 /// An array that this process serves, for commands that it does for others.
@@ -279,9 +281,21 @@ impl Serving {
         Ok(None)
     }
 
+    /// What does not work any more of how it is served, for people.
+    pub(crate) fn losses(&self) -> Vec<String> {
+        let seen = self.way.seen.iter().filter_map(Weak::upgrade);
+        seen.filter_map(|seen| seen.loss()).collect()
+    }
+
     /// Its name, as its superblocks have it now.
     pub(crate) fn name(&self) -> String {
         self.handle().report().name
+    }
+
+    /// Whether clients find something else by that name.
+    pub(crate) fn is_other_export(&self, name: &str) -> bool {
+        let mut others = self.way.others.iter().filter(|other| other.is_open());
+        others.any(|other| other.export().name == name)
     }
 
     /// What the process gave up, if it did.

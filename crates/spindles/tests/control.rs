@@ -515,8 +515,11 @@ fn a_device_is_never_taken_for_another_one() {
     place.does("create pool raid5(a,b,c)");
     place.serve("");
     let elsewhere = tempfile::tempdir().expect("a folder");
+    // Other tests serve arrays of that name.
+    let uuid = place.json("status pool")["uuid"].clone();
+    let uuid = uuid.as_str().expect("a UUID").to_owned();
     let fails = |device: &str| {
-        let mut command = place.command(&format!("fail {device} pool"));
+        let mut command = place.command(&format!("fail {device} {uuid}"));
         let run = command.current_dir(elsewhere.path()).output();
         let run = run.expect("the command runs");
         (
@@ -890,6 +893,33 @@ fn devices_that_came_while_it_was_served_are_known() {
     assert!(String::from_utf8_lossy(&status.stdout).contains(uuid));
     place.does("stop pool");
     place.does("scrub pool");
+}
+
+/// Whoever asks, and wherever, is told the same names, and what is done is done on the same devices.
+#[test]
+fn devices_are_the_same_from_every_folder() {
+    let mut place = Place::new("a b c d e", 16 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    // A file that is called as a device is.
+    let elsewhere = Place::new("a", 16 << 20);
+    let uuid = place.json("status pool")["uuid"].clone();
+    let uuid = uuid.as_str().expect("a UUID");
+    place.does("spare add d --array pool");
+    place.does("fail a pool");
+    place.until("the spare", |place| place.run("status pool").status == 0);
+    place.does("journal add e --array pool --force");
+    // The server opens it anew.
+    elsewhere.does(&format!("set {uuid} --degraded-writes allow"));
+    let [b, c, d, e] = ["b", "c", "d", "e"].map(|name| json!(place.path(name)));
+    for place in [&place, &elsewhere] {
+        let status = place.json(&format!("status {uuid}"));
+        let members = status["members"].as_array().expect("members").iter();
+        let devices: Vec<_> = members.map(|it| &it["device"]).collect();
+        assert_eq!(devices, [&d, &b, &c]);
+        assert_eq!(status["journal"]["device"], e);
+    }
+    place.does("stop pool");
 }
 
 /// Commands whose server ends while they wait say so, and the work goes on when the array is used again.

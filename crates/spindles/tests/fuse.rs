@@ -101,6 +101,7 @@ both_ways! {
     a_killed_server_leaves_no_mount,
     a_file_that_is_open_is_unmounted_lazily,
     who_unmounts_it_ends_the_server,
+    holes_are_passed_over,
 }
 
 /// An array of files in a folder, and perhaps of a member somewhere else.
@@ -230,6 +231,20 @@ impl Served<'_> {
                 .args(["--kill-after=5", "60"])
                 .args(words),
         )
+    }
+
+    /// Kills the process that unmounts it, of a file that was made or found. What `status` says then.
+    fn loses_its_watcher(&self, file: &str) -> String {
+        let watcher = format!("serve-watch fuse {file} {}", self.file.display());
+        succeeds(Command::new("pkill").args(["-KILL", "-f", &watcher]));
+        let mut told = String::new();
+        let is_told = soon(|| {
+            let status = self.pool.command(&["status", "pool"]).output();
+            told = String::from_utf8(status.expect("it runs").stderr).expect("text");
+            told.contains("the process that unmounts")
+        });
+        assert!(is_told, "{told}");
+        told
     }
 
     fn loop_device(&self) -> Result<Loop, String> {
@@ -557,6 +572,43 @@ fn qemu_converts_onto_it() {
     served.stop();
 }
 
+/// Whoever copies from the file is told where nothing was written.
+fn holes_are_passed_over(way: Way) {
+    let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
+    let served = or_skip!("holes_are_passed_over", pool.serve(&[]));
+    if !has("holes_are_passed_over", "qemu-img") {
+        return;
+    }
+    let bytes = pattern(MIB, 4);
+    let (start, at) = (16 * MIB + 777, (16 << 20) + 777);
+    served.open().write_all_at(&bytes, at).expect("it writes");
+    let map = served.run("qemu-img map --output=json -f raw @");
+    let map: Value = serde_json::from_str(&map).expect("JSON");
+    let extents = map.as_array().expect("extents").iter();
+    let data = extents.filter(|extent| extent["data"] == true);
+    let number = |extent: &Value, what| extent[what].as_u64().expect("a number");
+    let data: Vec<_> = data
+        .map(|it| (number(it, "start"), number(it, "length")))
+        .collect();
+    let all: u64 = data.iter().map(|(_, bytes)| bytes).sum();
+    let first = data.first().expect("there is data").0;
+    assert!(first <= at && all <= 8 << 20, "{map}");
+    served.run("qemu-img convert -f raw -O raw @ %/out");
+    let out = fs::read(pool.path("out")).expect("it is there");
+    assert!(out[start..][..MIB] == bytes);
+    assert!(
+        out[..start]
+            .iter()
+            .chain(&out[start + MIB..])
+            .all(|byte| *byte == 0)
+    );
+    // What is given back is a hole again.
+    served.run("fallocate --punch-hole --offset 0 --length 48MiB @");
+    let map = served.run("qemu-img map --output=json -f raw @");
+    assert!(!map.contains("\"data\": true"), "{map}");
+    served.stop();
+}
+
 fn what_is_read_only_is_not_written(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let before = fs::read(pool.path("a")).expect("it is there");
@@ -733,8 +785,9 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     // Where the watcher is killed as well, the next server takes it away.
-    let watcher = ["-f", &format!("serve-watch fuse made {}", path.display())];
-    succeeds(Command::new("pkill").arg("-KILL").args(watcher));
+    let told = served.loses_its_watcher("made");
+    let umount = format!("`umount {}`, which ends the server", path.display());
+    assert!(told.contains(&umount), "{told}");
     // Nobody can tell who uses it then, so that it is not stopped unasked.
     let refused = fails(&mut pool.command(&["stop", "pool"]));
     assert!(refused.contains("can't be told"), "{refused}");
@@ -743,8 +796,8 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     served.stop();
-    // It was there before that server.
-    assert!(path.exists() && !is_mounted(&path));
+    // A server had made it, if not that one.
+    assert!(!path.exists() && !is_mounted(&path));
 }
 
 /// Who stops a server too early is told who still needs it.
@@ -825,6 +878,14 @@ fn who_unmounts_it_ends_the_server(way: Way) {
     served.run("umount @");
     let (said, _) = served.ends();
     assert!(said.contains("array 'pool' is closed"), "{said}");
+    // The same where nobody else could unmount it.
+    let served = pool.serve(&[]).expect("it was served before");
+    served.loses_its_watcher("found");
+    served.run("umount @");
+    let (said, told) = served.ends();
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+    assert!(told.contains("nobody takes the mount away"), "{told}");
+    assert!(!told.contains("could not be unmounted"), "{told}");
     // It was there before.
     assert!(pool.path("file").exists());
 }

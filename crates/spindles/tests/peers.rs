@@ -71,8 +71,9 @@ impl World {
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
         assert!(line.contains("is served"), "{line}");
-        // Whatever else it says has to go somewhere.
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let log = self.path(array).with_extension("log");
+        let mut log = std::fs::File::create(log).expect("a file");
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut log));
         Peer(child)
     }
 
@@ -296,6 +297,44 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
     drop(world.spindles(&places, &["wipe", &urls[0], "--force"]));
     world.done(&places, &["copy", "array:pool", "again"]);
     assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));
+}
+
+/// An array that nobody uses tells that it lost a connection, keeps the member, and goes on when it is used.
+#[test]
+fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let world = World::new();
+    world.disk("a", 24 * MIB);
+    world.disk("b", 24 * MIB);
+    let _a = world.nbdkit("a");
+    let b = world.nbdkit("b");
+    let [a_url, b_url] = ["a", "b"].map(|disk| world.url(disk, ""));
+    world.done("", &["create", "pool", &format!("raid1({a_url},{b_url})")]);
+    let places = [&a_url[..], &b_url].join(":");
+    let _served = world.serve_on("pool", &places);
+    let log = || std::fs::read_to_string(world.path("pool.log")).unwrap_or_default();
+    world.done(&places, &["status", "pool"]);
+    // What the server notes of its start is written.
+    std::thread::sleep(Duration::from_secs(1));
+    drop(b);
+    let tells = |what: &str| {
+        let told = format!("{b_url}: {what}");
+        let until = Instant::now() + Duration::from_secs(20);
+        while !log().contains(&told) {
+            assert!(Instant::now() < until, "{told} is not in: {}", log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    tells(
+        "the connection is lost (it ended the connection): it is made again when something is asked",
+    );
+    let status = world.done(&places, &["status", "pool"]);
+    assert!(status.contains("healthy"), "{status}");
+    let _b = world.nbdkit("b");
+    world.done(&places, &["scrub", "pool"]);
+    tells("it is connected again");
 }
 
 /// Three disks behind TLS on ports: two of nbdkit, and one of ours, which is an array there.

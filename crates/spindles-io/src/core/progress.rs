@@ -10,6 +10,7 @@ use crate::report::positions;
 use crate::{ArraySnapshot, Counters, DeviceSnapshot, Incident, LostBytes, MemberSnapshot};
 use spindles_block::{MemberError, MemberSet};
 use spindles_engine::{Member, OutReason};
+use spindles_format::Uuid;
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
@@ -105,6 +106,7 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
         });
         ArraySnapshot {
             name: array.name().to_owned(),
+            uuid: engine.record().map_or(Uuid::NIL, |record| record.uuid),
             bytes: engine.geometry().blocks() * u64::from(block_bytes),
             block_bytes,
             status: engine.status(),

@@ -87,6 +87,12 @@ impl Connection {
         self.traffic.begin_again();
         if self.traffic.operations.in_use() > 0 {
             self.reconnect(&why.to_string());
+        } else {
+            // A network that is away for a while takes no member from an array that nobody uses.
+            waiting::tell(&format!(
+                "{}: the connection is lost ({why}): it is made again when something is asked",
+                self.name
+            ));
         }
     }
 

@@ -8,8 +8,8 @@ mod rows;
 pub use http::MetricsServer;
 pub use rows::METRICS;
 
+use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use crate::server::ServerNumbers;
 use spindles_io::ArraySnapshot;
 
 /// The label that says which array a sample is of.

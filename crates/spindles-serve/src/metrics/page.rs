@@ -42,7 +42,7 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{Served, ServerNumbers};
+    use crate::numbers::{Served, ServerNumbers};
 
     #[test]
     fn values_are_escaped() {

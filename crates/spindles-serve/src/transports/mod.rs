@@ -85,6 +85,9 @@ pub trait Seen: Debug + Send + Sync {
     ///
     /// That can't be told.
     fn users(&self) -> io::Result<Option<Vec<User>>>;
+
+    /// What does not work any more as the process is gone that looks after it, for people.
+    fn loss(&self) -> Option<String>;
 }
 
 /// Where clients come in.

@@ -10,6 +10,7 @@
 //! Its command line names what it watches, and is fixed before the first client connects.
 
 use super::TRANSPORTS;
+use crate::guard::Guard;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -79,6 +80,11 @@ impl Watcher {
             socket: Some(BufReader::new(ours)),
             is_stuck: false,
         })
+    }
+
+    /// To look out for its end, with what is lost then. `None` where the kernel is older than Linux 5.3.
+    pub(super) fn guard(&self, loss: String) -> Option<Guard> {
+        Guard::new(&self.process, loss).ok()
     }
 
     /// Has something done, and waits for that.

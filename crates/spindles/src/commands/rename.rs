@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::ui::Ui;
+use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::rename::rename;
@@ -12,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Give an array another name",
     details: "Give the array by its name, or all its devices in any order, and the new name last. Arrays inside it are \
               named after it, so they get new names too. A name that \
-              another array has is refused. An array that was not closed in order is put \
+              another array has is refused, and so is that of another export of the server that has it. An array that was not closed in order is put \
               in order first. One that counts on a device which is not given is refused; one whose \
               lost member was put out already is not.\n\n\
               spindles rename pool archive\n\
@@ -35,10 +36,17 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arguments.array.devices(&[], ui)?;
+    let to = &arguments.name;
+    if ui.serving().is_some_and(|it| it.is_other_export(to)) {
+        bail!(
+            "clients of this server find another array by the name '{to}', whatever that is called by now: take another \
+             name, or stop serving that one first"
+        );
+    }
     let mut on_progress = ui.until_interrupted("rename")?;
     let report = rename(
         arrays::host(&arrays::names(&devices), ui),
-        &arguments.name,
+        to,
         arguments.array.scan.places(),
         &mut on_progress,
     )?;
@@ -46,7 +54,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for warning in report.warnings() {
         ui.note(warning);
     }
-    let (from, to) = (&report.name, &arguments.name);
+    let from = &report.name;
     arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
     if let Some(serving) = ui.serving() {

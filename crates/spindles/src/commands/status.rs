@@ -14,7 +14,7 @@ use spindles_engine::{Member, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
-use spindles_io::{Managed, MemberSnapshot, why_out};
+use spindles_io::{ArraySnapshot, MemberSnapshot, why_out};
 
 use spindles_io::survey::{Health, User, survey};
 use spindles_serve::ServerNumbers;
@@ -85,7 +85,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if arguments.devices.is_empty() && ui.serving().is_none() {
         return answer(overview::show(arguments.scan.places(), ui));
     }
-    let several = arguments.scan.several(&arguments.devices, ui)?;
+    let several = arrays::several(&arguments.devices, ui)?;
     if !several.is_empty() {
         let command = [COMMAND.name.to_owned()].into_iter();
         let command: Vec<String> = command.chain(arguments.scan.words()).collect();
@@ -97,9 +97,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let (Some(denied), Health::Failed) = (&denied, survey.health()) {
         bail!("too few devices were found to know how the array is: {denied}");
     }
-    let target = survey.target.as_deref();
+    let open = survey.open.as_slice();
     let view = View {
-        target,
+        open,
         users: &survey.users,
         is_in_use: !survey.users.is_empty(),
         numbers: ui.serving().and_then(|serving| serving.handle().numbers()),
@@ -131,6 +131,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
     let serving = ui.serving();
+    warnings.extend(serving.map(Serving::losses).unwrap_or_default());
     let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
         _ if denied.is_some() => {}
@@ -139,9 +140,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         None if view.is_in_use && !may_rebuild => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
-    let bad = target.and_then(<dyn Managed>::status);
-    let bad = bad.zip(survey.reports.first());
-    let bad = bad.map(|(status, report)| show_bad_blocks(&status, report, ui));
+    let bad = open.first().zip(survey.reports.first());
+    let bad = bad.map(|(array, report)| show_bad_blocks(&array.status, report, ui));
     for warning in &warnings {
         ui.note(warning);
     }
@@ -315,6 +315,21 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     }
 }
 
+/// Why a member is out, where it is since whoever has the array opened it.
+fn why_it_is_out(array: &ArraySnapshot, member: usize) -> Option<String> {
+    let status = array.status.members.get(member)?;
+    let Member::Missing { reason } = status.state else {
+        return None;
+    };
+    let why = why_out(reason?);
+    Some(match array.members.get(member)? {
+        Some(MemberSnapshot::Device(device)) => format!("{}, out: {why}", device.name),
+        Some(MemberSnapshot::Array) => format!("out: {why}"),
+        // Its device was let go.
+        None => format!("removed; it was out: {why}"),
+    })
+}
+
 /// Which checksums an array keeps, and who keeps them where it does not.
 fn checksums(report: &ArrayReport, around: Option<&ArrayReport>) -> String {
     let others = if keeps_checksums(report) {
@@ -335,7 +350,7 @@ fn keeps_checksums(report: &ArrayReport) -> bool {
 
 /// How it is shown.
 struct View<'a> {
-    target: Option<&'a dyn Managed>,
+    open: &'a [ArraySnapshot],
     users: &'a [User],
     is_in_use: bool,
     /// Of the server that has it and does this.
@@ -356,10 +371,8 @@ impl View<'_> {
         depth: usize,
         document: &mut Value,
     ) {
-        let status = self
-            .target
-            .and_then(|target| target.status_of(&report.name));
-        let status = status.as_ref();
+        let array = self.open_array(report);
+        let status = array.map(|array| &array.status);
         let indent = "  ".repeat(depth);
         let line = |text: String| self.ui.line(format!("{indent}{text}"));
         let inner = if depth == 0 { "" } else { "inner " };
@@ -481,7 +494,7 @@ impl View<'_> {
                     out_since,
                     held_out,
                 } => {
-                    let why = self.why_out(&report.name, index);
+                    let why = array.and_then(|array| why_it_is_out(array, index));
                     let how = if *held_out {
                         "put out in"
                     } else {
@@ -510,26 +523,14 @@ impl View<'_> {
         }
     }
 
-    /// Why a member is out, where it is since whoever has the array opened it.
-    fn why_out(&self, array: &str, member: usize) -> Option<String> {
-        let arrays = self.target?.snapshot();
-        let array = arrays.iter().find(|it| it.name == array)?;
-        let status = array.status.members.get(member)?;
-        let Member::Missing { reason } = status.state else {
-            return None;
-        };
-        let why = why_out(reason?);
-        Some(match array.members.get(member)? {
-            Some(MemberSnapshot::Device(device)) => format!("{}, out: {why}", device.name),
-            Some(MemberSnapshot::Array) => format!("out: {why}"),
-            // Its device was let go.
-            None => format!("removed; it was out: {why}"),
-        })
+    /// As whoever has it open has it.
+    fn open_array(&self, report: &ArrayReport) -> Option<&ArraySnapshot> {
+        self.open.iter().find(|array| array.uuid == report.uuid)
     }
 
     fn clean(&self, report: &ArrayReport) -> &'static str {
         let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
-        if self.target.is_some() && report.health() == Health::Failed {
+        if self.open_array(report).is_some() && report.health() == Health::Failed {
             return "nothing more is written"; // It is open, and stopped.
         }
         match (marks, report.clean) {

@@ -47,7 +47,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let several = arguments.scan.several(&arguments.devices, ui)?;
+    let several = arrays::several(&arguments.devices, ui)?;
     if !several.is_empty() {
         let force = arguments.force.then(|| "--force".to_owned());
         let command = [COMMAND.name.to_owned()].into_iter().chain(force);

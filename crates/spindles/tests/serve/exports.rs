@@ -185,6 +185,32 @@ fn what_happens_to_one_does_not_disturb_the_other() {
     }
 }
 
+/// A name that clients know is not given to another array, though the array that had it is called otherwise.
+#[test]
+fn a_name_is_not_that_of_another_export() {
+    let pool = two();
+    let served = serve(&pool, &[]);
+    for (line, wanted) in [
+        ("rename music jazz", Some(0)),
+        ("rename pool music", Some(1)),
+        ("status pool", Some(0)),
+        // Its own is not another's.
+        ("rename jazz music", Some(0)),
+        ("rename music jazz", Some(0)),
+        ("stop jazz", Some(0)),
+        ("rename pool music", Some(0)),
+    ] {
+        let (code, said) = status_of(&pool, line);
+        assert_eq!(code, wanted, "{line}: {said}");
+        assert_eq!(
+            said.contains("find another array by"),
+            code == Some(1),
+            "{said}"
+        );
+    }
+    served.stop();
+}
+
 /// The line that systemd shows, and the page of metrics, name the arrays.
 #[test]
 fn those_who_watch_see_each_array() {

@@ -129,7 +129,8 @@ impl Kernel {
 
     fn decide(&mut self, message: &Message, desk: &Desk<'_>) -> Decision {
         self.file.attributes.bytes = desk.export.bytes();
-        self.file.decide(message)
+        let extent = |offset_bytes, bytes_max| desk.export.extent(offset_bytes, bytes_max);
+        self.file.decide(message, extent)
     }
 
     /// Makes a ring where the kernel offers one. It has to be there before the offer is taken: from then on nobody is

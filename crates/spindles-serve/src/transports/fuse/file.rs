@@ -1,7 +1,7 @@
 //! What each request means for a file that is an array: it behaves as a block device does, whose size nobody sets.
 
 use super::message::{Ask, Attributes, Chosen, MAJOR, MINOR, MINOR_MIN, Message, Reply};
-use super::message::{allocation, features};
+use super::message::{allocation, features, whence};
 use rustix::io::Errno;
 use spindles_block::Operation;
 
@@ -10,6 +10,8 @@ const ATTRIBUTES_VALID_S: u64 = 1;
 /// The flags of `open` that say whether it is for writing.
 const ACCESS_MODE: u32 = 0o3;
 const PAGE_BYTES: u32 = 4096;
+/// So many extents are looked at for one that is sought: others wait meanwhile.
+const EXTENTS_MAX: u32 = 16;
 /// A kernel that lets nobody choose how many pages a request has gives it so many.
 const PAGES_DEFAULT: u32 = 32;
 
@@ -48,7 +50,12 @@ pub(super) struct Asked {
 }
 
 impl ArrayFile {
-    pub(super) fn decide(&self, message: &Message) -> Decision {
+    /// `extent` says whether a byte is known to be zero, and of how many from it on, at most so many, the same can be said.
+    pub(super) fn decide(
+        &self,
+        message: &Message,
+        extent: impl Fn(u64, u64) -> (bool, u64),
+    ) -> Decision {
         let unique = message.unique;
         let decided = match message.ask {
             Ask::Init {
@@ -87,6 +94,10 @@ impl ArrayFile {
                 bytes,
                 mode,
             } => self.allocate(unique, offset_bytes, bytes, mode),
+            Ask::Seek {
+                offset_bytes,
+                whence,
+            } => self.seek(unique, offset_bytes, whence, extent),
             Ask::Statistics => Ok(Decision::Reply(Reply::statistics(unique, &self.attributes))),
             Ask::Forget => Ok(Decision::Silence),
             Ask::Destroy => Ok(Decision::End),
@@ -180,6 +191,38 @@ impl ArrayFile {
             Some(operation) => access(operation, offset_bytes, within),
         })
     }
+
+    /// What is sought, or a place before it where no more was looked: whoever copies from there on copies zeros.
+    fn seek(
+        &self,
+        unique: u64,
+        offset_bytes: u64,
+        whence: u32,
+        extent: impl Fn(u64, u64) -> (bool, u64),
+    ) -> Result<Decision, Errno> {
+        let is_sought = |is_hole: bool| match whence {
+            whence::DATA => Ok(!is_hole),
+            whence::HOLE => Ok(is_hole),
+            _ => Err(Errno::INVAL),
+        };
+        let end = self.attributes.bytes;
+        let mut at = offset_bytes;
+        for _ in 0..EXTENTS_MAX {
+            if at >= end {
+                break;
+            }
+            let (is_hole, bytes) = extent(at, end - at);
+            if is_sought(is_hole)? {
+                break;
+            }
+            at += bytes;
+        }
+        // A file ends with a hole, which is not in it.
+        if offset_bytes >= end || at == end && !is_sought(true)? {
+            return Err(Errno::NXIO);
+        }
+        Ok(Decision::Reply(Reply::sought(unique, at)))
+    }
 }
 
 fn access(operation: Operation, offset_bytes: u64, bytes: u64) -> Decision {
@@ -213,8 +256,12 @@ mod tests {
         }
     }
 
+    fn all_data(_: u64, bytes: u64) -> (bool, u64) {
+        (false, bytes)
+    }
+
     fn decide(ask: Ask) -> Decision {
-        file(false).decide(&Message { unique: 7, ask })
+        file(false).decide(&Message { unique: 7, ask }, all_data)
     }
 
     fn fails(error: Errno) -> Decision {
@@ -291,6 +338,48 @@ mod tests {
     }
 
     #[test]
+    fn data_and_holes_are_found() {
+        const KIB: u64 = 1024;
+        let (data, hole) = (whence::DATA, whence::HOLE);
+        let seek = |extent: &dyn Fn(u64, u64) -> (bool, u64), offset_bytes, whence| {
+            let ask = Ask::Seek {
+                offset_bytes,
+                whence,
+            };
+            file(false).decide(&Message { unique: 7, ask }, extent)
+        };
+        // Holes but for 64 KiB, of which no more than 32 are told at once.
+        let some_data = |at: u64, _| match at / (64 * KIB) {
+            1 => (false, 32 * KIB - at % (32 * KIB)),
+            _ => (true, 64 * KIB - at % (64 * KIB)),
+        };
+        for (offset_bytes, whence, found) in [
+            (0, hole, Ok(0)),
+            (5, hole, Ok(5)),
+            (0, data, Ok(64 * KIB)),
+            (65 * KIB, data, Ok(65 * KIB)),
+            (65 * KIB, hole, Ok(128 * KIB)),
+            (128 * KIB, data, Err(Errno::NXIO)),
+            (BYTES - 1, hole, Ok(BYTES - 1)),
+            (BYTES, hole, Err(Errno::NXIO)),
+            (u64::MAX, data, Err(Errno::NXIO)),
+            (0, 2, Err(Errno::INVAL)),
+        ] {
+            let found = found.map_or_else(fails, |at| Decision::Reply(Reply::sought(7, at)));
+            assert_eq!(
+                seek(&some_data, offset_bytes, whence),
+                found,
+                "{offset_bytes} {whence}"
+            );
+        }
+        let at = |at| Decision::Reply(Reply::sought(7, at));
+        assert_eq!(seek(&all_data, 9, data), at(9));
+        assert_eq!(seek(&all_data, 9, hole), at(BYTES));
+        // One that is far away is looked for again from there.
+        assert_eq!(seek(&|_, _| (true, KIB), 0, data), at(16 * KIB));
+    }
+
+    #[test]
     fn the_size_is_fixed_as_that_of_a_block_device() {
         let same = Decision::Reply(file(false).attributes(7));
         for (size, of_open, of_access, decision) in [
@@ -315,7 +404,7 @@ mod tests {
     fn what_is_read_only_is_not_opened_for_writing() {
         let open = |flags| {
             let ask = Ask::Open { flags };
-            file(true).decide(&Message { unique: 7, ask })
+            file(true).decide(&Message { unique: 7, ask }, all_data)
         };
         assert_eq!(open(0o40000), Decision::Reply(Reply::opened(7)));
         assert_eq!([open(1), open(2)], [fails(Errno::ROFS); 2]);
@@ -358,7 +447,7 @@ mod tests {
             readahead_bytes: 1,
             features: u64::MAX,
         };
-        let decided = with_ring.decide(&Message { unique: 7, ask });
+        let decided = with_ring.decide(&Message { unique: 7, ask }, all_data);
         assert_eq!(decided, chosen(over_ring, 256, 1 << 20));
         assert_eq!(init(7, 27, u64::MAX), fails(Errno::PROTO));
     }

@@ -3,7 +3,9 @@
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
 use super::mounted::{UNMOUNT, USERS};
-use crate::server::Stopper;
+use super::mounts::mounted_on;
+use crate::guard::Guard;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use std::io;
@@ -18,6 +20,7 @@ pub(super) struct Leaving {
     path: PathBuf,
     /// Who unmounts it.
     watcher: Mutex<Watcher>,
+    guard: Option<Guard>,
     /// Of the server, which waits for this.
     stopper: Stopper,
     /// Without this mount the server has nothing to do.
@@ -29,14 +32,30 @@ pub(super) struct Leaving {
 
 impl Leaving {
     pub(super) fn new(path: PathBuf, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
+        let place = path.display();
+        let then = if is_only {
+            "which ends the server"
+        } else {
+            "and `spindles stop --force`"
+        };
+        let guard = watcher.guard(format!(
+            "the process that unmounts {place} has ended: nobody takes the mount away if the server dies, and `spindles \
+             stop` can't tell who uses it. When nobody does, `umount {place}`, {then}, and serve it again"
+        ));
         Self {
             path,
             watcher: Mutex::new(watcher),
+            guard,
             stopper,
             is_only,
             has_left: AtomicBool::new(false),
             thread: Mutex::new(None),
         }
+    }
+
+    /// Who unmounts it, to be looked out for.
+    pub(super) fn guard(&self) -> Option<&Guard> {
+        self.guard.as_ref()
     }
 
     /// Begins, if it has not begun.
@@ -79,9 +98,10 @@ impl Leaving {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.ask(UNMOUNT).unwrap_or_else(|error| {
             let path = self.path.display();
-            Some(format!(
-                "{path} could not be unmounted: {error}; umount {path} takes it away"
-            ))
+            let is_there = !matches!(mounted_on(&self.path), Ok(None));
+            is_there.then(|| {
+                format!("{path} could not be unmounted: {error}; umount {path} takes it away")
+            })
         })
     }
 }
@@ -94,5 +114,9 @@ impl Seen for Leaving {
     fn users(&self) -> io::Result<Option<Vec<User>>> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.ask(USERS)
+    }
+
+    fn loss(&self) -> Option<String> {
+        self.guard.as_ref()?.loss()
     }
 }

@@ -56,6 +56,14 @@ pub(crate) mod allocation {
     pub(crate) const ZERO_RANGE: u32 = 16;
 }
 
+/// What `lseek` looks for.
+pub(crate) mod whence {
+    /// The next byte that may be other than zero.
+    pub(crate) const DATA: u32 = 3;
+    /// The next one of a hole, or the end.
+    pub(crate) const HOLE: u32 = 4;
+}
+
 /// No page cache lies between a program and the file.
 const FOPEN_DIRECT_IO: u32 = 1 << 0;
 /// Several writes at once.
@@ -107,6 +115,11 @@ pub(crate) enum Ask {
         offset_bytes: u64,
         bytes: u64,
         mode: u32,
+    },
+    /// Where the next data or hole is, as `lseek` asks.
+    Seek {
+        offset_bytes: u64,
+        whence: u32,
     },
     /// Of the file system.
     Statistics,
@@ -195,6 +208,10 @@ impl Message {
                 bytes: body.u64(16)?,
                 mode: body.u32(24)?,
             },
+            46 => Ask::Seek {
+                offset_bytes: body.u64(8)?,
+                whence: body.u32(16)?,
+            },
             other => Ask::Other(other),
         };
         let unique = header.u64(8)?;
@@ -279,6 +296,11 @@ impl Reply {
     /// So much was written.
     pub(crate) fn written(unique: u64, bytes: u32) -> Self {
         Self::done(unique).u32(bytes).u32(0).seal(0)
+    }
+
+    /// It is there.
+    pub(crate) fn sought(unique: u64, offset_bytes: u64) -> Self {
+        Self::done(unique).u64(offset_bytes).seal(0)
     }
 
     /// It is open.
@@ -468,6 +490,14 @@ mod tests {
                 mode: allocation::KEEP_SIZE | allocation::PUNCH_HOLE,
             },
         );
+        check(
+            46,
+            &[&nn(9), &nn(1 << 40), &n(4), &n(0)],
+            Ask::Seek {
+                offset_bytes: 1 << 40,
+                whence: whence::HOLE,
+            },
+        );
         check(17, &[], Ask::Statistics);
         check(18, &[&[0; 24]], Ask::Release);
         check(2, &[&nn(1)], Ask::Forget);
@@ -480,7 +510,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused() {
         let transfer = [0_u8; 40];
-        for opcode in [4, 14, 15, 16, 26, 43] {
+        for opcode in [4, 14, 15, 16, 26, 43, 46] {
             let whole = sent(opcode, &[&transfer, &[0; 48]]);
             for length in 0..HEAD_BYTES {
                 let cut = &whole[..length];
@@ -514,6 +544,9 @@ mod tests {
         let written = Reply::written(5, 4096);
         assert_eq!(head(&written), (24, 0, 5));
         assert_eq!(Fields(written.bytes()).u32(16), Ok(4096));
+        let sought = Reply::sought(5, 1 << 40);
+        assert_eq!(head(&sought), (24, 0, 5));
+        assert_eq!(Fields(sought.bytes()).u64(16), Ok(1 << 40));
         let opened = Reply::opened(5);
         assert_eq!(head(&opened), (32, 0, 5));
         assert_eq!(Fields(opened.bytes()).u32(24), Ok(0b100_0001));

@@ -136,6 +136,9 @@ impl Door for Mounting {
         };
         let device = self.device.take().expect("it is mounted");
         let leaving = self.leaving.as_ref().expect("it is mounted");
+        if let Some(guard) = leaving.guard() {
+            offer.look_out(guard.clone());
+        }
         let descriptors = Descriptors::new(device)?;
         offer.join(Box::new(Kernel::new(
             descriptors,

@@ -6,8 +6,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// The sticky bit, which means nothing for a file. Those that are made have it: by that the next server knows one that could
+/// not be removed.
+const STICKY: u32 = 0o1000;
 
 /// An array can't be mounted on a file.
 #[derive(Debug, Error)]
@@ -37,13 +42,13 @@ pub(super) enum PlaceError {
     Taken(PathBuf),
 }
 
-/// An empty file to be mounted on. If it was made for this, it goes with it.
+/// An empty file to be mounted on. If a server made it for that, it goes with this.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
     made: bool,
     /// Locked, so that nobody else mounts on it.
-    lock: Option<File>,
+    _lock: Option<File>,
 }
 
 impl Place {
@@ -61,29 +66,27 @@ impl Place {
             }
             unmount(&path, true).map_err(failed)?;
         }
-        let made = match path.symlink_metadata() {
-            Ok(found) => {
-                is_free(&found, asked)?;
-                false
-            }
+        match path.symlink_metadata() {
+            Ok(found) => is_free(&found, asked)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                File::create_new(&path).map_err(failed)?;
-                true
+                let mut new = File::options();
+                let new = new.write(true).create_new(true).mode(0o600 | STICKY);
+                new.open(&path).map_err(failed)?;
             }
             Err(error) => return Err(failed(error)),
-        };
-        let mut place = Self {
-            path,
-            made,
-            lock: None,
-        };
-        let file = File::open(&place.path).map_err(failed)?;
+        }
+        let file = File::open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => place.lock = Some(file),
+            Ok(()) => {}
             Err(Errno::AGAIN) => return Err(PlaceError::Taken(asked.to_owned())),
             Err(errno) => return Err(failed(errno.into())),
         }
-        Ok(place)
+        let mode = file.metadata().map_err(failed)?.mode();
+        Ok(Self {
+            path,
+            made: mode & STICKY != 0,
+            _lock: Some(file),
+        })
     }
 
     /// One that another process made ready.
@@ -91,7 +94,7 @@ impl Place {
         Self {
             path,
             made,
-            lock: None,
+            _lock: None,
         }
     }
 
@@ -104,7 +107,7 @@ impl Place {
         &self.path
     }
 
-    /// Whether it was made for this.
+    /// Whether a server made it for this.
     pub(crate) fn is_made(&self) -> bool {
         self.made
     }
@@ -165,11 +168,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         let place = Place::prepare(&path).unwrap();
+        assert!(place.is_made());
         let again = Place::prepare(&path).unwrap_err();
         assert!(matches!(again, PlaceError::Taken(_)), "{again}");
         assert!(path.exists(), "it is not removed by who did not make it");
         drop(place);
         Place::prepare(&path).unwrap();
+    }
+
+    /// A file whose server and its watcher were killed is the next server's own.
+    #[test]
+    fn what_was_made_and_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let mut place = Place::prepare(&path).unwrap();
+        place.leave_to_another();
+        drop(place);
+        assert!(path.exists());
+        let place = Place::prepare(&path).unwrap();
+        assert!(place.is_made());
+        drop(place);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! In a thread of its own: who stops a device waits for requests that the server answers.
 
 use super::watched::{END, LEAVE, Left, START, USERS};
-use crate::server::Stopper;
+use crate::guard::Guard;
+use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use spindles_io::ublk::block_device;
@@ -19,6 +20,7 @@ pub(super) struct Leaving {
     number: u32,
     /// Who starts and ends it.
     watcher: Mutex<Watcher>,
+    guard: Option<Guard>,
     /// Of the server, which waits for this.
     stopper: Stopper,
     /// Without this device the server has nothing to do.
@@ -34,9 +36,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Leaving {
     pub(super) fn new(number: u32, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
+        let path = block_device(number);
+        let guard = watcher.guard(format!(
+            "the process that ends {path} has ended: the device stays when the server is stopped, and `spindles stop` \
+             can't tell who uses it. Stop the server with --force, and serve it again with --ublk {number}, which takes \
+             the device over"
+        ));
         Self {
             number,
             watcher: Mutex::new(watcher),
+            guard,
             stopper,
             is_only,
             stays: AtomicBool::new(false),
@@ -46,6 +55,11 @@ impl Leaving {
 
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Who starts and ends it, to be looked out for.
+    pub(super) fn guard(&self) -> Option<&Guard> {
+        self.guard.as_ref()
     }
 
     /// Lets programs use the device. The server answers requests meanwhile.
@@ -114,5 +128,9 @@ impl Seen for Leaving {
 
     fn users(&self) -> io::Result<Option<Vec<User>>> {
         lock(&self.watcher).ask(USERS)
+    }
+
+    fn loss(&self) -> Option<String> {
+        self.guard.as_ref()?.loss()
     }
 }

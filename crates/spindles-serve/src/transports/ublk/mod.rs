@@ -111,6 +111,9 @@ impl Door for BlockDevice {
         };
         let queue = self.queue.take().expect("it is made");
         let leaving = self.leaving.as_ref().expect("it is made");
+        if let Some(guard) = leaving.guard() {
+            offer.look_out(guard.clone());
+        }
         let (fetched, is_fetched) = channel();
         offer.join(Box::new(Kernel::new(queue, Arc::clone(leaving), fetched)));
         // The thread that serves asks for requests; only then there can be some.

@@ -411,6 +411,10 @@ fn prepare(
                 addresses: Arc::clone(addresses),
                 seen: doors.seen(number),
                 sandbox: sandbox.clone(),
+                others: (exports.iter().enumerate())
+                    .filter(|(other, _)| *other != number)
+                    .map(|(_, other)| other.offer.clone())
+                    .collect(),
             });
             sockets.open(serving).map(Some)
         });

@@ -5,7 +5,6 @@ use super::targets::What;
 use crate::arrays;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
-use spindles_io::host::absolute;
 use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
 use std::path::Path;
@@ -65,8 +64,6 @@ pub(super) fn open(
     match what {
         What::Assembled(devices) => {
             let options = assemble_options(arguments);
-            // Whoever is told of them need not be in this folder: programs for events, metrics, other commands.
-            let devices: Vec<String> = devices.iter().map(|it| absolute(it)).collect();
             let array = assemble(&arrays::names(&devices), &options)?;
             let report = array.report;
             let subject = Subject {

@@ -6,6 +6,7 @@ use crate::commands::create;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use spindles_format::ChecksumKind;
+use spindles_io::host::absolute;
 use spindles_io::{named_twice, scratch};
 use spindles_layout::Expression;
 use spindles_serve::Readiness;
@@ -104,7 +105,8 @@ pub(super) fn exports(
     Ok(exports.into_iter().map(|(_, what)| what).collect())
 }
 
-/// The devices of each array that is meant, and the first target that means it.
+/// The devices of each array that is meant, and the first target that means it. They have whole names, as those that come
+/// with commands: these come from other folders.
 fn arrays(
     targets: &[String],
     arguments: &Arguments,
@@ -114,7 +116,9 @@ fn arrays(
     if arguments.wait > 0 {
         await_members(targets, arguments, readiness, ui);
     }
-    arguments.scan.arrays(targets, ui)
+    let arrays = arguments.scan.arrays(targets, ui)?.into_iter();
+    let whole = |devices: Vec<String>| devices.iter().map(|device| absolute(device)).collect();
+    Ok(arrays.map(|(at, devices)| (at, whole(devices))).collect())
 }
 
 /// Waits for members that the arrays count on. Whoever starts this is told.
