@@ -81,13 +81,18 @@ where
     result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
 }
 
-/// A device as whoever has another working directory names it.
+/// A device as whoever has another working directory names it. Its folder has one name, however it was reached; the device
+/// keeps the name that was given, which for a link is one that stays.
 #[must_use]
 pub fn absolute(device: &str) -> String {
     let path = Path::new(device);
-    let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
-    let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
-    absolute.unwrap_or_else(|| device.to_owned())
+    let whole = || {
+        let name = path.file_name().filter(|_| path.exists())?;
+        let folder = path.parent()?.to_owned();
+        let folder = Path::new(".").join(folder).canonicalize().ok()?;
+        folder.join(name).into_os_string().into_string().ok()
+    };
+    whole().unwrap_or_else(|| device.to_owned())
 }
 
 impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {

@@ -908,16 +908,20 @@ fn devices_are_the_same_from_every_folder() {
     place.does("spare add d --array pool");
     place.does("fail a pool");
     place.until("the spare", |place| place.run("status pool").status == 0);
+    // The one that is out, by another way to it.
+    std::fs::create_dir(place.path("sub")).expect("a folder");
+    place.does("add sub/../a pool --force");
     place.does("journal add e --array pool --force");
     // The server opens it anew.
     elsewhere.does(&format!("set {uuid} --degraded-writes allow"));
-    let [b, c, d, e] = ["b", "c", "d", "e"].map(|name| json!(place.path(name)));
+    let [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map(|name| json!(place.path(name)));
     for place in [&place, &elsewhere] {
         let status = place.json(&format!("status {uuid}"));
         let members = status["members"].as_array().expect("members").iter();
         let devices: Vec<_> = members.map(|it| &it["device"]).collect();
         assert_eq!(devices, [&d, &b, &c]);
         assert_eq!(status["journal"]["device"], e);
+        assert_eq!(status["spares"][0]["device"], a, "{status}");
     }
     place.does("stop pool");
 }

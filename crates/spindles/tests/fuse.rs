@@ -868,10 +868,11 @@ fn a_file_that_was_moved_is_still_in_use() {
         .try_wait()
         .is_ok_and(|ended| ended.is_some())));
     assert!(path.exists(), "another's");
-    let _served = pool.command(&serve).spawn().expect("it starts");
+    let mut server = pool.command(&serve).spawn().expect("it starts");
     assert!(soon(|| is_mounted(&path)));
     fs::rename(pool.path("run"), pool.path("away")).expect("it is moved");
     pool.spindles(&["stop", "pool"]);
+    server.wait().expect("it ends");
     assert!(!is_mounted(&pool.path("away/pool.img")));
 }
 
