@@ -74,6 +74,15 @@ impl SpareRecord {
         (more.arrays.len() <= SPARE_ARRAYS_MAX).then_some(more)
     }
 
+    /// The arrays that may take it once this one may not any more; `None` where it is not among those that may by name.
+    #[must_use]
+    pub fn arrays_but(&self, array: Uuid) -> Option<Vec<Uuid>> {
+        let others = self.arrays.iter().filter(|it| **it != array);
+        self.arrays
+            .contains(&array)
+            .then(|| others.copied().collect())
+    }
+
     /// The same spare, of all arrays.
     #[must_use]
     pub fn serving_all(&self) -> Self {

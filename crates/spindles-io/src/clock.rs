@@ -43,6 +43,13 @@ pub fn utc(since_1970_s: u64) -> String {
     text.replace('T', " ").replace('Z', " UTC")
 }
 
+/// The time now, to the second, as logs have it: `2026-11-23T07:50:13Z`.
+#[must_use]
+pub fn rfc3339_now() -> String {
+    let now = time::SystemTime::now();
+    humantime::format_rfc3339_seconds(now).to_string()
+}
+
 /// The processor time that this thread has used: what other programs take is not in it.
 pub(crate) fn thread_time() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -9,7 +9,7 @@ use crate::attach::{self, ChangeError, Use};
 use crate::errors::{OwnRole, replace_first};
 use crate::host::{Host, Opened, while_closed};
 use crate::report::positions;
-use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
+use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, backends, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
@@ -157,6 +157,8 @@ pub fn grow<'a>(
             &[report.uuid],
             Use::Place,
         )?);
+        // Somebody may use what is below, as a loop device on a file: then the array must not grow to lack it.
+        drop(backends::open(device, &assembling.open)?);
     }
     let Some(change) = change else {
         let found = host.open(assembling)?.target;

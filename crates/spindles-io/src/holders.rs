@@ -22,20 +22,45 @@ pub struct User {
     pub work: Option<Work>,
 }
 
-/// Whether a server of another user has a device: it does not do commands of this one, and goes on.
-pub(crate) fn is_served_by_another(device: &str) -> bool {
-    holders(&[device]).iter().any(|user| {
-        let command = user.command.as_deref().unwrap_or_default();
-        command.starts_with("spindles serve ") && user.pid.and_then(another_owner).is_some()
+/// A server of another user, which does not do commands of this one, and goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerOfAnother {
+    /// The process.
+    pub pid: u32,
+    /// The user, for people: `root`, `user nobody`.
+    pub owner: String,
+}
+
+/// The one that has one of these devices, if there is one.
+#[must_use]
+pub fn server_of_another(devices: &[&str]) -> Option<ServerOfAnother> {
+    holders(devices).into_iter().find_map(|user| {
+        let is_server = user.command?.starts_with("spindles serve ");
+        let pid = user.pid.filter(|_| is_server)?;
+        let owner = another_owner(pid)?;
+        Some(ServerOfAnother { pid, owner })
     })
 }
 
 /// The user whose process that is, where it is another one, for people.
 pub(crate) fn another_owner(pid: u32) -> Option<String> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-    (owner != geteuid().as_raw()).then(|| match owner {
-        0 => "root".to_owned(),
-        owner => format!("user {owner}"),
+    (owner != geteuid().as_raw()).then(|| {
+        let table = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        match (owner, name_of(owner, &table)) {
+            (0, _) => "root".to_owned(),
+            (_, Some(name)) => format!("user {name}"),
+            (_, None) => format!("user {owner}"),
+        }
+    })
+}
+
+/// What a user is called, by the table of users.
+fn name_of(user: u32, table: &str) -> Option<&str> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(user)).then_some(name)
     })
 }
 
@@ -124,4 +149,16 @@ pub(crate) fn command_of(pid: u32) -> Option<String> {
         short.push('…');
     }
     Some(short).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_names() {
+        let table = "root:x:0:0:root:/root:/bin/sh\n+::::::\nbroken\nnobody:x:65534:65534::/:\n";
+        assert_eq!(name_of(65534, table), Some("nobody"));
+        assert_eq!(name_of(7, table), None);
+    }
 }

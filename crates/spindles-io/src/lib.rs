@@ -79,7 +79,7 @@ mod zeros;
 
 pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};
-pub use clock::{Clock, utc};
+pub use clock::{Clock, rfc3339_now, utc};
 pub use counters::{Counters, DeviceCounters};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};

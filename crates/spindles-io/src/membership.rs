@@ -1,7 +1,7 @@
 //! Members go and come: one is put out, a device is let go, and one is added, with the meaning that
 //! administrators know from md.
 
-use crate::assemble::{AssembleOptions, MemberReport, assemble};
+use crate::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
 use crate::host::{Host, belongs, report_of};
 use crate::identity;
@@ -111,34 +111,39 @@ pub fn remove<'a>(
         if let Host::Served(served) = host {
             served.managed().withdraw_spare(device);
         }
-        spare::remove(&[device])?;
+        spare::remove(&[device], None)?;
         return Ok(Removed::Spare);
     }
     let given = with_device(host, device);
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let host = host.or_on(&given);
     let mut opened = host.look(options)?;
-    if let Host::Served(_) = host {
-        let (array, member) = opened.target.let_go(device)?;
-        return Ok(Removed::Member(Out { array, member }));
-    }
-    let arrays = opened.report.arrays();
-    let out_of = arrays.iter().find_map(|array| {
-        let (found, own) = Probe::glance(device)
-            .map(|probe| probe.found())
-            .and_then(|found| {
-                let (record, own) = found.record().ok()?;
-                Some((record.uuid, own.member))
-            })?;
-        let at = array.members.get(usize::from(own.0))?;
-        (array.uuid == found && matches!(at, MemberReport::Missing { .. }))
-            .then(|| (array.name.clone(), own))
-    });
-    let (array, member) = out_of.ok_or_else(|| AttachError::NotOut {
-        device: device.to_owned(),
-        out: Vec::new(),
-    })?;
-    Ok(Removed::Member(Out { array, member }))
+    let not_out = match host {
+        Host::Served(_) => match opened.target.let_go(device) {
+            Ok((array, member)) => return Ok(Removed::Member(Out { array, member })),
+            Err(error) => error,
+        },
+        Host::Devices(_) => AttachError::NotOut {
+            device: device.to_owned(),
+            out: Vec::new(),
+        },
+    };
+    // A member that was out when the array was opened, or that was let go before, nobody has.
+    let out = out_of(&opened.report, device).ok_or(not_out)?;
+    Ok(Removed::Member(out))
+}
+
+/// The place of a member that is out, by what its device says.
+fn out_of(report: &ArrayReport, device: &str) -> Option<Out> {
+    let found = Probe::glance(device)?.found();
+    let (record, own) = found.record().ok()?;
+    let arrays = report.arrays();
+    let array = arrays.iter().find(|array| array.uuid == record.uuid)?;
+    let at = array.members.get(usize::from(own.member.0))?;
+    matches!(at, MemberReport::Missing { .. }).then(|| Out {
+        array: array.name.clone(),
+        member: own.member,
+    })
 }
 
 /// What a device has become.

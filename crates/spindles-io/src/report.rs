@@ -288,6 +288,17 @@ impl ArrayReport {
             _ => {}
         }
         let block_bytes = u64::from(self.block_bytes);
+        let has_failed =
+            |found: &MemberReport| matches!(found, MemberReport::Array(inner) if inner.failed);
+        let failed = now.status.members.iter().zip(&self.members);
+        let failed = failed.filter(|(status, found)| {
+            !matches!(status.state, Member::Missing { .. }) && has_failed(found)
+        });
+        // Its engine counts on such a member until a write to it fails: what can be read of it is read.
+        match usize::from(self.survives_more).checked_sub(failed.count()) {
+            Some(left) => self.survives_more = u8::try_from(left).expect("not more than before"),
+            None => self.failed = true,
+        }
         for (status, found) in now.status.members.iter().zip(&mut self.members) {
             let filled = match status.state {
                 Member::Active => None,

@@ -44,6 +44,9 @@ pub struct Given {
     pub skipped: Vec<String>,
     /// What this user may not read, where that may be what their arrays lack.
     pub unreadable: Vec<String>,
+    /// Where arrays whose names were given lack members that they count on, and nothing else explains it: where was
+    /// looked, and how to look elsewhere too, for people.
+    pub elsewhere: Option<String>,
 }
 
 /// A device that belongs to an array of which others were given.
@@ -199,7 +202,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         .filter_map(|found| Some(&found.record().ok()?.0));
     let arrays = records.flat_map(|array| [array.uuid, array.parent]);
     let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
-    let arrays: BTreeSet<Uuid> = arrays.chain(meant).collect();
+    let arrays: BTreeSet<Uuid> = arrays.chain(meant.iter().copied()).collect();
     let of_these = scan.left_over.iter().filter_map(|found| {
         let (array, _) = found.record().ok()?;
         let is_given = devices.iter().any(|name| share_bytes(name, &found.name));
@@ -214,16 +217,26 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     });
     scan.skipped.extend(of_these);
     let mut unreadable = Vec::new();
-    if !scan.unreadable.is_empty() && lacks_members(&given) {
+    let mut elsewhere = None;
+    let probes = apart.iter().filter_map(|name| Probe::glance(name));
+    let is_theirs = |found: &Found| {
+        let record = found.record();
+        record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
+    };
+    given.extend(probes.map(|probe| probe.found()).filter(is_theirs));
+    if lacks_members(&given) {
+        unreadable = std::mem::take(&mut scan.unreadable);
         // Files of files, block devices of block devices.
         let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
-        unreadable = scan.unreadable;
         unreadable.retain(|name| devices.iter().any(|it| is_block(it) == is_block(name)));
         unreadable.retain(|name| !apart.iter().any(|apart| share_bytes(apart, name)));
+        let may_be_elsewhere = !meant.is_empty() && unreadable.is_empty();
+        elsewhere = may_be_elsewhere.then(|| scan.elsewhere(&devices));
     }
     Ok(Given {
         arrays: arrays.into_iter().collect(),
         unreadable,
+        elsewhere,
         forgotten,
         devices,
         skipped: scan.skipped,
@@ -380,6 +393,23 @@ pub fn split(argument: &str) -> Result<Vec<String>, ExpressionError> {
     }
 }
 
+/// The names of arrays among arguments, as `resolve` takes them; each once.
+///
+/// # Errors
+///
+/// Where one is no list.
+pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
+    let mut names = Vec::new();
+    for argument in arguments {
+        for word in split(argument)? {
+            if !is_device(&word) && !names.contains(&word) {
+                names.push(word);
+            }
+        }
+    }
+    Ok(names)
+}
+
 /// No name of an array has a '/' or a ':' in it.
 fn is_device(word: &str) -> bool {
     word.contains(['/', ':']) || exists(word)
@@ -468,6 +498,30 @@ impl Scan {
         } else {
             self.places.join(", ")
         }
+    }
+
+    /// That members of the arrays on these devices are not where it looks, and how to look elsewhere too.
+    fn elsewhere(&self, devices: &[String]) -> String {
+        let mut places = Vec::new();
+        for device in devices {
+            let path = Path::new(device);
+            let is_file = !is_address(device) && path.metadata().is_ok_and(|it| it.is_file());
+            let place = match path.parent().and_then(Path::to_str) {
+                Some("") if is_file => ".",
+                Some(folder) if is_file => folder,
+                _ => device,
+            };
+            let place = format!("--scan {}", shell_word(place));
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        format!(
+            "members that the array counts on are not in {}: if they lie in another folder, name that too: `{} --scan \
+             FOLDER`, or in {SCAN_VARIABLE}",
+            self.described(),
+            places.join(" ")
+        )
     }
 
     fn look(&mut self) {
@@ -715,12 +769,18 @@ fn lacks_members(given: &[Found]) -> bool {
             let counted_on = (0..)
                 .zip(array.members())
                 .filter(|(at, _)| !missing.contains(MemberIndex(*at)));
-            let mut others = counted_on.map(|(_, member)| member.device_uuid);
-            others.any(|own| !given.iter().any(|found| is_member(found, array.uuid, own)))
+            let is_here = |own| given.iter().any(|found| is_member(found, array.uuid, own));
+            let others = counted_on.filter(|(_, member)| !is_here(member.device_uuid));
+            // Some may be arrays.
+            let inner = records.iter().filter(|inner| inner.parent == array.uuid);
+            let inner: BTreeSet<Uuid> = inner.map(|inner| inner.uuid).collect();
+            others.count() > inner.len()
         });
-    // How many members an array of arrays has is stored on its members: open them to read it.
+    // How many members an array of arrays alone has is stored on these: open them to read it.
     let parents = records.iter().map(|array| array.parent);
-    let parents: BTreeSet<Uuid> = parents.filter(|uuid| *uuid != Uuid::NIL).collect();
+    let parents: BTreeSet<Uuid> = parents
+        .filter(|uuid| *uuid != Uuid::NIL && !uuids.contains(uuid))
+        .collect();
     let names: Vec<&str> = given.iter().map(|found| found.name.as_str()).collect();
     let lacks_arrays = || {
         let outer = outermost(&names).ok().flatten();
@@ -800,6 +860,7 @@ mod tests {
                 "a nbd://[::1]:7/ nbd+unix:///x?socket=/s b",
             ),
             ("nbd://h:7", "nbd://h:7"),
+            ("nbd://h/a%3Ab:nbd://h/c", "nbd://h/a%3Ab nbd://h/c"),
         ] {
             assert_eq!(places_of(list).join(" "), expected, "{list}");
         }

@@ -18,7 +18,7 @@ pub struct ArraySnapshot {
     pub block_bytes: u32,
     /// Its state.
     pub status: Status,
-    /// What is in each position, in their order.
+    /// What is in each position, in their order; nothing where its device was let go.
     pub members: Vec<Option<MemberSnapshot>>,
     /// The device of its own that it has for its journal.
     pub journal: Option<DeviceSnapshot>,

@@ -130,24 +130,66 @@ fn serving_too(
     }
 }
 
-/// Makes plain devices of spares.
+/// What became of a spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is a plain device.
+    Plain,
+    /// That array, of this name, does not take it any more; others may.
+    Of(String),
+}
+
+/// Makes plain devices of spares. Where an array is given they are to be its spares, and those that serve others too
+/// stay spares of these.
 ///
 /// # Errors
 ///
 /// Nothing was written to any, unless the operating system refuses that.
-pub fn remove(devices: &[&str]) -> Result<(), ChangeError> {
-    let mut held = Vec::new();
+pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, ChangeError> {
+    let looking = AssembleOptions {
+        force: true,
+        ..AssembleOptions::default()
+    };
+    let mut array = of.map(|host| host.look(&looking)).transpose()?;
+    let mut left = Vec::new();
     for device in devices {
-        let probe = Probe::open(device)?;
-        if probe.found().spare().is_none() {
-            let device = (*device).to_owned();
-            return Err(ChangeError::NoSpare { device });
+        let found = Probe::open(device)?.found();
+        let name = || (*device).to_owned();
+        let Some(spare) = found.spare() else {
+            return Err(ChangeError::NoSpare { device: name() });
+        };
+        let others = match &array {
+            None => Vec::new(),
+            Some(array) => {
+                let others = spare.arrays_but(array.report.uuid);
+                others.ok_or_else(|| ChangeError::NoSpareOf {
+                    device: name(),
+                    array: array.report.name.clone(),
+                    shared: spare.is_shared(),
+                })?
+            }
+        };
+        // Without arrays it would be one of all of them.
+        left.push((!others.is_empty()).then(|| SpareRecord {
+            arrays: others,
+            ..spare.clone()
+        }));
+        labels::may_write(device)?;
+    }
+    let mut removed = Vec::new();
+    for (device, left) in devices.iter().zip(left) {
+        if let (Some(Host::Served(_)), Some(array)) = (of, &mut array) {
+            array.target.withdraw_spare(device);
         }
-        drop(probe);
-        held.push(backends::open(device, &OpenOptions::default())?);
+        removed.push(if let (Some(left), Some(array)) = (left, &array) {
+            labels::make(device, true, &left.encode())?;
+            Removed::Of(array.report.name.clone())
+        } else {
+            let held = backends::open(device, &OpenOptions::default())?;
+            clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
+            drop(held);
+            Removed::Plain
+        });
     }
-    for device in devices {
-        clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
-    }
-    Ok(())
+    Ok(removed)
 }

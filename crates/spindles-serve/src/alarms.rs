@@ -1,11 +1,13 @@
 //! What an administrator must know of what happens to an array: each kind has a name, that of mdadm where mdadm
 //! knows the like.
 
+use crate::losses::Losses;
 use crate::news::{News, member_of};
 use spindles_block::MemberIndex;
 use spindles_engine::{ArrayState, Event, Fate, Flaw, ReplaceEnd, Status};
+use spindles_io::scan::shell_word;
 use spindles_io::{ArraySnapshot, positions, why_out};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A kind of alarm.
 #[derive(Debug)]
@@ -58,7 +60,10 @@ const NOT_FILLED: AlarmKind = ours(
     "NotFilled",
     "a part of the device can't be filled; once for each rebuild",
 );
-const BLOCKS_LOST: AlarmKind = ours("BlocksLost", "a crash took blocks of the array");
+const BLOCKS_LOST: AlarmKind = ours(
+    "BlocksLost",
+    "a crash took blocks of the array: when the first are found, and with all of them when no more are looked for",
+);
 const ROT_FOUND: AlarmKind = ours(
     "RotFound",
     "a place of a member is rotten or can't be read, and was not repaired; once for each member until the next scrub",
@@ -161,6 +166,8 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
 pub struct Watch {
     /// Told, and not to be told again before the job begins anew.
     told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
+    /// What a crash took, by the name of the array, until no more is looked for.
+    losses: BTreeMap<String, Losses>,
 }
 
 impl Watch {
@@ -175,8 +182,35 @@ impl Watch {
         degraded.collect()
     }
 
-    /// The alarm that something is, with the arrays after it.
-    pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+    /// The alarms that something is, with the arrays after it.
+    pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let is_over = |event: &Event| {
+            matches!(
+                event,
+                Event::ResyncDone { .. } | Event::ResyncIncomplete { .. }
+            )
+        };
+        let lost = match news {
+            News::Event { array, event, .. } if is_over(event) => {
+                let losses = self.losses.remove_entry(array);
+                losses.and_then(|(array, losses)| all_lost(&array, losses, arrays))
+            }
+            News::Event { .. } | News::Taken(_) | News::Unguarded { .. } => None,
+        };
+        let alarm = self.alarm(news, arrays);
+        lost.into_iter().chain(alarm).collect()
+    }
+
+    /// The alarms that were held back, where serving ends.
+    #[must_use]
+    pub fn end(self, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let losses = self.losses.into_iter();
+        losses
+            .filter_map(|(array, losses)| all_lost(&array, losses, arrays))
+            .collect()
+    }
+
+    fn alarm(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
         let (array, event, device) = match news {
             News::Event {
                 array,
@@ -208,6 +242,16 @@ impl Watch {
             self.told
                 .retain(|(name, of, _)| *name != again || of != array);
         }
+        if let Event::Lost { block, blocks } = event {
+            let is_first = !self.losses.contains_key(array);
+            let losses = self.losses.entry(array.clone()).or_default();
+            losses.add(*block, *blocks);
+            let lost = is_first.then(|| losses.news()).flatten()?;
+            let what = format!(
+                "a crash took {lost}, and perhaps more: they answer errors until they are written"
+            );
+            return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
+        }
         let member = member_of(event);
         let named = match (member, device) {
             (Some(member), Some(device)) => format!("member {member}, {device},"),
@@ -234,6 +278,17 @@ impl Watch {
     pub fn unclean(array: &str, why: &str) -> Alarm {
         alarm(&[&CLOSED_UNCLEAN], array, &[], why)
     }
+}
+
+/// The alarm for all that a crash took, unless that was told when the first of it was found.
+fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+    let what = format!(
+        "a crash took {}: they answer errors until they are written anew from a backup, `spindles examine {}` lists \
+         them",
+        losses.news()?,
+        shell_word(array)
+    );
+    Some(alarm(&[&BLOCKS_LOST], array, arrays, &what))
 }
 
 fn alarm(
@@ -288,12 +343,6 @@ fn kind_of(
                 "the device of its journal is out: {error}; writes are logged on the members"
             );
             (&[&FAIL_JOURNAL], what)
-        }
-        Event::Lost { block, blocks } => {
-            let what = format!(
-                "a crash took {blocks} blocks from block {block} on: they answer errors until they are written"
-            );
-            (&[&BLOCKS_LOST], what)
         }
         Event::TooMuchLost => {
             let what = "a crash took more blocks than can be listed: nothing more is written";
@@ -384,15 +433,45 @@ mod tests {
     use spindles_block::BlockIndex;
     use spindles_engine::{Finding, OutReason};
 
-    fn heard(watch: &mut Watch, event: Event) -> Option<Vec<&'static str>> {
+    fn alarms(watch: &mut Watch, event: Event) -> Vec<Alarm> {
         let news = News::Event {
             array: "pool".to_owned(),
             event,
             device: Some("c.img".to_owned()),
         };
-        let alarm = watch.hear(&news, &[])?;
+        watch.hear(&news, &[])
+    }
+
+    fn heard(watch: &mut Watch, event: Event) -> Option<Vec<&'static str>> {
+        let alarm = alarms(watch, event).pop()?;
         assert!(alarm.message.starts_with("array 'pool': "), "{alarm:?}");
         Some(alarm.kinds.iter().map(|kind| kind.name).collect())
+    }
+
+    /// A crash with a member away takes hundreds of places: two lines say so, and not hundreds.
+    #[test]
+    fn lost_blocks_are_told_together() {
+        let lose = |watch: &mut Watch, at: u64| {
+            let block = BlockIndex(at * 8);
+            alarms(watch, Event::Lost { block, blocks: 2 })
+        };
+        let mut watch = Watch::default();
+        let first = lose(&mut watch, 3).remove(0);
+        let text = "array 'pool': a crash took 2 blocks, 24 to 25, and perhaps more: ";
+        assert!(first.message.starts_with(text), "{first:?}");
+        assert!((4..400).all(|at| lose(&mut watch, at).is_empty()));
+        let told = alarms(&mut watch, Event::ResyncIncomplete { unsettled: 1 });
+        let names: Vec<&str> = told.iter().map(|alarm| alarm.kinds[0].name).collect();
+        assert_eq!(names, ["BlocksLost", "ResyncIncomplete"]);
+        let text = "array 'pool': a crash took 794 blocks, 24 to 25, 32 to 33, ";
+        assert!(told[0].message.starts_with(text), "{told:?}");
+        // What was told is not told again; and what is held back in the end is.
+        lose(&mut watch, 7);
+        assert!(alarms(&mut watch, Event::ResyncDone { mismatches: 0 }).is_empty());
+        lose(&mut watch, 8);
+        lose(&mut watch, 9);
+        let told = watch.end(&[]);
+        assert!(told[0].message.contains("took 4 blocks, "), "{told:?}");
     }
 
     fn found(fate: Fate) -> Event {

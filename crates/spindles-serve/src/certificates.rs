@@ -4,8 +4,10 @@ use rustls::crypto::ring;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
+use spindles_io::scan::shell_word;
 use spindles_io::tls::CertificatesError;
 use spindles_io::tls::pem::{self, AUTHORITY};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,7 +26,10 @@ pub enum Clients {
 
 /// The certificates of a server.
 #[derive(Clone, Debug)]
-pub struct Certificates(Arc<ServerConfig>);
+pub struct Certificates {
+    config: Arc<ServerConfig>,
+    warning: Option<String>,
+}
 
 impl Certificates {
     /// Reads those in a folder: `server-cert.pem`, `server-key.pem` and, where clients are to show certificates,
@@ -51,13 +56,34 @@ impl Certificates {
         // A client that comes again shows its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self(Arc::new(config)))
+        Ok(Self {
+            config: Arc::new(config),
+            warning: exposure(&folder.join(KEY)),
+        })
+    }
+
+    /// What somebody should know of them.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// A connection that is about to begin.
     pub(crate) fn connection(&self) -> Result<ServerConnection, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.0))
+        ServerConnection::new(Arc::clone(&self.config))
     }
+}
+
+/// That others than its owner may read a key, if so: whoever has it can pass for the server.
+fn exposure(key: &Path) -> Option<String> {
+    let mode = key.metadata().ok()?.permissions().mode() & 0o777;
+    (mode & 0o044 != 0).then(|| {
+        let key = key.display().to_string();
+        format!(
+            "{key} has mode {mode:04o}, so that others than its owner may read the private key: `chmod 600 {}`",
+            shell_word(&key)
+        )
+    })
 }
 
 /// Who knows which clients have a certificate of the authority.

@@ -2,11 +2,13 @@
 //! sandbox, one at a time, on a thread of its own, so that nobody waits for it.
 
 use crate::alarms::{Alarm, AlarmKind};
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -50,6 +52,12 @@ pub(crate) fn words(kind: &AlarmKind, alarm: &Alarm) -> Words {
 /// The words that somebody sent, if they are that.
 pub(crate) fn received(words: Vec<OsString>) -> Option<Words> {
     words.try_into().ok()
+}
+
+/// Whether this user may execute a file.
+#[must_use]
+pub fn may_execute(program: &Path) -> bool {
+    access(program, Access::EXEC_OK).is_ok()
 }
 
 /// A program that is run for each alarm.

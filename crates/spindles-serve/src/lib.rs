@@ -16,6 +16,7 @@ pub mod control;
 mod guard;
 mod hook;
 mod left_behind;
+mod losses;
 mod management;
 pub mod metrics;
 mod news;
@@ -32,6 +33,7 @@ mod working_directory;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
 pub use certificates::{Certificates, Clients};
+pub use hook::may_execute;
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use numbers::{Served, ServerNumbers};

@@ -125,7 +125,10 @@ impl Served for Handle {
 
     fn report(&self) -> ArrayReport {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(report) = report_of(&self.devices()) {
+        // Where members inside it have failed nothing can be read of itself, but of these.
+        if let Ok(report) = report_of(&self.devices())
+            && report.uuid == said.uuid
+        {
             *said = report;
         }
         said.clone()

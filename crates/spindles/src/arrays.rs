@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_format::Uuid;
-use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::host::{Host, Served as _, check_one_array, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
 use spindles_io::utc;
+use spindles_io::{Incident, is_address};
 use spindles_layout::{Expression, Level, Redundancy};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -122,6 +123,12 @@ impl Scan {
         (!awaited.is_empty()).then(|| awaited.join("; "))
     }
 
+    /// As it was given, as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let words = self.places.iter().map(|place| format!("--scan={place}"));
+        words.collect()
+    }
+
     /// The same, and what else was found out. What may not be read is left to whoever asks.
     pub(crate) fn given(
         &self,
@@ -164,6 +171,9 @@ impl Scan {
         if let Some(warning) = given.warning() {
             ui.note(warning);
         }
+        if let Some(elsewhere) = &given.elsewhere {
+            ui.note(elsewhere);
+        }
         let not_given = given.forgotten.iter().map(|forgotten| {
             let (role, member) = match forgotten.role {
                 Role::Member(member) => ("member", Some(member.0)),
@@ -199,11 +209,6 @@ impl ArrayArguments {
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)
     }
-
-    /// What it means, as [`Scan::given`] has it.
-    pub(crate) fn given(&self, ui: &Ui) -> anyhow::Result<Given> {
-        self.scan.given(&self.devices, &[], ui)
-    }
 }
 
 // A device, and the array that it comes to or goes from. (A doc comment here would become the help of the commands.)
@@ -221,9 +226,9 @@ pub(crate) struct DeviceOfArray {
 
 impl DeviceOfArray {
     /// The device, and those of the array as [`Scan::devices`] has them.
-    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(&str, Vec<String>)> {
-        let (device, scan) = (self.device.as_str(), &self.scan);
-        Ok((device, devices_apart(device, &self.devices, scan, ui)?))
+    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
+        let devices = devices_apart(&self.device, &self.devices, &self.scan, ui)?;
+        Ok((device_meant(&self.device, &devices)?, devices))
     }
 }
 
@@ -249,7 +254,7 @@ impl MemberOfArray {
         let first = self.first.clone();
         let Some(member) = self.member else {
             let devices = devices_apart(&first, &self.others, &self.scan, ui)?;
-            return Ok((first, devices));
+            return Ok((device_meant(&first, &devices)?, devices));
         };
         let array: Vec<String> = [first].into_iter().chain(self.others.clone()).collect();
         let devices = self.scan.devices(&array, &[], ui)?;
@@ -292,6 +297,48 @@ fn devices_apart(
         )));
     }
     scan.devices(array, &[device], ui)
+}
+
+/// Which device of an array a word means, where it means one that the array has. What is there for whoever typed it is
+/// that, and so is a path; a mere name that is not there is that of a device elsewhere.
+///
+/// # Errors
+///
+/// Several are called so.
+pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<String> {
+    if is_address(word) || Path::new(word).exists() {
+        return Ok(word.to_owned());
+    }
+    if word.contains('/') {
+        // Nobody in another folder finds anything by it.
+        let absolute = std::path::absolute(word).ok();
+        let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
+        return Ok(absolute.unwrap_or_else(|| word.to_owned()));
+    }
+    let is_called = |device: &&String| Path::new(device).file_name() == Some(OsStr::new(word));
+    let called: Vec<&String> = of_array.iter().filter(is_called).collect();
+    match called.as_slice() {
+        [] => Ok(word.to_owned()),
+        [one] => Ok((*one).clone()),
+        [one, other, ..] => Err(Usage::error(format!(
+            "{word} is not in this folder, and several devices of the array are called so, as {one} and {other}: give \
+             the whole path"
+        ))),
+    }
+}
+
+/// The names of arrays, where several are among the arguments of a command that is done for each of them.
+pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
+    let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
+    if names.len() < 2 || ui.serving().is_some() {
+        return Ok(Vec::new());
+    }
+    if names.len() < devices(arguments)?.len() {
+        return Err(Usage::error(
+            "several arrays are given by their names alone, each once, and one array by its devices",
+        ));
+    }
+    Ok(names)
 }
 
 /// The devices among arguments that can't be names of arrays.
@@ -557,6 +604,30 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_not_there_is_that_of_a_device_elsewhere() {
+        let of_array = ["/srv/a.img", "/srv/b.img", "/other/b.img", "c.img"].map(str::to_owned);
+        for (word, meant) in [
+            ("a.img", "/srv/a.img"),
+            ("c.img", "c.img"),
+            ("/a.img", "/a.img"),
+            ("nbd://h/a.img", "nbd://h/a.img"),
+            ("d.img", "d.img"),
+            // There is such a file in the folder of this crate.
+            ("Cargo.toml", "Cargo.toml"),
+        ] {
+            assert_eq!(device_meant(word, &of_array).expect("one"), meant);
+        }
+        let meant = device_meant("./a.img", &of_array).expect("one");
+        assert!(meant.ends_with("/crates/spindles/a.img"), "{meant}");
+        assert!(device_meant("b.img", &of_array).is_err());
+        let here = ["/srv/Cargo.toml".to_owned()];
+        assert_eq!(
+            device_meant("Cargo.toml", &here).expect("one"),
+            "Cargo.toml"
+        );
+    }
 
     #[test]
     fn times_say_how_long_ago_they_are() {

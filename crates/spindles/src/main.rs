@@ -10,6 +10,7 @@ mod overview;
 mod progress;
 mod rate;
 mod served;
+mod several;
 mod ui;
 
 use std::process::ExitCode;

@@ -71,13 +71,18 @@ impl InServer {
         match (served.pop(), denied) {
             (Some(path), _) => Ok(Some(Self(path))),
             (None, None) => Ok(None),
-            // Only the folders of this user and of root are looked at.
-            (None, Some(path)) => anyhow::bail!(
-                "array '{name}' is served by root, and its server does the commands of root alone ({})",
-                path.display()
-            ),
+            (None, Some(path)) => anyhow::bail!("array '{name}' is {}", by_root(&path)),
         }
     }
+}
+
+/// That a server does not do what this user says, which listens there: only the folders of this user and of root are
+/// looked at.
+pub(crate) fn by_root(socket: &Path) -> String {
+    format!(
+        "served by root, and its server does the commands of root alone: do it as root, as with sudo ({})",
+        socket.display()
+    )
 }
 
 impl fmt::Display for InServer {
@@ -307,10 +312,8 @@ impl Serving {
     pub(crate) fn given(&self) -> Given {
         Given {
             devices: self.way.handle.devices(),
-            forgotten: Vec::new(),
             arrays: vec![self.way.array],
-            skipped: Vec::new(),
-            unreadable: Vec::new(),
+            ..Given::default()
         }
     }
 

@@ -5,10 +5,15 @@ use crate::served::Serving;
 use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::notice::Notice;
+use spindles_io::rfc3339_now;
 use spindles_serve::control::Answers;
 use std::cell::{Cell, RefCell};
+use std::env;
 use std::fmt::{Display, Write as _};
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 /// The version of all documents that `--json` prints. It grows when a field goes or changes its
@@ -30,6 +35,8 @@ pub(crate) struct Ui {
     arrays: RefCell<Vec<Uuid>>,
     /// A command that a server does if it has the array.
     forwards: Cell<bool>,
+    /// Whether standard error is a log.
+    logs: Cell<bool>,
     place: Place,
 }
 
@@ -54,6 +61,7 @@ impl Ui {
             not_given: RefCell::new(None),
             arrays: RefCell::new(Vec::new()),
             forwards: Cell::new(false),
+            logs: Cell::new(false),
             place: Place::Own,
         }
     }
@@ -95,6 +103,11 @@ impl Ui {
         self.forwards.set(may && self.serving().is_none());
     }
 
+    /// From now on standard error is a log.
+    pub(crate) fn begin_log(&self) {
+        self.logs.set(true);
+    }
+
     /// The answer to `may_forward`.
     pub(crate) fn forwards(&self) -> bool {
         self.forwards.get()
@@ -121,6 +134,7 @@ impl Ui {
     /// Something for standard error, as it is.
     pub(crate) fn remark(&self, text: &str) {
         match &self.place {
+            Place::Own if self.logs.get() => write_log(text),
             Place::Own => write_error(text),
             Place::Server(answers, _) => answers.note(text),
         }
@@ -254,6 +268,21 @@ fn write_out(text: &str) {
 /// Writes to standard error; there is nowhere left to say that this failed.
 pub(crate) fn write_error(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// Whether standard error is systemd's journal. The variable is inherited also by what writes elsewhere.
+static IS_JOURNAL: LazyLock<bool> = LazyLock::new(|| {
+    let own = fs::metadata("/proc/self/fd/2").map(|it| format!("{}:{}", it.dev(), it.ino()));
+    own.is_ok_and(|own| env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == own))
+});
+
+/// The same of a log, with the time in front: the journal notes that itself.
+pub(crate) fn write_log(text: &str) {
+    if *IS_JOURNAL {
+        write_error(text);
+    } else {
+        write_error(&format!("{} {text}", rfc3339_now()));
+    }
 }
 
 /// What is waited for; also while a bar is shown.

@@ -86,12 +86,14 @@ impl Place {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("a line");
-        assert!(line.contains("array 'pool' is served"), "{line}");
+        self.server = Some(server);
+        let mut said = String::new();
+        while !said.contains("array 'pool' is served") {
+            let read = lines.read_line(&mut said).expect("a line");
+            assert!(read > 0, "{said}");
+        }
         // What it says later goes nowhere, and it is not kept from saying it.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
-        self.server = Some(server);
     }
 
     fn control(&self) -> PathBuf {
@@ -498,9 +500,65 @@ fn a_server_of_another_user_is_named_at_once() {
         let other = other.arg(&program).arg("stop").args(array);
         let other = other.current_dir(place.folder.path()).output();
         let told = String::from_utf8(other.expect("it runs").stderr).expect("text");
-        assert!(told.contains("is served by root"), "{array:?}: {told}");
+        let server = place.server.as_ref().expect("it runs").id();
+        let wanted = format!("is served by root (pid {server}), ");
+        assert!(told.contains(&wanted), "{array:?}: {told}");
+        assert!(told.contains("as with `sudo -u root`"), "{told}");
     }
     place.does("stop pool");
+}
+
+/// A name means what is in the folder where it was typed, and only where nothing is there a device of the array.
+#[test]
+fn a_device_is_never_taken_for_another_one() {
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    // Other tests serve arrays of that name.
+    let uuid = place.json("status pool")["uuid"].clone();
+    let uuid = uuid.as_str().expect("a UUID").to_owned();
+    let fails = |device: &str| {
+        let mut command = place.command(&format!("fail {device} {uuid}"));
+        let run = command.current_dir(elsewhere.path()).output();
+        let run = run.expect("the command runs");
+        (
+            run.status.code(),
+            String::from_utf8_lossy(&run.stderr).into_owned(),
+        )
+    };
+    let other = elsewhere.path().join("a");
+    std::fs::write(&other, "of somebody else").expect("room");
+    let (code, told) = fails("a");
+    assert_eq!(code, Some(1), "{told}");
+    let named = format!("{} is not an active member", other.display());
+    assert!(told.contains(&named), "{told}");
+    assert_eq!(fails("./b").0, Some(1));
+    assert_eq!(states(&place.json("status pool")), ["active"; 3]);
+    let (code, told) = fails("b");
+    assert_eq!(code, Some(0), "{told}");
+    let status = place.json("status pool");
+    assert_eq!(states(&status), ["active", "missing", "active"], "{status}");
+    // Let go, it is no device of the server any more, and stays what it was to the array.
+    for served_anew in [false, true] {
+        if served_anew {
+            place.does("stop pool");
+            place.serve("");
+        }
+        for _ in 0..2 {
+            let removed = place.does("remove b pool");
+            assert!(removed.contains("has let go of member 1"), "{removed}");
+        }
+        let shown = place.run("status pool").out;
+        assert_eq!(
+            shown.contains("  member 1: removed; it was out: as a command asked"),
+            !served_anew,
+            "{shown}"
+        );
+    }
+    assert_eq!(place.run("remove a pool").status, 1);
+    place.does("add b pool");
+    assert_eq!(states(&place.json("status pool")), ["active"; 3]);
 }
 
 /// What can't be done says the same, with the same exit status, whether the array is served or not.

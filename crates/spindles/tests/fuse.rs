@@ -836,6 +836,45 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
     );
 }
 
+/// Whoever has the file keeps `stop` from it wherever the mount is: in a folder that was moved, and nowhere any more.
+#[test]
+fn a_file_that_was_moved_is_still_in_use() {
+    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
+    fs::create_dir(pool.path("run")).expect("a folder");
+    let path = pool.path("run/pool.img");
+    let name = path.to_str().expect("UTF-8");
+    let serve = ["serve", "pool", "--fuse", name];
+    let mut server = pool.command(&serve).spawn().expect("it starts");
+    if !soon(|| is_mounted(&path)) {
+        drop((server.kill(), server.wait()));
+        return println!("SKIPPED a_file_that_was_moved_is_still_in_use: nothing is mounted here");
+    }
+    let file = File::options().write(true).open(&path).expect("it opens");
+    fs::rename(pool.path("run"), pool.path("moved")).expect("it is moved");
+    fs::create_dir(pool.path("run")).expect("a folder");
+    fs::write(&path, "").expect("another's file");
+    let moved = pool.path("moved/pool.img");
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    let user = format!("(process {})", std::process::id());
+    assert!(refused.contains(&user), "{refused}");
+    succeeds(Command::new("umount").arg("--lazy").arg(&moved));
+    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    assert!(refused.contains("by whom can't be seen"), "{refused}");
+    file.write_all_at(b"answered", 0)
+        .expect("it is served as before");
+    drop(file);
+    // Where nobody else can reach it, the end of the mount ends the server.
+    assert!(soon(|| server
+        .try_wait()
+        .is_ok_and(|ended| ended.is_some())));
+    assert!(path.exists(), "another's");
+    let _served = pool.command(&serve).spawn().expect("it starts");
+    assert!(soon(|| is_mounted(&path)));
+    fs::rename(pool.path("run"), pool.path("away")).expect("it is moved");
+    pool.spindles(&["stop", "pool"]);
+    assert!(!is_mounted(&pool.path("away/pool.img")));
+}
+
 /// A disk is not pulled out below a file system by a word: who has it is named, with what makes it let go.
 #[test]
 fn what_is_mounted_is_not_stopped() {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -158,20 +159,19 @@ fn a_program_is_run_for_what_must_be_known() {
     let heard = || fs::read_to_string(&log).unwrap_or_default();
     served.until(|| heard().contains("SpareActive"));
     let said = served.stop();
-    // Each with its device: never the spare for the one that failed.
+    // Each with its device, as it is called in whatever folder the program is: never the spare for the one that failed.
+    let (b, spare) = (pool.path("b"), pool.path("spare"));
+    let (b, spare) = (b.display(), spare.display());
     let wanted = [
-        "Fail pool b member=1 Fail pool",
-        "RebuildStarted pool spare member=1 RebuildStarted pool",
-        "SpareTaken pool spare member=1 SpareTaken pool",
-        "RebuildFinished pool spare member=1 RebuildFinished pool",
-        "SpareActive pool spare member=1 SpareActive pool",
+        format!("Fail pool {b} member=1 Fail pool"),
+        format!("RebuildStarted pool {spare} member=1 RebuildStarted pool"),
+        format!("SpareTaken pool {spare} member=1 SpareTaken pool"),
+        format!("RebuildFinished pool {spare} member=1 RebuildFinished pool"),
+        format!("SpareActive pool {spare} member=1 SpareActive pool"),
     ];
-    let heard = heard().replace(&format!("{}/", pool.0.path().display()), "");
-    let mut heard: Vec<&str> = heard
-        .lines()
-        .map(|line| line.trim_start_matches("./"))
-        .collect();
-    let mut wanted = wanted.to_vec();
+    let heard = heard();
+    let mut heard: Vec<&str> = heard.lines().collect();
+    let mut wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     assert_eq!(heard.first(), wanted.first());
     heard.sort_unstable();
     wanted.sort_unstable();
@@ -206,6 +206,61 @@ fn a_program_that_hangs_keeps_no_array_waiting() {
         "/there/is/none",
     ]);
     assert_eq!(run.status.code(), Some(2), "{run:?}");
+}
+
+/// What can't be run is said before anything is served.
+#[test]
+fn a_program_that_may_not_be_executed_is_refused() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let program = pool.program("true");
+    let mode = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(&program, mode).expect("it is ours");
+    let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--on-event", &program]);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("may not execute it"), "{said}");
+    assert!(said.contains(&format!("`chmod +x {program}`")), "{said}");
+}
+
+/// The journal notes the time itself; elsewhere each line has it.
+#[test]
+fn lines_of_a_server_have_the_time() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let first = |is_journal: bool| {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let pipe =
+            fs::metadata(format!("/proc/self/fd/{}", writer.as_raw_fd())).expect("it is open");
+        let stream = format!("{}:{}", pipe.dev(), pipe.ino() + u64::from(!is_journal));
+        let address = format!("unix:{}", pool.path("socket").display());
+        let mut command = pool.command();
+        let command = command.args(["serve", "pool", "--nbd", &address]);
+        let command = command.env("JOURNAL_STREAM", stream).stderr(writer);
+        let server = command.stdout(Stdio::null()).spawn().expect("it runs");
+        let mut line = String::new();
+        let read = BufReader::new(&mut reader).read_line(&mut line);
+        read.expect("a line");
+        let stopped = pool.spindles(&["stop", "pool"]);
+        assert!(stopped.status.success(), "{stopped:?}");
+        drop(Served {
+            process: server,
+            said: Arc::default(),
+        });
+        line
+    };
+    let line = first(true);
+    assert!(
+        line.starts_with("spindles: array 'pool' is served"),
+        "{line}"
+    );
+    let line = first(false);
+    let (time, said) = line.split_once(' ').expect("a time");
+    assert!(
+        said.starts_with("spindles: array 'pool' is served"),
+        "{line}"
+    );
+    let digits = |char: char| if char.is_ascii_digit() { '9' } else { char };
+    let form: String = time.chars().map(digits).collect();
+    assert_eq!(form, "9999-99-99T99:99:99Z", "{line}");
 }
 
 /// Asks for something over HTTP. The status and the body.
@@ -289,10 +344,8 @@ fn metrics_are_handed_out() {
         .keys()
         .find(|name| name.starts_with("spindles_device_reads_total"));
     let reads = reads.expect("reads of a device");
-    assert!(
-        reads.contains("member=\"0\",device=\"") && reads.contains("a\""),
-        "{reads}"
-    );
+    let device = format!("member=\"0\",device=\"{}\"", pool.path("a").display());
+    assert!(reads.contains(&device), "{reads}");
     // A client that has nothing to say, one that says half, one that says too much.
     let silent = TcpStream::connect(address).expect("it listens");
     let mut half = TcpStream::connect(address).expect("it listens");

@@ -2,7 +2,7 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
-use crate::holders::is_served_by_another;
+use crate::holders::server_of_another;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
@@ -171,7 +171,7 @@ fn retry_while_busy<T>(
             Err(errno)
                 if errno == busy
                     && started.elapsed() < busy_timeout
-                    && !*is_kept.get_or_insert_with(|| is_served_by_another(name)) =>
+                    && !*is_kept.get_or_insert_with(|| server_of_another(&[name]).is_some()) =>
             {
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;

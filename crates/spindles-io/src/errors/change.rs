@@ -289,6 +289,19 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+    /// It is none of that array alone.
+    #[error(
+        "{device} is {}, and not one of array '{array}': nothing was changed on it",
+        if *shared { "a shared spare, which `spindles spare remove` takes back without --array" } else { "a spare of other arrays" }
+    )]
+    NoSpareOf {
+        /// The device.
+        device: String,
+        /// The array.
+        array: String,
+        /// Whether any array may take it.
+        shared: bool,
+    },
 }
 
 /// What a device is for an array that needs what it holds.

@@ -74,10 +74,16 @@ enum State {
 
 /// A server in the handshake with one client.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the handshake"
+)]
 pub struct Server {
     state: State,
     tls: Tls,
     encrypted: bool,
+    /// Whether something was refused because TLS has not begun.
+    lacked_tls: bool,
     zeroes: bool,
     headers: Headers,
     /// The export for which `base:allocation` was chosen.
@@ -102,6 +108,7 @@ impl Server {
             state: State::Flags,
             tls,
             encrypted: false,
+            lacked_tls: false,
             zeroes: true,
             headers: Headers::Simple,
             allocation_of: None,
@@ -125,6 +132,12 @@ impl Server {
         &mut self.output
     }
 
+    /// Whether the client was refused something because it had not begun with TLS, and has not since.
+    #[must_use]
+    pub fn lacked_tls(&self) -> bool {
+        self.lacked_tls
+    }
+
     /// TLS has begun. What was agreed before, anybody could have said.
     ///
     /// # Panics
@@ -134,6 +147,7 @@ impl Server {
         assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
         self.state = State::Option;
         self.encrypted = true;
+        self.lacked_tls = false;
         self.headers = Headers::Simple;
         self.allocation_of = None;
     }
@@ -250,7 +264,10 @@ impl Server {
                 return Ok(Step::End);
             }
             option::STARTTLS => return Ok(self.start_tls(data)),
-            _ if hidden => self.refuse(option, answer::TLS_REQUIRED, "begin with TLS"),
+            _ if hidden => {
+                self.lacked_tls = true;
+                self.refuse(option, answer::TLS_REQUIRED, "begin with TLS");
+            }
             option::LIST => self.list(exports, data),
             option::INFO | option::GO => return Ok(self.inform(exports, option, data)),
             option::STRUCTURED_REPLY => self.structured(data),

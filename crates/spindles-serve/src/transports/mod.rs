@@ -52,6 +52,8 @@ pub struct DoorOptions {
     pub is_only: bool,
     /// Starts a process outside of the sandbox. Doors of the kernel have one, which ends what they made.
     pub watcher: Option<WatcherCommand>,
+    /// Who is told of clients that were refused.
+    pub tell: Option<fn(&str)>,
 }
 
 impl DoorOptions {

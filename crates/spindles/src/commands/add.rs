@@ -46,7 +46,7 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (device, devices) = arguments.given.find(ui)?;
-    let devices: Vec<&str> = arrays::names(&devices);
+    let (device, devices) = (device.as_str(), arrays::names(&devices));
     let devices: Vec<&str> = devices.into_iter().filter(|it| *it != device).collect();
     let options = RebuildOptions {
         assemble: AssembleOptions {

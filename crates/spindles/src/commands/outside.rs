@@ -1,7 +1,7 @@
 //! `spindles outside`: the helper that stays outside of a server's sandbox. Its standard input is the server's socket.
 
 use super::Command;
-use crate::ui::{Ui, write_error};
+use crate::ui::{Ui, write_log};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::sandbox::helper::{self, Rules};
 use std::os::fd::AsFd as _;
@@ -52,7 +52,7 @@ fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
     // Whoever ends the server may end all of its processes: this one ends after it.
     ctrlc::set_handler(|| ())?;
     helper::serve(std::io::stdin().as_fd(), &rules, |told| {
-        write_error(&format!("spindles: {told}\n"));
+        write_log(&format!("spindles: {told}\n"));
     })?;
     Ok(())
 }

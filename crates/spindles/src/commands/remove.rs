@@ -32,7 +32,7 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (device, devices) = arguments.given.find(ui)?;
-    let devices = arrays::names(&devices);
+    let (device, devices) = (device.as_str(), arrays::names(&devices));
     let removed = remove(
         arrays::host(&devices, ui),
         device,

@@ -75,13 +75,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
     let devices = (arguments.scan).devices(&arguments.devices, &apart, ui)?;
+    let old = arrays::device_meant(&arguments.old, &devices)?;
     let options = ReplaceOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
             degraded: arguments.degraded.degraded,
             ..AssembleOptions::default()
         },
-        old: arguments.old.clone(),
+        old: old.clone(),
         onto: arguments.onto.clone(),
         overwrite: arguments.force,
     };
@@ -101,7 +102,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &replaced.wiped,
         ui,
     );
-    let (old, onto) = (&arguments.old, &arguments.onto);
     (arguments.scan).note_out_of_sight(onto, &arrays::names(&devices), ui);
     if let Some(error) = &replaced.not_cleared {
         ui.note(format!(

@@ -31,9 +31,10 @@ pub(super) fn command() -> anyhow::Result<WatcherCommand> {
     })
 }
 
-fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     // Whoever ends the server may end all of its processes: this one ends after it.
     ctrlc::set_handler(|| ())?;
+    ui.begin_log();
     Ok(watch(&arguments.words)?)
 }

@@ -5,6 +5,7 @@ use crate::arrays::{self, Scan};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::overview;
 use crate::served::Serving;
+use crate::several::do_each;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -13,7 +14,7 @@ use spindles_engine::{Member, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
-use spindles_io::{ArraySnapshot, why_out};
+use spindles_io::{ArraySnapshot, MemberSnapshot, why_out};
 
 use spindles_io::survey::{Health, User, survey};
 use spindles_serve::ServerNumbers;
@@ -27,7 +28,7 @@ use std::time::Duration;
 pub(crate) static COMMAND: Command = Command {
     name: "status",
     about: "Show the state of an array, or of all: members, what is missing, whether it is clean",
-    details: "Give the name of the array, or its devices in any order. They are read only, also \
+    details: "Give the name of the array, several names, or the devices of one in any order. They are read only, also \
               while another command has them: then this says which, and how far it is. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
               Without an array it lists all that are found, and all that are served on this machine, as far as \
@@ -36,10 +37,11 @@ pub(crate) static COMMAND: Command = Command {
               yet and all data can be read, or that the device for its journal is missing, or that \
               the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing, or that its server writes \
-              nothing any more; 1 and 2 as everywhere. Of all arrays it is that of the worst.\n\n\
+              nothing any more; 1 and 2 as everywhere. Of several arrays it is the highest, of all that of the worst.\n\n\
               With --watch it is shown again and again, until Ctrl-C.\n\n\
               spindles status\n\
               spindles status pool\n\
+              spindles status pool music\n\
               spindles status pool --watch\n\
               spindles status a.img b.img c.img",
     hidden: false,
@@ -60,7 +62,7 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     watch: Option<u64>,
-    /// The array: its name, or its devices in any order [default: all, in a line each]
+    /// The array: its name, or its devices in any order; or the names of several [default: all, in a line each]
     #[arg(value_name = "ARRAY|DEV")]
     devices: Vec<String>,
     #[command(flatten)]
@@ -82,6 +84,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if arguments.devices.is_empty() && ui.serving().is_none() {
         return answer(overview::show(arguments.scan.places(), ui));
+    }
+    let several = arrays::several(&arguments.devices, ui)?;
+    if !several.is_empty() {
+        let command = [COMMAND.name.to_owned()].into_iter();
+        let command: Vec<String> = command.chain(arguments.scan.words()).collect();
+        return do_each(&command, &several, ui);
     }
     let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
@@ -297,8 +305,11 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     match member.state {
         Member::Active => String::new(),
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
+        Member::Missing { .. } if count == 0 => {
+            "; if it comes back nothing is copied to it".to_owned()
+        }
         Member::Missing { .. } => format!(
-            "; if it comes back it lacks {count} region{s} of {}, a new device all",
+            "; if it comes back {count} of {} regions are copied to it, to a new device all",
             regions.written
         ),
     }
@@ -310,9 +321,13 @@ fn why_it_is_out(array: &ArraySnapshot, member: usize) -> Option<String> {
     let Member::Missing { reason } = status.state else {
         return None;
     };
-    let device = array.device(status.member);
-    let device = device.map_or_else(String::new, |device| format!("{}, ", device.name));
-    Some(format!("{device}out: {}", why_out(reason?)))
+    let why = why_out(reason?);
+    Some(match array.members.get(member)? {
+        Some(MemberSnapshot::Device(device)) => format!("{}, out: {why}", device.name),
+        Some(MemberSnapshot::Array) => format!("out: {why}"),
+        // Its device was let go.
+        None => format!("removed; it was out: {why}"),
+    })
 }
 
 /// Which checksums an array keeps, and who keeps them where it does not.

@@ -1,8 +1,9 @@
 //! `spindles stop`: ends serving an array.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
-use crate::served::{InServer, Serving};
+use crate::arrays::{self, Scan};
+use crate::served::{InServer, Serving, by_root};
+use crate::several::do_each;
 use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -10,17 +11,20 @@ use serde_json::json;
 use spindles_io::OpenOptions;
 use spindles_io::assemble::{AssembleError, AssembleOptions, look};
 use spindles_io::scan::Given;
+use spindles_io::survey::server_of_another;
 use spindles_serve::{User, by_users};
 use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "stop",
-    about: "End serving an array: what is under way is answered, and the array is closed in order",
+    about: "End serving arrays: what is under way is answered, and each is closed in order",
     details: "The same as Ctrl-C where spindles serve was typed, from anywhere: the command waits until the array is \
               closed. Unlike Ctrl-C it does nothing while somebody uses the file of --fuse or the block device of \
               --ublk: it says who, and how they let go. Clients over NBD do not keep it from its end; many of them connect \
-              again when the array is served again.\n\n\
-              spindles stop pool",
+              again when the array is served again. Several arrays are stopped one after the other, also where one can't be; the exit \
+              status is the highest of theirs.\n\n\
+              spindles stop pool\n\
+              spindles stop pool music",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -34,13 +38,23 @@ struct Arguments {
     /// with --ublk again
     #[arg(long)]
     force: bool,
+    /// The array: its name, or its devices in any order; or the names of several
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
     #[command(flatten)]
-    array: ArrayArguments,
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let given = arguments.array.given(ui)?;
+    let several = arrays::several(&arguments.devices, ui)?;
+    if !several.is_empty() {
+        let force = arguments.force.then(|| "--force".to_owned());
+        let command = [COMMAND.name.to_owned()].into_iter().chain(force);
+        let command: Vec<String> = command.chain(arguments.scan.words()).collect();
+        return do_each(&command, &several, ui);
+    }
+    let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let Some(serving) = ui.serving() else {
         return Err(why_not(&given));
     };
@@ -59,12 +73,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
 /// No server does what this user says with that array.
 fn why_not(given: &Given) -> anyhow::Error {
-    if let Some(socket) = InServer::denied(&given.arrays) {
-        // Only the folders of this user and of root are looked at.
+    let devices = arrays::names(&given.devices);
+    if let Some(server) = server_of_another(&devices) {
+        let (owner, pid) = (&server.owner, server.pid);
+        let user = owner.strip_prefix("user ").unwrap_or(owner);
         return anyhow!(
-            "the array is served by root, and its server does the commands of root alone ({})",
-            socket.display()
+            "the array is served by {owner} (pid {pid}), and its server does the commands of {owner} alone: do it as \
+             that user, as with `sudo -u {user}`"
         );
+    }
+    if let Some(socket) = InServer::denied(&given.arrays) {
+        return anyhow!("the array is {}", by_root(&socket));
     }
     let options = AssembleOptions {
         force: true,
@@ -76,7 +95,7 @@ fn why_not(given: &Given) -> anyhow::Error {
         },
         ..AssembleOptions::default()
     };
-    match look(&arrays::names(&given.devices), &options) {
+    match look(&devices, &options) {
         // Another user's server, or no server at all: who it is.
         Err(AssembleError::Open(error)) => {
             anyhow!("no server of this user, or of root, has that array: {error}")

@@ -36,6 +36,28 @@ fn devices(status: &serde_json::Value) -> Vec<String> {
     devices
 }
 
+/// Whoever has members in several folders is told how they are found.
+#[test]
+fn members_in_another_folder_are_looked_for_by_scan() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    here(&folder, "create pool raid5(a,b,c)").ok();
+    let other = Folder::new("x", MIB);
+    std::fs::rename(folder.path("c"), other.path("c")).expect("it is moved");
+    let run = here(&folder, "status pool");
+    let remedy = "`--scan . --scan FOLDER`";
+    assert_eq!(run.status, 3, "{}", run.error);
+    assert!(run.error.contains(remedy), "{}", run.error);
+    let both = format!("status pool --scan . --scan {}", other.path(""));
+    let run = here(&folder, &both).ok();
+    assert!(!run.error.contains("--scan"), "{}", run.error);
+    // A member that has another part in the command is there, and nobody needs to look for one that is known to be out.
+    std::fs::rename(other.path("c"), folder.path("c")).expect("it is moved back");
+    for line in ["fail a pool", "status pool"] {
+        let run = here(&folder, line);
+        assert!(!run.error.contains("--scan"), "{line}: {}", run.error);
+    }
+}
+
 #[test]
 fn a_name_stands_for_all_devices_of_an_array() {
     let folder = folder();

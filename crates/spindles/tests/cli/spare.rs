@@ -414,6 +414,40 @@ fn what_can_not_be_a_spare_is_refused() {
     folder.run("create x raid1(@new,@two)").ok();
 }
 
+/// It is taken as `spare add` takes it, and other arrays keep their spare.
+#[test]
+fn a_spare_is_removed_from_one_array() {
+    let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
+    for file in ["c", "d", "shared"] {
+        folder.make(file, 8 * MIB);
+    }
+    folder.run("create other raid1(@c,@d)").ok();
+    folder.run("spare add @s --array @c,@d").ok();
+    folder.run("spare add @shared --shared").ok();
+    let before = folder.read("shared");
+    folder.refuses(
+        "spare remove @shared --array @a,@b",
+        1,
+        &["a shared spare", "without --array"],
+    );
+    assert!(folder.read("shared") == before, "it was changed");
+    let run = folder.run("spare remove @s --array @a,@b").ok();
+    assert!(
+        run.out.contains("a spare of array 'data' no more"),
+        "{}",
+        run.out
+    );
+    folder.refuses(
+        "spare remove @s --array @a,@b",
+        1,
+        &["a spare of other arrays"],
+    );
+    let spare = spare_on(&folder, "s").expect("it is one of the other array");
+    assert_eq!(spare.arrays.len(), 1);
+    folder.run("spare remove @s --array @c,@d").ok();
+    assert!(spare_on(&folder, "s").is_none());
+}
+
 /// Who comes back and lacks little is brought up to date; no spare is taken for that.
 #[test]
 fn a_member_that_returns_comes_before_a_spare() {

@@ -115,6 +115,36 @@ fn each_array_is_an_export_with_its_own_facts() {
     assert!(!pool.path("socket").exists(), "the socket is left");
 }
 
+/// Names that are given together are done one after the other, also where one of them can't be.
+#[test]
+fn several_are_shown_and_stopped_by_one_command() {
+    let pool = two();
+    let served = serve(&pool, &[]);
+    let (code, said) = status_of(&pool, "fail d music");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = status_of(&pool, "status pool music");
+    assert_eq!(code, Some(3), "{said}");
+    for array in ["array 'pool' (", "array 'music' ("] {
+        assert!(said.contains(array), "{said}");
+    }
+    let run = pool.spindles(&["status", "pool", "music", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let states = [&json["arrays"][0]["state"], &json["arrays"][1]["state"]];
+    assert_eq!(states, ["healthy", "degraded"], "{json}");
+    let (code, said) = status_of(&pool, "status pool music a");
+    assert_eq!(code, Some(2), "{said}");
+    let (code, said) = status_of(&pool, "stop pool nobody music");
+    assert_eq!(code, Some(1), "{said}");
+    for words in [
+        "'pool' is not served any more",
+        "'nobody' is neither",
+        "'music' is not served any more",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    served.stop_has_come();
+}
+
 #[test]
 fn what_happens_to_one_does_not_disturb_the_other() {
     if !has("fio", "fio") {

@@ -96,18 +96,20 @@ impl Pool {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let mut server = spawned.expect("the command runs");
-        let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("a line");
+        let mut process = spawned.expect("the command runs");
+        let lines = BufReader::new(process.stderr.take().expect("it is piped"));
+        // It ends with the test also where it says something else.
+        let mut served = Served {
+            pool: self,
+            server: Some(process),
+            lines,
+            uri: String::new(),
+        };
+        let line = served.line();
         assert!(line.contains(ready), "{line}");
         let start = line.find("nbd").expect("a URI");
-        Served {
-            pool: self,
-            server: Some(server),
-            lines,
-            uri: line[start..].trim_end().to_owned(),
-        }
+        line[start..].trim_end().clone_into(&mut served.uri);
+        served
     }
 }
 

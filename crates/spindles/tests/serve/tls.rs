@@ -5,6 +5,7 @@ use super::{MIB, Pool, Served, has, pattern, read};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -82,11 +83,25 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
             "nbdinfo {scheme}://localhost:{port}/pool?tls-certificates=%/{folder}"
         ))
     };
-    let served = pool.serve_at("0", &["--tls", "server"]);
+    let key = pool.path("server").join("server-key.pem");
+    let set_mode = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode));
+    set_mode(0o640).expect("it is ours");
+    let mut served = pool.serve_at("0", &["--tls", "server"]);
+    let told = served.line();
+    assert!(told.contains("server-key.pem has mode 0640"), "{told}");
+    assert!(told.contains("`chmod 600 server/server-key.pem`"), "{told}");
+    set_mode(0o600).expect("it is ours");
     for folder in ["bare", "stranger", "fired"] {
         let run = try_info(&served, "nbds", folder);
         assert!(!run.status.success(), "{folder}: {run:?}");
     }
+    // The administrator sees who it was and why, and no line for each.
+    let told = served.line();
+    assert!(told.contains("client 127.0.0.1:"), "{told}");
+    assert!(
+        told.contains(" is refused: peer sent no certificates"),
+        "{told}"
+    );
     assert!(try_info(&served, "nbds", "client").status.success());
     // Without TLS, nothing is told but that.
     for line in [
@@ -111,6 +126,12 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     let kinds = [&answers[18 + 12..][..4], &answers[18 + 20 + 14 + 12..][..4]];
     assert_eq!(kinds, [tls_required, tls_required], "{answers:x?}");
     assert!(answers.ends_with(&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0]));
+    served.stop();
+    // Whoever has no TLS is told of too.
+    let mut served = pool.serve_at("0", &["--tls", "server"]);
+    assert!(!try_info(&served, "nbd", "client").status.success());
+    let told = served.line();
+    assert!(told.contains(" is refused: TLS is required"), "{told}");
     served.stop();
     let served = pool.serve_at("0", &["--tls", "server", "--tls-any-client"]);
     assert!(try_info(&served, "nbds", "bare").status.success());

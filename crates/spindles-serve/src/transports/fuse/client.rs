@@ -130,7 +130,13 @@ impl Kernel {
     fn decide(&mut self, message: &Message, desk: &Desk<'_>) -> Decision {
         self.file.attributes.bytes = desk.export.bytes();
         let extent = |offset_bytes, bytes_max| desk.export.extent(offset_bytes, bytes_max);
-        self.file.decide(message, extent)
+        let decision = self.file.decide(message, extent);
+        if decision == Decision::Reply(Reply::opened(message.unique)) {
+            self.leaving.note_opened();
+        } else if message.ask == Ask::Release {
+            self.leaving.note_released();
+        }
+        decision
     }
 
     /// Makes a ring where the kernel offers one. It has to be there before the offer is taken: from then on nobody is

@@ -10,9 +10,14 @@ use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The end of an opening is waited for.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A mount on its way out.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(super) struct Leaving {
     stopper: Stopper,
     /// Without this mount the server has nothing to do.
     is_only: bool,
+    /// So often the file is open: the kernel tells of each opening, and of each end of one, wherever the mount is seen.
+    opened: AtomicU32,
     /// It is not mounted any more, though somebody may still have it open.
     has_left: AtomicBool,
     thread: Mutex<Option<JoinHandle<Option<String>>>>,
@@ -48,6 +55,7 @@ impl Leaving {
             guard,
             stopper,
             is_only,
+            opened: AtomicU32::new(0),
             has_left: AtomicBool::new(false),
             thread: Mutex::new(None),
         }
@@ -56,6 +64,25 @@ impl Leaving {
     /// Who unmounts it, to be looked out for.
     pub(super) fn guard(&self) -> Option<&Guard> {
         self.guard.as_ref()
+    }
+
+    pub(super) fn note_opened(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_released(&self) {
+        self.opened.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has it open for longer than a moment: the end of an opening is told a little later.
+    fn is_open(&self) -> bool {
+        for _ in 0..TRIES {
+            if self.opened.load(Ordering::Relaxed) == 0 {
+                return false;
+            }
+            thread::sleep(BETWEEN);
+        }
+        true
     }
 
     /// Begins, if it has not begun.
@@ -113,7 +140,9 @@ impl Seen for Leaving {
 
     fn users(&self) -> io::Result<Option<Vec<User>>> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.ask(USERS)
+        let named: Option<Vec<User>> = watcher.ask(USERS)?;
+        // Where nobody can be named, as after `umount --lazy`, somebody may have it all the same.
+        Ok(named.or_else(|| self.is_open().then(Vec::new)))
     }
 
     fn loss(&self) -> Option<String> {

@@ -9,7 +9,6 @@ use rustix::process::{Pid, getppid};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ struct Mount {
 
 impl Watched for Mount {
     fn asked(&mut self, word: &str) -> io::Result<Value> {
-        match (word, &self.place, &self.mounted) {
+        match (word, &mut self.place, &self.mounted) {
             (MOUNTED, Some(place), None) => {
                 let mounted = mounted_on(place.path())?;
                 let mounted = mounted.filter(|it| it.file_system == FILE_SYSTEM);
@@ -65,7 +64,11 @@ impl Watched for Mount {
                 self.mounted = Some(mounted.ok_or_else(not_there)?);
                 reply(())
             }
-            (USERS, Some(place), Some(_)) => reply(lasting_users(place.path(), self.server)),
+            (USERS, Some(place), Some(mounted)) => {
+                let is_there = place.follow(mounted);
+                let users = || lasting_users(place.path(), self.server);
+                reply(is_there.then(users).flatten())
+            }
             (UNMOUNT, Some(_), Some(mounted)) => {
                 let place = self.place.take().expect("it is there");
                 reply(leave(place, mounted, self.server))
@@ -76,25 +79,22 @@ impl Watched for Mount {
 
     /// A mount that is left is taken away, and a file that was made for one.
     fn left(self: Box<Self>) -> io::Result<()> {
-        let (Some(place), mounted) = (self.place, self.mounted) else {
+        let (Some(mut place), Some(mounted)) = (self.place, self.mounted) else {
             return Ok(());
         };
-        match mounted {
-            Some(mounted) if is_there(place.path(), &mounted) => unmount(place.path(), true),
-            Some(_) => {
-                // Somebody has unmounted it, and what is there now may be another's.
-                std::mem::forget(place);
-                Ok(())
-            }
-            None => Ok(()),
+        if place.follow(&mounted) {
+            return unmount(place.path(), true);
         }
+        // Somebody has unmounted it, and what is there now may be another's.
+        std::mem::forget(place);
+        Ok(())
     }
 }
 
 /// Unmounts. What somebody should know of that.
-fn leave(place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String> {
+fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String> {
     for _ in 0..TRIES {
-        if !is_there(place.path(), mounted) || unmount(place.path(), false).is_ok() {
+        if !place.follow(mounted) || unmount(place.path(), false).is_ok() {
             return None;
         }
         thread::sleep(BETWEEN);
@@ -118,14 +118,10 @@ fn leave(place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String>
     Some(told)
 }
 
-fn is_there(path: &Path, mounted: &Mounted) -> bool {
-    mounted_on(path).is_ok_and(|found| found.as_ref() == Some(mounted))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::path::Path;
 
     fn watched(made: &str, path: &Path) -> Box<dyn Watched> {
         let arguments = [made.into(), path.as_os_str().to_owned()];
@@ -151,7 +147,9 @@ mod tests {
         for (made, stays) in [(MADE, false), (FOUND, true)] {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("file");
-            fs::write(&path, "").expect("it is written");
+            Place::prepare(&path)
+                .expect("it is free")
+                .leave_to_another();
             watched(made, &path).left().expect("nothing is left");
             assert_eq!(path.exists(), stays, "{made}");
         }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The type of our mounts, as the table has it.
 pub(crate) const FILE_SYSTEM: &str = "fuse.spindles";
@@ -18,10 +18,16 @@ pub(crate) struct Mounted {
     pub(crate) file_system: String,
 }
 
+const TABLE: &str = "/proc/self/mountinfo";
+
 /// What is mounted on a path, if something is: of several the one that is seen.
 pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
-    let table = fs::read("/proc/self/mountinfo")?;
-    Ok(find(&table, path).map(|row| row.mounted))
+    Ok(find(&fs::read(TABLE)?, path).map(|row| row.mounted))
+}
+
+/// Where it is mounted, if it is: on `path` if it is there, or where that has been moved to.
+pub(crate) fn place_of(mounted: &Mounted, path: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(find_place(&fs::read(TABLE)?, mounted, path))
 }
 
 /// Whether what is mounted on a path is not there for the rest of the machine, as with services of systemd that have a table
@@ -29,7 +35,7 @@ pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
 pub(crate) fn is_hidden(path: &Path) -> io::Result<bool> {
     let table = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     let is_own = matches!((table("self"), table("1")), (Ok(own), Ok(first)) if own != first);
-    Ok(is_own && is_kept_here(&fs::read("/proc/self/mountinfo")?, path))
+    Ok(is_own && is_kept_here(&fs::read(TABLE)?, path))
 }
 
 /// Whether what is mounted on a path goes to no other table than those that get what this one gets.
@@ -39,6 +45,14 @@ fn is_kept_here(table: &[u8], path: &Path) -> bool {
     };
     let below = rows(table).find(|below| below.id == row.parent);
     below.is_some_and(|below| !below.is_shared || below.is_slave)
+}
+
+fn find_place(table: &[u8], mounted: &Mounted, path: &Path) -> Option<PathBuf> {
+    if find(table, path).is_some_and(|row| row.mounted == *mounted) {
+        return Some(path.to_owned());
+    }
+    let its = rows(table).filter(|row| row.mounted == *mounted);
+    its.map(|row| row.mount_point.into()).last()
 }
 
 /// A row of the table.
@@ -131,6 +145,16 @@ mod tests {
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
+        let ours = find(table, Path::new("/a")).expect("it is there").mounted;
+        let place = |path: &str| find_place(table, &ours, Path::new(path));
+        for path in ["/a", "/before it was moved", "/"] {
+            assert_eq!(place(path), Some("/a".into()), "{path}");
+        }
+        let gone = Mounted {
+            device: "0:43".to_owned(),
+            ..ours.clone()
+        };
+        assert_eq!(find_place(table, &gone, Path::new("/a")), None);
     }
 
     #[test]

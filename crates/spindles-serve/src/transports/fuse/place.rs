@@ -1,7 +1,7 @@
 //! The file that an array is mounted on.
 
 use super::mount::unmount;
-use super::mounts::{FILE_SYSTEM, mounted_on};
+use super::mounts::{FILE_SYSTEM, Mounted, mounted_on, place_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
@@ -103,6 +103,15 @@ impl Place {
         self.made = false;
     }
 
+    /// Goes to where the mount is, if its folder has been moved. Whether it is mounted anywhere.
+    pub(crate) fn follow(&mut self, mounted: &Mounted) -> bool {
+        let Ok(Some(path)) = place_of(mounted, &self.path) else {
+            return false;
+        };
+        self.path = path;
+        true
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -115,8 +124,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let is_empty = |found: Metadata| found.is_file() && found.len() == 0;
-        if self.made && self.path.symlink_metadata().is_ok_and(is_empty) {
+        // Another's may be here by now.
+        let is_it =
+            |found: Metadata| found.is_file() && found.len() == 0 && found.mode() & STICKY != 0;
+        if self.made && self.path.symlink_metadata().is_ok_and(is_it) {
             // Somebody may have removed it already.
             drop(fs::remove_file(&self.path));
         }
@@ -201,9 +212,11 @@ mod tests {
         drop(place);
         assert!(path.exists());
         // Somebody put something there meanwhile.
-        fs::write(&path, "mine").unwrap();
-        drop(Place::of_another(path.clone(), true));
-        assert!(path.exists());
+        for another in ["", "mine"] {
+            fs::write(&path, another).unwrap();
+            drop(Place::of_another(path.clone(), true));
+            assert!(path.exists(), "{another}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::control::folder_of;
 use crate::left_behind::Fleeting;
+use rustix::system::uname;
 use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
@@ -64,8 +65,10 @@ impl Address {
                 let socket = shell_word(&path.display().to_string()).into_owned();
                 format!("nbd+unix:///{export}?socket={socket}")
             }
-            Self::Tcp(address) if encrypted => format!("nbds://{address}/{export}"),
-            Self::Tcp(address) => format!("nbd://{address}/{export}"),
+            Self::Tcp(address) => {
+                let scheme = if encrypted { "nbds" } else { "nbd" };
+                format!("{scheme}://{}/{export}", reachable(*address))
+            }
         }
     }
 
@@ -75,6 +78,17 @@ impl Address {
             Self::Unix(_) => true,
             Self::Tcp(address) => address.ip().is_loopback(),
         }
+    }
+}
+
+/// An address that others can connect to: that of all addresses of this machine is none, and its name stands for it.
+fn reachable(address: SocketAddr) -> String {
+    let own = uname();
+    match own.nodename().to_str() {
+        Ok(name) if address.ip().is_unspecified() && !name.is_empty() => {
+            format!("{name}:{}", address.port())
+        }
+        _ => address.to_string(),
     }
 }
 
@@ -165,6 +179,18 @@ mod tests {
             ),
         ] {
             assert_eq!(text.parse::<Address>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_can_be_connected_to() {
+        let uri = |text: &str, encrypted| text.parse::<Address>().unwrap().uri("a b", encrypted);
+        assert_eq!(uri("127.0.0.1:9", false), "nbd://127.0.0.1:9/a%20b");
+        assert_eq!(uri("[2001:db8::1]:9", true), "nbds://[2001:db8::1]:9/a%20b");
+        let name = uname();
+        let name = name.nodename().to_str().unwrap();
+        for all in ["0.0.0.0:9", "[::]:9"] {
+            assert_eq!(uri(all, true), format!("nbds://{name}:9/a%20b"));
         }
     }
 

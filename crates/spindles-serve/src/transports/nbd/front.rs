@@ -7,7 +7,7 @@ use super::socket::{Listener, Socket, Stream};
 use crate::certificates::Certificates;
 use crate::left_behind::Fleeting;
 use crate::offer::{ExportFacts, Offer};
-use crate::transports::Door;
+use crate::transports::{Door, DoorOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spindles_nbd::handshake::{Server, Step, Tls};
@@ -15,8 +15,8 @@ use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -25,6 +25,8 @@ use thiserror::Error;
 const HANDSHAKES_MAX: usize = 64;
 /// So long a handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Between two lines about clients that were refused: strangers must not fill the log.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
 /// After an error that keeps clients from being accepted, as where the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,14 +47,12 @@ pub(super) struct Front {
     socket: Option<Fleeting>,
     address: Address,
     certificates: Option<Certificates>,
+    tell: Option<fn(&str)>,
 }
 
 impl Front {
     /// Listens there.
-    pub(super) fn bind(
-        asked: &Address,
-        certificates: Option<Certificates>,
-    ) -> Result<Self, FrontError> {
+    pub(super) fn bind(asked: &Address, options: &DoorOptions) -> Result<Self, FrontError> {
         let failed = |source| FrontError {
             address: asked.clone(),
             source,
@@ -64,7 +64,8 @@ impl Front {
             listener,
             socket: address.socket(),
             address,
-            certificates,
+            certificates: options.certificates.clone(),
+            tell: options.tell,
         })
     }
 }
@@ -87,6 +88,7 @@ impl Door for Front {
             offers: offers.into(),
             tls,
             certificates,
+            refused: Refused::new(self.tell),
         });
         let front = thread::Builder::new().name("spindles-front".to_owned());
         let listener = self.listener.take().expect("it is opened once");
@@ -110,6 +112,50 @@ struct Gate {
     offers: Vec<Offer>,
     tls: Tls,
     certificates: Option<Certificates>,
+    refused: Refused,
+}
+
+/// Clients that were refused, for the log: one line for all within a while.
+#[derive(Debug)]
+struct Refused {
+    tell: Option<fn(&str)>,
+    /// When one was told last, and how many came since.
+    since: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Refused {
+    fn new(tell: Option<fn(&str)>) -> Self {
+        Self {
+            tell,
+            since: Mutex::default(),
+        }
+    }
+
+    fn add(&self, peer: &str, why: &Failed) {
+        let line = self.line(peer, why, Instant::now());
+        if let (Some(tell), Some(line)) = (self.tell, line) {
+            tell(&line);
+        }
+    }
+
+    /// What there is to say now.
+    fn line(&self, peer: &str, why: &Failed, now: Instant) -> Option<String> {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = match &mut *since {
+            Some((told, others)) if now.duration_since(*told) < TELL_INTERVAL => {
+                *others += 1;
+                return None;
+            }
+            Some((_, others)) => *others,
+            None => 0,
+        };
+        *since = Some((now, 0));
+        let others = match others {
+            0 => String::new(),
+            others => format!("; {others} more were since the last that was told"),
+        };
+        Some(format!("client {peer} is refused: {why}{others}"))
+    }
 }
 
 fn accept(listener: &Listener, gate: &Arc<Gate>) {
@@ -139,12 +185,18 @@ fn accept(listener: &Listener, gate: &Arc<Gate>) {
 
 /// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
 fn join(stream: Stream, gate: &Gate) {
-    if let Ok(Some((chosen, connection))) = shake_hands(stream, gate) {
-        let mut offers = gate.offers.iter();
-        let offer = offers.find(|offer| offer.export().name == chosen);
-        if let Some(offer) = offer {
-            offer.join(Box::new(connection));
+    let peer = stream.peer();
+    match shake_hands(stream, gate) {
+        Ok(Some((chosen, connection))) => {
+            let mut offers = gate.offers.iter();
+            let offer = offers.find(|offer| offer.export().name == chosen);
+            if let Some(offer) = offer {
+                offer.join(Box::new(connection));
+            }
         }
+        Ok(None) => {}
+        Err(why) if why.is_gone() => {}
+        Err(why) => gate.refused.add(&peer, &why),
     }
 }
 
@@ -156,6 +208,18 @@ enum Failed {
     Violation(#[from] Violation),
     #[error(transparent)]
     Tls(#[from] rustls::Error),
+}
+
+impl Failed {
+    /// Whether the client left by itself.
+    fn is_gone(&self) -> bool {
+        let gone = [
+            ErrorKind::UnexpectedEof,
+            ErrorKind::ConnectionReset,
+            ErrorKind::BrokenPipe,
+        ];
+        matches!(self, Self::Io(error) if gone.contains(&error.kind()))
+    }
 }
 
 fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
@@ -177,7 +241,7 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection
         waited.write_all(&std::mem::take(server.output()))?;
         let count = waited.read(&mut buffer)?;
         if count == 0 {
-            return Ok(None);
+            return left(&server);
         }
         let (used, step) = server.receive(&exports, &buffer[..count])?;
         waited.write_all(&std::mem::take(server.output()))?;
@@ -187,13 +251,21 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection
                 socket = start_tls(socket.into_plain(), gate, end)?;
                 server.encrypted();
             }
-            Step::End => return Ok(None),
+            Step::End => return left(&server),
             Step::Transmit(agreed) => {
                 let connection = Connection::new(socket, &agreed, &buffer[used..count]);
                 return Ok(Some((agreed.export, connection)));
             }
         }
     }
+}
+
+/// The client ends the handshake: by itself, or because it has no TLS.
+fn left(server: &Server) -> Result<Option<(String, Connection)>, Failed> {
+    if server.lacked_tls() {
+        return Err(Violation::NotEncrypted.into());
+    }
+    Ok(None)
 }
 
 /// The handshake of TLS, which is one of its own.
@@ -279,5 +351,25 @@ fn offered(export: ExportFacts) -> handshake::Export {
             preferred_bytes: export.block_bytes.max(4096),
             payload_bytes_max: u32::try_from(PAYLOAD_BYTES_MAX).expect("32 MiB"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_is_told_once_in_a_while_and_counted() {
+        let refused = Refused::new(None);
+        let why = Failed::Violation(Violation::NotEncrypted);
+        let begun = Instant::now();
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let line = |peer, at| refused.line(peer, &why, after(at));
+        let first = "client 192.0.2.7:9 is refused: TLS is required";
+        assert_eq!(line("192.0.2.7:9", 0).as_deref(), Some(first));
+        assert!((1..10).all(|second| line("192.0.2.8:9", second).is_none()));
+        let next = "client 192.0.2.9:9 is refused: TLS is required; 9 more were since the last that was told";
+        assert_eq!(line("192.0.2.9:9", 11).as_deref(), Some(next));
+        assert_eq!(line("192.0.2.7:9", 30).as_deref(), Some(first));
     }
 }

@@ -42,7 +42,7 @@ fn bind(address: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError
              --allow-plaintext if the network is safe, or an address of this machine"
         )));
     }
-    let front = Front::bind(&address, options.certificates.clone());
+    let front = Front::bind(&address, options);
     let front = front.map_err(|error| DoorError::Refused(Box::new(error)))?;
     Ok(Box::new(front))
 }

@@ -73,6 +73,18 @@ impl Listener {
     }
 }
 
+impl Stream {
+    /// Who is on the other side, for people.
+    pub(crate) fn peer(&self) -> String {
+        match self {
+            Self::Unix(_) => "of the socket".to_owned(),
+            Self::Tcp(socket) => socket
+                .peer_addr()
+                .map_or_else(|_| "that is gone".to_owned(), |peer| peer.to_string()),
+        }
+    }
+}
+
 impl Socket {
     pub(crate) fn plain(stream: Stream) -> Self {
         Self {

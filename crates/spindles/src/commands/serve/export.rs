@@ -274,7 +274,7 @@ fn serve(server: Server, service: Service) {
     let mut watch = Watch::default();
     let mut state = state_line(server.arrays());
     let ended = server.run(|news, arrays| {
-        if let Some(alarm) = watch.hear(news, arrays) {
+        for alarm in watch.hear(news, arrays) {
             tell(Told::Alarm(alarm));
         }
         let now = state_line(arrays);
@@ -283,6 +283,12 @@ fn serve(server: Server, service: Service) {
             state = now;
         }
     });
+    let arrays = ended.as_ref().map_or(&[][..], Server::arrays);
+    watch
+        .end(arrays)
+        .into_iter()
+        .map(Told::Alarm)
+        .for_each(tell);
     tell(Told::Ends(number));
     // Without any, whoever opens them has failed otherwise.
     let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);

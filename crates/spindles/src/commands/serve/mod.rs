@@ -15,7 +15,7 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
 use crate::served::{Serving, Way};
-use crate::ui::Ui;
+use crate::ui::{Ui, write_log};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
@@ -187,10 +187,12 @@ fn serve(
     let whats = targets::exports(arguments, readiness, ui)?;
     let options = DoorOptions {
         watcher: Some(serve_watch::command()?),
+        tell: Some(|told| write_log(&format!("spindles: {told}\n"))),
         ..arguments.safety.of_doors()?
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, arguments)?;
+    ui.begin_log();
     let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
@@ -245,6 +247,10 @@ fn serve(
                 for beginning in &beginnings {
                     ui.note(format!("{} has metrics: {page}", beginning.called));
                 }
+            }
+            let certificates = options.certificates.as_ref();
+            if let Some(warning) = certificates.and_then(Certificates::warning) {
+                ui.note(warning);
             }
             for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
                 teller.tell(alarm);

@@ -126,6 +126,7 @@ fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readines
     let limit = Duration::from_secs(arguments.wait);
     let begun = Instant::now();
     let mut told = None;
+    ui.begin_log();
     while let Some(absent) = arguments.scan.awaited(targets) {
         if begun.elapsed() >= limit {
             let seconds = arguments.wait;

@@ -5,12 +5,11 @@ use crate::commands::outside;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::Context as _;
-use spindles_serve::Alarm;
 use spindles_serve::sandbox::helper::{Helper, Rules};
+use spindles_serve::{Alarm, may_execute};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Tells alarms to people, and to the program that is run for them. Dropped, it waits for that, for a while.
@@ -42,17 +41,8 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
         return Ok(None);
     };
     let path = Path::new(program);
-    if !is_there(path) {
-        let here = Path::new(".").join(path);
-        let meant = if is_program(&here) {
-            format!("; give {} for that of this folder", here.display())
-        } else {
-            String::new()
-        };
-        let path = path.display();
-        return Err(Usage::error(format!(
-            "{path}: there is no such program to run for events{meant}"
-        )));
+    if let Some(why) = why_not(path) {
+        return Err(Usage::error(why));
     }
     let rules = Rules {
         hook: Some(path.to_owned()),
@@ -64,19 +54,38 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
     ))
 }
 
-/// Whether such a program can be run: a name alone is looked for in PATH.
-fn is_there(path: &Path) -> bool {
+/// Why a program can't be run for events, if so: a name alone is looked for in PATH.
+fn why_not(path: &Path) -> Option<String> {
+    let program = path.display();
     if path.as_os_str().as_bytes().contains(&b'/') {
-        return is_program(path);
+        if is_program(path) {
+            return None;
+        }
+        return Some(if path.is_file() {
+            format!(
+                "{program} can't be run for events: this user may not execute it; `chmod +x {program}` makes a program of it"
+            )
+        } else {
+            format!("{program}: there is no such program to run for events")
+        });
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| is_program(&folder.join(path)))
+    if std::env::split_paths(&folders).any(|folder| is_program(&folder.join(path))) {
+        return None;
+    }
+    let meant = if path.is_file() {
+        format!("; give ./{program} for that of this folder")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{program}: there is no such program to run for events in PATH{meant}"
+    ))
 }
 
-/// A file that may be run, by somebody.
+/// A file that this user may execute.
 fn is_program(path: &Path) -> bool {
-    let found = path.metadata();
-    found.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    path.is_file() && may_execute(path)
 }
 
 /// Exports, and how each is: in a line for whoever started the server.

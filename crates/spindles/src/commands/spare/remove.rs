@@ -1,17 +1,19 @@
 //! `spindles spare remove`: spares become plain devices again.
 
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::spare::remove;
+use spindles_io::spare::{Removed, remove};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
     about: "Make plain devices of spares again",
-    details: "Nothing but spares is touched.\n\n\
-              spindles spare remove e.img",
+    details: "Nothing but spares is touched. With --array they have to be spares of that array, and one that serves other \
+              arrays too stays a spare of these. A server that has the array is told only with --array.\n\n\
+              spindles spare remove e.img\n\
+              spindles spare remove e.img --array pool",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -20,17 +22,33 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The spares
+    /// The spares: they come first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
+    /// The array whose spares they are: its name, or its devices
+    #[arg(long, value_name = "ARRAY|DEV,..")]
+    array: Option<String>,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arrays::devices(&arguments.devices)?;
-    remove(&arrays::names(&devices))?;
-    for device in &devices {
-        ui.line(format!("{device} is a spare no more"));
+    let array: Vec<String> = arguments.array.into_iter().collect();
+    let members = (arguments.scan).devices(&array, &arrays::names(&devices), ui)?;
+    let meant = devices.iter().map(|it| arrays::device_meant(it, &members));
+    let devices: Vec<String> = meant.collect::<anyhow::Result<_>>()?;
+    let (names, members) = (arrays::names(&devices), arrays::names(&members));
+    let of_array = !array.is_empty();
+    let removed = remove(&names, of_array.then(|| arrays::host(&members, ui)))?;
+    for (device, removed) in devices.iter().zip(&removed) {
+        ui.line(match removed {
+            Removed::Plain => format!("{device} is a spare no more"),
+            Removed::Of(array) => {
+                format!("{device} is a spare of array '{array}' no more, and of others it is")
+            }
+        });
     }
     ui.json(&json!({ "removed": devices }));
     Ok(())

@@ -1,0 +1,99 @@
+//! Blocks that a crash took, as they are found one place after the other, to be told together.
+
+use spindles_block::BlockIndex;
+use std::fmt;
+use std::ops::Range;
+
+/// So many places are named. The array has a list of all of them.
+const PLACES_MAX: usize = 16;
+
+/// What is lost of an array, as far as it was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    blocks: u64,
+    /// The first places that were found, in their order; those that touch are one.
+    places: Vec<Range<u64>>,
+    /// Whether there are more.
+    has_more: bool,
+    /// Whether all of it was told.
+    is_told: bool,
+}
+
+impl Losses {
+    /// Of so many blocks from that one on, with those before.
+    pub(crate) fn add(&mut self, block: BlockIndex, blocks: u32) {
+        let mut found = block.0..block.0 + u64::from(blocks);
+        self.blocks += u64::from(blocks);
+        self.is_told = false;
+        let touching =
+            |place: &mut Range<u64>| place.start <= found.end && found.start <= place.end;
+        let touched: Vec<Range<u64>> = self.places.extract_if(.., touching).collect();
+        for place in touched {
+            found = found.start.min(place.start)..found.end.max(place.end);
+        }
+        if self.places.len() == PLACES_MAX {
+            self.has_more = true;
+            return;
+        }
+        let at = self.places.partition_point(|it| it.start < found.start);
+        self.places.insert(at, found);
+    }
+
+    /// What there is to tell, unless nothing was added since this was asked last.
+    pub(crate) fn news(&mut self) -> Option<String> {
+        let was_told = std::mem::replace(&mut self.is_told, true);
+        (!was_told).then(|| self.to_string())
+    }
+}
+
+/// `5 blocks, 7 to 9 and 20 to 21`.
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.blocks == 1 { "" } else { "s" };
+        let places = self.places.iter().map(|place| match place.end - 1 {
+            last if last == place.start => last.to_string(),
+            last => format!("{} to {last}", place.start),
+        });
+        let mut places: Vec<String> = places.collect();
+        places.extend(self.has_more.then(|| "others".to_owned()));
+        let places = match places.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        };
+        write!(f, "{} block{s}, {places}", self.blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(places: &[(u64, u32)]) -> Losses {
+        let mut losses = Losses::default();
+        for (block, blocks) in places {
+            losses.add(BlockIndex(*block), *blocks);
+        }
+        losses
+    }
+
+    #[test]
+    fn places_that_touch_are_one_in_whatever_order_they_are_found() {
+        assert_eq!(of(&[(7, 1)]).to_string(), "1 block, 7");
+        let found = [(20, 2), (9, 1), (7, 1), (8, 1), (40, 1)];
+        let text = "6 blocks, 7 to 9, 20 to 21 and 40";
+        assert_eq!(of(&found).to_string(), text);
+        let turned: Vec<_> = found.into_iter().rev().collect();
+        assert_eq!(of(&turned).to_string(), text);
+    }
+
+    #[test]
+    fn many_places_are_counted_and_not_kept() {
+        let found: Vec<(u64, u32)> = (0..1000).map(|at| (at * 10, 2)).collect();
+        let losses = of(&found);
+        assert_eq!(losses.places.len(), PLACES_MAX);
+        let text = losses.to_string();
+        assert!(text.starts_with("2000 blocks, 0 to 1, 10 to 11,"), "{text}");
+        assert!(text.ends_with(" 150 to 151 and others"), "{text}");
+    }
+}

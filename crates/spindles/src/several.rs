@@ -1,0 +1,33 @@
+//! A command that is done for several arrays, one after the other: each by a process of its own, as if it had been typed.
+
+use crate::failure::{Answer, STATUS_FAILED};
+use crate::ui::Ui;
+use serde_json::{Value, json};
+use spindles_layout::quoted;
+use std::process::{Command, Stdio};
+
+/// Does that for each of these arrays. The highest of the exit statuses is that of all.
+pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let mut documents = Vec::new();
+    let mut highest = 0;
+    for name in names {
+        let mut one = Command::new(&program);
+        one.args(command);
+        if ui.wants_json() {
+            one.arg("--json").stdout(Stdio::piped());
+        }
+        let done = one.arg("--").arg(quoted(name).as_ref()).spawn()?;
+        let done = done.wait_with_output()?;
+        if ui.wants_json() {
+            documents.push(serde_json::from_slice::<Value>(&done.stdout)?);
+        }
+        let status = done.status.code().and_then(|code| u8::try_from(code).ok());
+        highest = highest.max(status.unwrap_or(STATUS_FAILED));
+    }
+    ui.json(&json!({ "arrays": documents }));
+    match highest {
+        0 => Ok(()),
+        status => Err(Answer(status).into()),
+    }
+}
