@@ -137,7 +137,6 @@ installs() {
     say "$(spindles --version) is installed"
     # One member is a loop device.
     documented /etc/udev/rules.d/61-spindles.rules | grep -v '^KERNEL==' >/etc/udev/rules.d/61-spindles.rules
-    udevadm control --reload
     cat >/usr/local/sbin/array-event <<'H'
 #!/bin/sh
 echo "$* $SPINDLES_STATE: $SPINDLES_MESSAGE" >>/var/log/array-events
@@ -147,8 +146,9 @@ H
     truncate -s 460M /var/lib/late.img
     member_comes
     spindles create pool "raid5(/dev/ubdb,/dev/ubdc,$late)" >/tmp/create.out 2>&1 || fail "$(cat /tmp/create.out)"
-    udevadm settle
-    within 10 bash -c '[ $(ls /dev/spindles | wc -l) = 3 ]' || fail "udev made: $(ls -l /dev/spindles)"
+    udevadm control --reload
+    udevadm trigger --subsystem-match=block
+    within 20 bash -c '[ $(ls /dev/spindles | wc -l) = 3 ]' || fail "udev made: $(ls -l /dev/spindles)"
     show spindles status pool
 }
 
@@ -412,7 +412,7 @@ spans() {
     systemctl stop $span || fail "stop"
 }
 
-# Comes up with the machine: a file system on the array, and a disk that comes late.
+# Comes up with the machine: a file system on the array, and a disk that comes when it is waited for.
 enables() {
     mkdir -p /srv/pool $kept /var/log/journal
     cat >/etc/systemd/system/late.service <<U
@@ -420,7 +420,7 @@ enables() {
 DefaultDependencies=no
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'sleep 6; losetup $late /var/lib/late.img'
+ExecStart=/bin/sh -c 'until systemctl show -P StatusText $unit | grep -q ^waiting; do sleep 0.5; done; losetup $late /var/lib/late.img'
 U
     ln -sf ../late.service /etc/systemd/system/multi-user.target.wants/late.service
     configure '--ublk 0' 30
@@ -454,6 +454,7 @@ came_up() {
     show systemctl --failed --no-pager
     show journalctl --no-pager -b -1 -u $unit -u srv-pool.mount -u nbd@nbd0.service -n 14
     journal -b -1 -u $unit -n 8 | grep -q "array 'pool' is closed" || fail "the array was not closed in order"
+    journal -b -u $unit | grep -q "waiting: array 'pool' lacks member 2" || fail "it did not wait for the disk that came late"
     journal -b | grep -i 'ordering cycle' && fail "an ordering cycle"
     journal -b -u 'systemd-fsck@*' | grep -q ': clean' || fail "fsck: $(journal -b -u 'systemd-fsck@*')"
 }
@@ -483,6 +484,7 @@ ends() {
     systemctl stop srv-pool.mount
     stop
     is_clean healthy
+    say "all held"
 }
 
 if [ -e $kept/next ]; then
