@@ -288,13 +288,12 @@ impl ArrayReport {
             _ => {}
         }
         let block_bytes = u64::from(self.block_bytes);
-        let has_failed =
-            |found: &MemberReport| matches!(found, MemberReport::Array(inner) if inner.failed);
+        // Its engine counts on an array that has failed until a write to it fails: what can be read of it is read.
         let failed = now.status.members.iter().zip(&self.members);
         let failed = failed.filter(|(status, found)| {
-            !matches!(status.state, Member::Missing { .. }) && has_failed(found)
+            let is_in = !matches!(status.state, Member::Missing { .. });
+            is_in && found.is_lost() && now.device(status.member).is_none()
         });
-        // Its engine counts on such a member until a write to it fails: what can be read of it is read.
         match usize::from(self.survives_more).checked_sub(failed.count()) {
             Some(left) => self.survives_more = u8::try_from(left).expect("not more than before"),
             None => self.failed = true,
@@ -490,7 +489,9 @@ impl ArrayReport {
     /// What is missing, if anything.
     fn loss(&self, in_use: bool) -> Option<String> {
         let name = &self.name;
-        let missing = self.missing();
+        let lost = (0_u8..).zip(&self.members);
+        let lost = lost.filter(|(_, member)| member.is_lost());
+        let lost: MemberSet = lost.map(|(index, _)| MemberIndex(index)).collect();
         if self.failed {
             let survives = match &self.growing {
                 Some(growing) => format!("it survives while it grows from {}", growing.level),
@@ -505,13 +506,13 @@ impl ArrayReport {
             Some(format!(
                 "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
                  of them{then} or restore it from a backup",
-                positions(missing),
+                positions(lost),
                 self.members.len(),
             ))
-        } else if !missing.is_empty() {
+        } else if !lost.is_empty() {
             Some(format!(
                 "array '{name}' is degraded: {} of {} missing; {}; {}",
-                positions(missing),
+                positions(lost),
                 self.members.len(),
                 self.age(),
                 survives_more(self.survives_more),
@@ -813,6 +814,17 @@ pub enum MemberReport {
         /// An administrator put it out: it comes back when it is added, and not by itself.
         held_out: bool,
     },
+}
+
+impl MemberReport {
+    /// Whether nothing of it can be counted on: it is not there, or an array that has failed.
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Device { .. } => false,
+            Self::Array(inner) => inner.failed,
+            Self::Missing { .. } => true,
+        }
+    }
 }
 
 /// How an array is, in a word.

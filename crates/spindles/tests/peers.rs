@@ -619,6 +619,50 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     }
 }
 
+/// An array of which arrays have failed has failed too where its level does not survive that, is found by its name, and is
+/// stopped by it.
+#[test]
+fn an_array_of_failed_arrays_is_said_to_have_failed() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let disks = ["a", "b", "c", "d"];
+    let world = World::new();
+    for disk in disks {
+        world.disk(disk, 24 * MIB);
+    }
+    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
+    let [a, b, c, d] = disks.map(|disk| world.url(disk, ""));
+    let array = format!("raid0(raid1({a},{b}),raid1({c},{d}))");
+    world.done("", &["create", "stack", &array]);
+    let _served = world.serve_on("stack", &[a, b, c, d].join(":"));
+    let pool = world.url("stack", "stack");
+    std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
+    world.done("", &["copy", "in", &pool]);
+    // Half of it, and then all.
+    for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 2..4)] {
+        for peer in &mut peers[lost] {
+            drop(peer.take());
+        }
+        world.refused(&["copy", "in", &pool, "--force"]);
+        let status = world.spindles("none", &["status", "stack"]);
+        let told = told(&status);
+        assert_eq!(status.status.code(), Some(4), "{told}");
+        assert!(
+            told.contains("array 'stack' has failed") && told.contains(half),
+            "{told}"
+        );
+    }
+    let stopped = told(&world.spindles("none", &["stop", "stack"]));
+    assert!(stopped.contains("may not be durable"), "{stopped}");
+    let status = world.spindles("none", &["status", "stack"]);
+    assert!(
+        told(&status).contains("'stack' is neither"),
+        "{}",
+        told(&status)
+    );
+}
+
 /// Our own server, with an array of files on each machine: an array of arrays that spans them.
 #[test]
 fn an_array_spans_our_own_servers() {

@@ -406,6 +406,22 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
 }
 
+/// An array does not begin to grow by a device that somebody else has: it would lack it.
+#[test]
+fn a_device_that_is_held_is_not_grown_by() {
+    let pool = two();
+    let held = pool.path("e").display().to_string();
+    let holder = pool.serve_what(&[&held, "--as-is"], "is served as it is");
+    let refused = pool.spindles(&["grow", "pool", "--add", "e", "--force"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{told}");
+    assert!(told.contains("e is in use by"), "{told}");
+    let (code, status) = status_of(&pool, "status pool");
+    assert_eq!(code, Some(0), "{status}");
+    assert!(status.contains("clean, generation 1\n"), "{status}");
+    holder.stop();
+}
+
 /// A loop device. Dropped, it is detached.
 struct Loop(String);
 
