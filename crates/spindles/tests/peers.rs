@@ -626,21 +626,22 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
-    let disks = ["a", "b", "c", "d"];
+    let disks = ["a", "b", "c", "d", "e", "f"];
     let world = World::new();
     for disk in disks {
         world.disk(disk, 24 * MIB);
     }
     let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
-    let [a, b, c, d] = disks.map(|disk| world.url(disk, ""));
-    let array = format!("raid0(raid1({a},{b}),raid1({c},{d}))");
+    let urls = disks.map(|disk| world.url(disk, ""));
+    let (low, high) = (urls[..3].join(","), urls[3..].join(","));
+    let array = format!("raid0(raid5({low}),raid5({high}))");
     world.done("", &["create", "stack", &array]);
-    let _served = world.serve_on("stack", &[a, b, c, d].join(":"));
+    let _served = world.serve_on("stack", &urls.join(":"));
     let pool = world.url("stack", "stack");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);
     // Half of it, and then all.
-    for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 2..4)] {
+    for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 3..5)] {
         for peer in &mut peers[lost] {
             drop(peer.take());
         }

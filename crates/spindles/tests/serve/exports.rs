@@ -1,11 +1,17 @@
 //! Several arrays behind one server: each is an export of its own, and what happens to one does not happen to others.
 
 use super::{MIB, Pool, Served, has, pattern, read};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+/// Of a block device: nobody else has it. `asm-generic/fcntl.h` of Linux.
+const O_EXCL: i32 = 0o200;
 
 /// Array 'pool', and beside it array 'music'.
 fn two() -> Pool {
@@ -17,7 +23,7 @@ fn two() -> Pool {
 
 fn make(pool: &Pool, files: &[&str]) {
     for name in files {
-        let file = std::fs::File::create(pool.path(name)).expect("a file");
+        let file = File::create(pool.path(name)).expect("a file");
         let bytes = u64::try_from(24 * MIB).expect("64 bits");
         file.set_len(bytes).expect("its length");
     }
@@ -384,21 +390,10 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     // On a loop device it is found by all tests that go on beside this one.
     let held = format!("held-{}", std::process::id());
     created(&pool, &held, "raid1(d,e)");
-    let found = Command::new("losetup")
-        .args(["--find", "--show"])
-        .arg(pool.path("d"))
-        .output();
-    let device = match found {
-        Ok(output) if output.status.success() => output.stdout,
-        other => {
-            println!(
-                "SKIPPED a_device_that_is_held_is_refused_with_all_others: losetup: {other:?}"
-            );
-            return;
-        }
+    let test = "a_device_that_is_held_is_refused_with_all_others";
+    let Some(device) = Loop::on(test, &pool.path("d")) else {
+        return;
     };
-    let device = String::from_utf8(device).expect("text");
-    let device = Loop(device.trim().to_owned());
     let holder = pool.serve_what(&[&device.0, "--as-is"], "is served as it is");
     is_refused_as_busy(&pool, &held, &device.0);
     holder.stop();
@@ -406,24 +401,53 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
 }
 
-/// An array does not begin to grow by a device that somebody else has: it would lack it.
+/// An array does not begin to grow by a device that somebody else has below: it would lack it.
 #[test]
 fn a_device_that_is_held_is_not_grown_by() {
-    let pool = two();
-    let held = pool.path("e").display().to_string();
-    let holder = pool.serve_what(&[&held, "--as-is"], "is served as it is");
-    let refused = pool.spindles(&["grow", "pool", "--add", "e", "--force"]);
+    let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
+    let new = File::create(pool.path("d")).expect("a file");
+    new.set_len(40 << 20).expect("its length");
+    let Some(device) = Loop::on("a_device_that_is_held_is_not_grown_by", &pool.path("d")) else {
+        return;
+    };
+    // As a file system has it that is mounted.
+    let held = File::options()
+        .read(true)
+        .custom_flags(O_EXCL)
+        .open(&device.0);
+    let held = held.expect("nobody else has it");
+    let refused = pool.spindles(&["grow", "pool", "--add", "d", "--force"]);
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success(), "{told}");
-    assert!(told.contains("e is in use by"), "{told}");
+    assert!(told.contains("d is in use by"), "{told}");
     let (code, status) = status_of(&pool, "status pool");
     assert_eq!(code, Some(0), "{status}");
     assert!(status.contains("clean, generation 1\n"), "{status}");
-    holder.stop();
+    drop(held);
 }
 
 /// A loop device. Dropped, it is detached.
 struct Loop(String);
+
+impl Loop {
+    /// On a file; says what is left out where there is none.
+    fn on(test: &str, file: &Path) -> Option<Self> {
+        let found = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output();
+        match found {
+            Ok(output) if output.status.success() => {
+                let device = String::from_utf8(output.stdout).expect("text");
+                Some(Self(device.trim().to_owned()))
+            }
+            other => {
+                println!("SKIPPED {test}: losetup: {other:?}");
+                None
+            }
+        }
+    }
+}
 
 impl Drop for Loop {
     fn drop(&mut self) {
