@@ -914,14 +914,14 @@ fn devices_are_the_same_from_every_folder() {
     place.does("journal add e --array pool --force");
     // The server opens it anew.
     elsewhere.does(&format!("set {uuid} --degraded-writes allow"));
-    let [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map(|name| json!(place.path(name)));
+    let whole = |name: &str| json!(place.path(name));
     for place in [&place, &elsewhere] {
         let status = place.json(&format!("status {uuid}"));
         let members = status["members"].as_array().expect("members").iter();
         let devices: Vec<_> = members.map(|it| &it["device"]).collect();
-        assert_eq!(devices, [&d, &b, &c]);
-        assert_eq!(status["journal"]["device"], e);
-        assert_eq!(status["spares"][0]["device"], a, "{status}");
+        assert_eq!(devices, [&whole("d"), &whole("b"), &whole("c")]);
+        assert_eq!(status["journal"]["device"], whole("e"));
+        assert_eq!(status["spares"][0]["device"], whole("a"), "{status}");
     }
     place.does("stop pool");
 }
