@@ -10,7 +10,7 @@ use loop_devices::Loop;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -986,6 +986,8 @@ fn the_watcher_removes_what_was_made() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
         fs::write(&file, "").expect("it is written");
+        // As those that are made have it.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o1600)).expect("it is ours");
         fs::write(&pipe, words).expect("it is written");
         let mut watcher = Command::new(env!("CARGO_BIN_EXE_spindles"));
         let watcher = watcher.args(["serve-watch", "fuse", made]).arg(&file);
