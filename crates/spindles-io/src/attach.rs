@@ -186,10 +186,12 @@ pub(crate) fn work_through(
 ) -> bool {
     loop {
         let mut goes_on = true;
+        // Asked first: what it ended with is heard then.
+        let state = target.rebuild_progress();
         while let Some((array, event)) = target.next_event() {
             goes_on &= on_event(array, event);
         }
-        let Some(state) = target.rebuild_progress().filter(|_| goes_on) else {
+        let Some(state) = state.filter(|_| goes_on) else {
             return !target.has_ended();
         };
         if !progress(state.done_bytes, state.total_bytes) {

@@ -136,6 +136,8 @@ pub fn scrub<'a>(
     let (mut through, mut below) = (true, false);
     let mut repaired_for_others = 0;
     let mut state = loop {
+        // Asked first: what it found to its end is heard then.
+        let state = target.scrub_progress();
         while let Some((name, event)) = target.next_event() {
             if let Event::Found(found) = event
                 && !found.by_scrub
@@ -147,7 +149,6 @@ pub fn scrub<'a>(
                 join(&mut open, finding, report_finding);
             }
         }
-        let state = target.scrub_progress();
         if target.has_ended() {
             through = false;
             break state;

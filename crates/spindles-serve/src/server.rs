@@ -262,26 +262,14 @@ impl Server {
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
-                self.ready(id)?;
+                self.ready(id, &mut told)?;
             }
             for _ in 0..self.due.len() {
                 let user = self.due.pop_front().expect("so many there are");
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
-            all_news.append(&mut self.own_news);
-            for news in all_news {
-                if let News::Event {
-                    event: Event::Grown { .. },
-                    ..
-                } = &news
-                {
-                    self.tell_facts();
-                }
-                told(&news, &self.arrays);
-                self.news.tell(&news);
-            }
+            self.tell_news(&mut told);
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
@@ -308,7 +296,7 @@ impl Server {
             }
             turns = 0;
             if self.polling.is_left() {
-                self.tell_facts();
+                self.look_again();
             } else {
                 self.look_out_for_all()?;
                 self.export.wait();
@@ -316,8 +304,25 @@ impl Server {
         }
     }
 
+    /// Everybody who listens hears what came of the target.
+    fn tell_news(&mut self, told: &mut impl FnMut(&News, &[ArraySnapshot])) {
+        let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
+        all_news.append(&mut self.own_news);
+        for news in all_news {
+            if let News::Event {
+                event: Event::Grown { .. },
+                ..
+            } = &news
+            {
+                self.tell_facts();
+            }
+            told(&news, &self.arrays);
+            self.news.tell(&news);
+        }
+    }
+
     /// Tries those again that may have asked meanwhile, or have room.
-    fn tell_facts(&mut self) {
+    fn look_again(&mut self) {
         while let Some(user) = self.quiet.pop() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
@@ -413,12 +418,12 @@ impl Server {
             }
             self.is_due(user);
         }
-        self.look_again();
+        self.tell_facts();
         Ok(self)
     }
 
     /// Clients who come from now on are told what it is now.
-    fn look_again(&mut self) {
+    fn tell_facts(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *facts = ExportFacts {
             identity: facts.identity,
@@ -434,7 +439,11 @@ impl Server {
         })?)
     }
 
-    fn ready(&mut self, id: WatchId) -> Result<(), ServerError> {
+    fn ready(
+        &mut self,
+        id: WatchId,
+        told: &mut impl FnMut(&News, &[ArraySnapshot]),
+    ) -> Result<(), ServerError> {
         if id == WOKEN {
             self.stopper.waker().heard();
             self.watch(self.stopper.waker().descriptor(), WOKEN)?;
@@ -447,7 +456,11 @@ impl Server {
                         self.guards.push(Some(guard));
                         self.watch_guard(self.guards.len() - 1)?;
                     }
-                    Arrival::Call(call) => call(self.export.target_mut()),
+                    Arrival::Call(call) => {
+                        // Whoever sees that something is over has heard how.
+                        self.tell_news(told);
+                        call(self.export.target_mut());
+                    }
                     // Who asked may be gone.
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.

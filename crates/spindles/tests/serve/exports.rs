@@ -401,6 +401,30 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
 }
 
+/// Clients who come after a growth are told how large the array is then.
+#[test]
+fn new_clients_see_a_growth() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
+    let new = File::create(pool.path("d")).expect("a file");
+    new.set_len(40 << 20).expect("its length");
+    let served = pool.serve_what(&["pool"], super::POOL_SERVED);
+    let size = || -> u64 {
+        let told = Command::new("nbdinfo")
+            .args(["--size", &served.uri])
+            .output();
+        let told = String::from_utf8(told.expect("it runs").stdout).expect("text");
+        told.trim().parse().expect("a number")
+    };
+    let before = size();
+    let grown = pool.spindles(&["grow", "pool", "--add", "d"]);
+    assert!(grown.status.success(), "{grown:?}");
+    assert!(size() * 2 > before * 3 - (2 << 20), "{before}");
+    served.stop();
+}
+
 /// An array does not begin to grow by a device that somebody else has below: it would lack it.
 #[test]
 fn a_device_that_is_held_is_not_grown_by() {
