@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The version of all documents that `--json` prints. It grows when a field goes or changes its
 /// meaning; new fields come without that. docs/json.md has them all.
@@ -106,6 +106,7 @@ impl Ui {
     /// From now on standard error is a log.
     pub(crate) fn begin_log(&self) {
         self.logs.set(true);
+        IS_LOG.store(true, Ordering::Relaxed);
     }
 
     /// The answer to `may_forward`.
@@ -285,9 +286,17 @@ pub(crate) fn write_log(text: &str) {
     }
 }
 
+/// Whether standard error is a log by now, for what is said on other threads.
+static IS_LOG: AtomicBool = AtomicBool::new(false);
+
 /// What is waited for; also while a bar is shown.
 pub(crate) fn report_waits(what: &str) {
-    write_error(&format!("spindles: {what}\n"));
+    let write = if IS_LOG.load(Ordering::Relaxed) {
+        write_log
+    } else {
+        write_error
+    };
+    write(&format!("spindles: {what}\n"));
 }
 
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {

@@ -4,6 +4,16 @@ use spindles_block::SizeBytes;
 use std::io;
 use thiserror::Error;
 
+/// What ends the use. A server that is asked for a command on its array may have the device itself.
+fn remedy(users: Option<&String>) -> &'static str {
+    let own = format!("pid {} ", std::process::id());
+    if users.is_some_and(|users| users.starts_with(&own)) {
+        "the server of the array has it itself; `spindles remove` lets go of a member that is out"
+    } else {
+        "stop or unmount that first"
+    }
+}
+
 /// Who has a device.
 fn user(above: Option<&String>, users: Option<&String>) -> String {
     match (above, users) {
@@ -79,7 +89,7 @@ pub enum OpenError {
         device: String,
     },
     /// Somebody else has it open.
-    #[error("{device} is in use by {}: stop or unmount that first", user(above.as_ref(), users.as_ref()))]
+    #[error("{device} is in use by {}: {}", user(above.as_ref(), users.as_ref()), remedy(users.as_ref()))]
     Busy {
         /// The device.
         device: String,

@@ -200,7 +200,7 @@ impl Later for Connection {
         self.arrived |= self.traffic.operations.in_use() == 0;
         self.traffic.take(job);
         if matches!(self.state, State::Idle) {
-            self.reconnect("its server ended it");
+            self.reconnect("nothing was asked until now");
         }
     }
 
