@@ -847,7 +847,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     let mut server = pool.command(&serve).spawn().expect("it starts");
     if !soon(|| is_mounted(&path)) {
         drop((server.kill(), server.wait()));
-        return println!("SKIPPED a_file_that_was_moved_is_still_in_use: nothing is mounted here");
+        return println!("SKIPPED: a_file_that_was_moved_is_still_in_use: nothing is mounted here");
     }
     let file = File::options().write(true).open(&path).expect("it opens");
     fs::rename(pool.path("run"), pool.path("moved")).expect("it is moved");

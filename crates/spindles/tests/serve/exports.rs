@@ -466,7 +466,7 @@ impl Loop {
                 Some(Self(device.trim().to_owned()))
             }
             other => {
-                println!("SKIPPED {test}: losetup: {other:?}");
+                println!("SKIPPED: {test}: losetup: {other:?}");
                 None
             }
         }
