@@ -125,7 +125,7 @@ impl Served for Handle {
 
     fn report(&self) -> ArrayReport {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where members inside it have failed nothing can be read of itself, but of these.
+        // When inner arrays have failed, their superblocks can be read, but not those of the array around them.
         if let Ok(report) = report_of(&self.devices())
             && report.uuid == said.uuid
         {

@@ -304,7 +304,7 @@ impl Server {
         }
     }
 
-    /// Everybody who listens hears what came of the target.
+    /// Hands the events of the target to all listeners.
     fn tell_news(&mut self, told: &mut impl FnMut(&News, &[ArraySnapshot])) {
         let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
         all_news.append(&mut self.own_news);
@@ -457,7 +457,7 @@ impl Server {
                         self.watch_guard(self.guards.len() - 1)?;
                     }
                     Arrival::Call(call) => {
-                        // Whoever sees that something is over has heard how.
+                        // A caller that finds a job ended must already have the events of its end.
                         self.tell_news(told);
                         call(self.export.target_mut());
                     }

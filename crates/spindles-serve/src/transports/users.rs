@@ -56,13 +56,18 @@ impl User {
 
 /// Who has it open, but for the server, if somebody has who does not let it go within a second.
 pub(crate) fn lasting_users(path: &Path, server: Option<Pid>) -> Option<Vec<User>> {
-    for _ in 0..TRIES {
-        if !is_used(path, server) {
-            return None;
+    lasts(|| is_used(path, server)).then(|| users(path, server))
+}
+
+/// Whether something stays so for a second.
+pub(crate) fn lasts(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..TRIES).all(|_| {
+        let still = is_so();
+        if still {
+            thread::sleep(BETWEEN);
         }
-        thread::sleep(BETWEEN);
-    }
-    Some(users(path, server))
+        still
+    })
 }
 
 /// The kernel tells who has a block device for himself, as file systems do; the others have it open.

@@ -401,7 +401,7 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
 }
 
-/// Clients who come after a growth are told how large the array is then.
+/// After a growth new clients get the new size of the export.
 #[test]
 fn new_clients_see_a_growth() {
     if !has("nbdinfo", "libnbd-bin") {

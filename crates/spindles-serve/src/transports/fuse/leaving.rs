@@ -6,6 +6,7 @@ use super::mounted::{UNMOUNT, USERS};
 use super::mounts::mounted_on;
 use crate::guard::Guard;
 use crate::stopper::Stopper;
+use crate::transports::users::lasts;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
 use std::io;
@@ -13,11 +14,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// The end of an opening is waited for.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A mount on its way out.
 #[derive(Debug)]
@@ -30,7 +26,7 @@ pub(super) struct Leaving {
     stopper: Stopper,
     /// Without this mount the server has nothing to do.
     is_only: bool,
-    /// So often the file is open: the kernel tells of each opening, and of each end of one, wherever the mount is seen.
+    /// Open file descriptions of the file, by the kernel's open and release requests.
     opened: AtomicU32,
     /// It is not mounted any more, though somebody may still have it open.
     has_left: AtomicBool,
@@ -74,15 +70,9 @@ impl Leaving {
         self.opened.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether somebody has it open for longer than a moment: the end of an opening is told a little later.
+    /// Whether the file stays open. The kernel sends a release some time after the file was closed.
     fn is_open(&self) -> bool {
-        for _ in 0..TRIES {
-            if self.opened.load(Ordering::Relaxed) == 0 {
-                return false;
-            }
-            thread::sleep(BETWEEN);
-        }
-        true
+        lasts(|| self.opened.load(Ordering::Relaxed) > 0)
     }
 
     /// Begins, if it has not begun.
@@ -141,7 +131,7 @@ impl Seen for Leaving {
     fn users(&self) -> io::Result<Option<Vec<User>>> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let named: Option<Vec<User>> = watcher.ask(USERS)?;
-        // Where nobody can be named, as after `umount --lazy`, somebody may have it all the same.
+        // After `umount --lazy` nobody is found by a path, and the file may still be open.
         Ok(named.or_else(|| self.is_open().then(Vec::new)))
     }
 
