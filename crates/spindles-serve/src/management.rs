@@ -1,6 +1,6 @@
 //! The way to an array that is served, for commands on other threads.
 
-use crate::news::{News, Newsroom};
+use crate::news::{Listener, News, Newsroom};
 use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
 use spindles_block::{BlockIndex, MemberIndex};
@@ -15,7 +15,7 @@ use spindles_io::{
     ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall,
 };
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,7 @@ impl Served for Handle {
             offer: self.offer.clone(),
             news: self.news.listen(),
             taken: Vec::new(),
+            worked: true,
         })
     }
 
@@ -188,8 +189,10 @@ fn reopened(devices: &[&str], options: &AssembleOptions) -> Result<Box<dyn Targe
 /// Does with the target what it is asked, on the thread that has it.
 struct Remote {
     offer: Offer,
-    news: Receiver<News>,
+    news: Listener,
     taken: Vec<Taken>,
+    /// Whether anything was under way when that was last asked.
+    worked: bool,
 }
 
 impl Remote {
@@ -246,7 +249,7 @@ impl Managed for Remote {
 
     fn next_event(&mut self) -> Option<(String, Event)> {
         loop {
-            match self.news.try_recv().ok()? {
+            match self.news.next()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
                 News::Unguarded { .. } => {} // The array is as it was.
@@ -265,10 +268,12 @@ impl Managed for Remote {
     }
 
     fn work(&mut self) -> bool {
-        // Looked at before: what ends meanwhile is seen by whoever asks.
+        // What ended since the caller last took the events has some that the caller must still get: `false` comes
+        // one look later.
         let works = self.is_working();
+        let worked = std::mem::replace(&mut self.worked, works);
         std::thread::sleep(LOOK_INTERVAL);
-        works
+        worked
     }
 
     fn has_ended(&self) -> bool {

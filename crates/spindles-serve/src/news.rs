@@ -4,8 +4,8 @@ use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_io::spare::Taken;
 use spindles_io::{ArraySnapshot, Managed, Target};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -103,27 +103,46 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
     }
 }
 
+/// News that nobody has taken yet.
+type Queue = Mutex<VecDeque<News>>;
+
 /// Where news are heard.
 #[derive(Clone, Debug, Default)]
-pub struct Newsroom(Arc<Mutex<Vec<Sender<News>>>>);
+pub struct Newsroom(Arc<Mutex<Vec<Weak<Queue>>>>);
+
+/// Gets all news since it was made.
+#[derive(Debug)]
+pub(crate) struct Listener(Arc<Queue>);
 
 impl Newsroom {
     /// All news from now on.
-    #[must_use]
-    pub fn listen(&self) -> Receiver<News> {
-        let (sender, receiver) = channel();
-        let listeners = self.0.lock();
-        listeners
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sender);
-        receiver
+    pub(crate) fn listen(&self) -> Listener {
+        let listener = Listener(Arc::default());
+        let mut listeners = locked(&self.0);
+        // Each command listens, and a quiet array has nothing to tell for months.
+        listeners.retain(|it| it.strong_count() > 0);
+        listeners.push(Arc::downgrade(&listener.0));
+        listener
     }
 
-    /// Who does not listen any more is forgotten.
+    /// Hands it to all listeners.
     pub(crate) fn tell(&self, news: &News) {
-        let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.retain(|listener| listener.send(news.clone()).is_ok());
+        for listener in locked(&self.0).iter().filter_map(Weak::upgrade) {
+            locked(&listener).push_back(news.clone());
+        }
     }
+}
+
+impl Listener {
+    /// The oldest that was not taken.
+    pub(crate) fn next(&self) -> Option<News> {
+        locked(&self.0).pop_front()
+    }
+}
+
+/// A thread that panicked left the list whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -160,6 +179,31 @@ mod tests {
             members: vec![Some(MemberSnapshot::Device(device))],
             journal: None,
         }
+    }
+
+    #[test]
+    fn listeners_hear_all_since_they_came_and_are_forgotten_when_they_go() {
+        let room = Newsroom::default();
+        let taken = |loss: &str| News::Unguarded {
+            array: "pool".to_owned(),
+            loss: loss.to_owned(),
+        };
+        room.tell(&taken("before"));
+        let listener = room.listen();
+        room.tell(&taken("first"));
+        room.tell(&taken("second"));
+        for wanted in ["first", "second"] {
+            let heard = listener.next();
+            assert!(
+                matches!(&heard, Some(News::Unguarded { loss, .. }) if loss == wanted),
+                "{heard:?}"
+            );
+        }
+        assert!(listener.next().is_none());
+        for _ in 0..1000 {
+            drop(room.listen());
+        }
+        assert!(locked(&room.0).len() <= 2, "they add up without news");
     }
 
     /// Whoever pulled out what took the place would break the array.

@@ -48,7 +48,7 @@ impl InServer {
     ///
     /// # Errors
     ///
-    /// It is another user's.
+    /// Another user's server has it, or several are called so.
     pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
         let mut denied = None;
         let mut served = Vec::new();
@@ -76,8 +76,8 @@ impl InServer {
     }
 }
 
-/// That a server does not do what this user says, which listens there: only the folders of this user and of root are
-/// looked at.
+/// For people: the server behind this socket does not take commands from this user. It is root's, since only the folders of
+/// this user and of root are looked at.
 pub(crate) fn by_root(socket: &Path) -> String {
     format!(
         "served by root, and its server does the commands of root alone: do it as root, as with sudo ({})",
@@ -231,14 +231,16 @@ impl Serving {
         if self.way.read_only && !READ.contains(&command) {
             return Some("the array is served for reading only".to_owned());
         }
-        let snapshot = self.way.handle.managed().snapshot();
-        let outermost = snapshot.first().filter(|it| it.status.stopped_writing);
-        if let Some(array) = outermost.filter(|_| !["status", "stop"].contains(&command)) {
-            return Some(format!(
-                "array '{}' has failed, and nothing more is done with it here: `spindles status` says why; bring back \
-                 what it lacks, then stop the server, and serve it again",
-                array.name
-            ));
+        if !["status", "stop"].contains(&command) {
+            let snapshot = self.way.handle.managed().snapshot();
+            let outermost = snapshot.first().filter(|it| it.status.stopped_writing);
+            if let Some(array) = outermost {
+                return Some(format!(
+                    "array '{}' has failed, and nothing more is done with it here: `spindles status` says why; bring \
+                     back what it lacks, then stop the server, and serve it again",
+                    array.name
+                ));
+            }
         }
         let is_own = |word: &&String| {
             let path = std::fs::canonicalize(word);
@@ -260,11 +262,11 @@ impl Serving {
         files.filter(|file| file.is_absolute())
     }
 
-    /// A file or block device that it is and that somebody uses, who lost it if it went away.
+    /// The first of its files and block devices that is in use, and its users.
     ///
     /// # Errors
     ///
-    /// Of a file or block device that can't be told.
+    /// Who uses one of them can't be found out.
     pub(crate) fn in_use(&self) -> anyhow::Result<Option<(PathBuf, Vec<User>)>> {
         for seen in self.way.seen.iter().filter_map(Weak::upgrade) {
             let path = seen.path();
@@ -281,7 +283,7 @@ impl Serving {
         Ok(None)
     }
 
-    /// What does not work any more of how it is served, for people.
+    /// For people: what of serving it does not work any more.
     pub(crate) fn losses(&self) -> Vec<String> {
         let seen = self.way.seen.iter().filter_map(Weak::upgrade);
         seen.filter_map(|seen| seen.loss()).collect()
@@ -292,7 +294,7 @@ impl Serving {
         self.handle().report().name
     }
 
-    /// Whether clients find something else by that name.
+    /// Whether another export of this server has that name.
     pub(crate) fn is_other_export(&self, name: &str) -> bool {
         let mut others = self.way.others.iter().filter(|other| other.is_open());
         others.any(|other| other.export().name == name)
