@@ -105,9 +105,13 @@ impl Members {
         self.block_size
     }
 
-    /// Opens a device.
-    pub(crate) fn add(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
-        let opened = self.open(name)?;
+    /// Opens a device. One that is busy is waited for as long as that.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        busy_timeout: Duration,
+    ) -> Result<DeviceIndex, OpenError> {
+        let opened = self.open(name, busy_timeout)?;
         let block_bytes = self.block_size.bytes();
         if opened.facts.backend.whole_sectors_only && opened.facts.sector_bytes > block_bytes {
             return Err(OpenError::BlockSize {
@@ -161,12 +165,13 @@ impl Members {
 
     /// Before Linux 6.13 the kernel closes a file that was let go only when all is collected that was asked before: who
     /// opens it again must not wait for that without collecting.
-    fn open(&mut self, name: &str) -> Result<Opened, OpenError> {
+    fn open(&mut self, name: &str, busy_timeout: Duration) -> Result<Opened, OpenError> {
         let end = Instant::now() + CLOSED_WITHIN;
-        let at_once = OpenOptions {
-            busy_timeout: Duration::ZERO,
+        let waiting = |busy_timeout| OpenOptions {
+            busy_timeout,
             ..self.options.clone()
         };
+        let (at_once, patient) = (waiting(Duration::ZERO), waiting(busy_timeout));
         while std::mem::take(&mut self.lets_go) {
             match backends::open(name, &at_once) {
                 Err(OpenError::Busy { .. }) if Instant::now() < end => {
@@ -177,7 +182,7 @@ impl Members {
                 opened => return opened,
             }
         }
-        backends::open(name, &self.options)
+        backends::open(name, &patient)
     }
 
     /// Adds a device of a test's own.

@@ -403,7 +403,11 @@ fn errors_say_what_to_do() {
         let error = open_device(&name, &OpenOptions::default()).err().unwrap();
         assert_eq!(error.to_string(), expected.replace("{}", &name));
     }
-    let error = open_device(&path("held"), &OpenOptions::default()).err();
+    let at_once = OpenOptions {
+        busy_timeout: std::time::Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let error = open_device(&path("held"), &at_once).err();
     let error = error.unwrap().to_string();
     let by = format!("{} is in use by pid {} (", path("held"), std::process::id());
     assert!(error.starts_with(&by), "{error}");

@@ -18,6 +18,7 @@ use spindles_layout::{Expression, LEVELS, Redundancy};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
@@ -73,6 +74,7 @@ impl Folder {
     fn assemble(&self, names: &[&str]) -> Result<Assembled, AssembleError> {
         let options = AssembleOptions {
             degraded: true,
+            open: at_once(),
             ..AssembleOptions::default()
         };
         self.assemble_with(names, &options)
@@ -118,7 +120,15 @@ fn options() -> CreateOptions {
         spares: Vec::new(),
         degraded_writes: false,
         force: false,
-        open: OpenOptions::default(),
+        open: at_once(),
+    }
+}
+
+/// Busy devices are not waited for.
+fn at_once() -> OpenOptions {
+    OpenOptions {
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
     }
 }
 
@@ -753,7 +763,11 @@ fn block_devices_work_and_those_in_use_are_refused() {
     let devices = [b.0.as_str(), a.0.as_str()];
     let mut assembled = assemble(&devices, &AssembleOptions::default()).unwrap();
     pattern(assembled.target.as_mut(), 4, true);
-    let error = assemble(&devices, &AssembleOptions::default()).unwrap_err();
+    let writing = AssembleOptions {
+        open: at_once(),
+        ..AssembleOptions::default()
+    };
+    let error = assemble(&devices, &writing).unwrap_err();
     assert!(
         error.to_string().contains("in use by another program"),
         "{error}"

@@ -23,6 +23,9 @@ const LONG_STEP_BYTES: u64 = 32 << 10;
 const EVENTS_MAX: usize = 4096;
 /// The owner in the tag of an operation that a client asked of a device itself.
 const CLIENT: u16 = u16::MAX;
+/// While arrays are in use a busy device is waited for as long as that: udev looks into one that was just written for some
+/// milliseconds.
+const BUSY_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// A device or an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +196,14 @@ impl Carry {
 
     /// Opens a device.
     pub(crate) fn add_device(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
-        self.members.add(name)
+        let busy_timeout = self.members.options().busy_timeout;
+        self.members.add(name, busy_timeout)
+    }
+
+    /// Opens a device while arrays are in use: their requests wait until this returns, so not for long.
+    pub(crate) fn add_device_meanwhile(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
+        let busy_timeout = self.members.options().busy_timeout.min(BUSY_MEANWHILE);
+        self.members.add(name, busy_timeout)
     }
 
     /// The size of a node.

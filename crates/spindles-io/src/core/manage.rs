@@ -216,7 +216,7 @@ pub(crate) fn bring_back(
     if let Some((_, _, held)) = member_on(carry, name) {
         carry.members_mut().let_go(held);
     }
-    let device = carry.add_device(name)?;
+    let device = carry.add_device_meanwhile(name)?;
     carry.put_in(array, member, Node::Device(device));
     let command = Command::Return {
         member,
@@ -306,7 +306,7 @@ fn add_reserved(
 ) -> Result<DeviceIndex, AttachError> {
     let record = carry.array(array).engine().record();
     let array = record.expect("an array with superblocks").uuid;
-    let device = carry.add_device(name)?;
+    let device = carry.add_device_meanwhile(name)?;
     labels::reserve(name, array, areas).map_err(|source| AttachError::Clear {
         device: name.to_owned(),
         source,

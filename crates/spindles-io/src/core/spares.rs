@@ -97,7 +97,7 @@ fn take(
     member: MemberIndex,
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
-    let device = carry.add_device(name)?;
+    let device = carry.add_device_meanwhile(name)?;
     // Nobody else can take it from here on; before, somebody may have.
     let clear = |source| AttachError::Clear {
         device: name.to_owned(),
