@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spindles_serve::control::{Answer, Asked, Control};
+use spindles_serve::control::{Answer, Asked, Control, OpenControl};
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 struct Sockets {
     folder: TempDir,
+    /// Dropped, it would take its socket away.
+    _real: OpenControl,
     fake: UnixListener,
 }
 
@@ -27,13 +29,16 @@ impl Sockets {
 static SOCKETS: LazyLock<Sockets> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let real = Control::bind(&folder.path().join("real")).expect("a socket");
-    let handler = real.open(Arc::new(|ask, answers| {
+    let real = real.open(Arc::new(|ask, answers| {
         answers.out(&ask.arguments.join(" "));
         answers.end(0);
     }));
-    handler.expect("it listens");
     let fake = UnixListener::bind(folder.path().join("fake")).expect("a socket");
-    Sockets { folder, fake }
+    Sockets {
+        folder,
+        _real: real.expect("it listens"),
+        fake,
+    }
 });
 
 /// A client that says this.

@@ -74,7 +74,7 @@ impl SpareRecord {
         (more.arrays.len() <= SPARE_ARRAYS_MAX).then_some(more)
     }
 
-    /// The arrays that may take it once this one may not any more; `None` where it is not among those that may by name.
+    /// The arrays that may take it without this one; `None` if this one is not listed by name.
     #[must_use]
     pub fn arrays_but(&self, array: Uuid) -> Option<Vec<Uuid>> {
         let others = self.arrays.iter().filter(|it| **it != array);

@@ -186,7 +186,7 @@ pub(crate) fn work_through(
 ) -> bool {
     loop {
         let mut goes_on = true;
-        // Asked first: what it ended with is heard then.
+        // Read before the events: what a job sends at its end is then in the queue.
         let state = target.rebuild_progress();
         while let Some((array, event)) = target.next_event() {
             goes_on &= on_event(array, event);

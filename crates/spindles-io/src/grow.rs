@@ -157,7 +157,7 @@ pub fn grow<'a>(
             &[report.uuid],
             Use::Place,
         )?);
-        // Somebody may use what is below, as a loop device on a file: then the array must not grow to lack it.
+        // A loop device on it may be mounted: refuse before the array is changed.
         drop(backends::open(device, &assembling.open)?);
     }
     let Some(change) = change else {

@@ -6,6 +6,7 @@ use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
 use crate::identity::share_bytes;
+use crate::is_address;
 use crate::probe::Probe;
 use crate::{CloseError, Managed, OpenOptions, Target};
 use std::fmt::{self, Debug};
@@ -81,13 +82,15 @@ where
     result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
 }
 
-/// A device as whoever has another working directory names it. Its folder has one name, however it was reached; the device
-/// keeps the name that was given, which for a link is one that stays.
+/// The absolute name of a device, which means the same in every working directory. Links in its folder are resolved; a link
+/// to the device itself is kept, as those of `/dev/disk/by-id` stay when disks change places. What is no path, as an
+/// address or a mere name of nothing here, is left as it is.
 #[must_use]
 pub fn absolute(device: &str) -> String {
     let path = Path::new(device);
+    let is_path = || path.exists() || (device.contains('/') && !is_address(device));
     let whole = || {
-        let name = path.file_name().filter(|_| path.exists())?;
+        let name = path.file_name().filter(|_| is_path())?;
         let folder = path.parent()?.to_owned();
         let folder = Path::new(".").join(folder).canonicalize().ok()?;
         folder.join(name).into_os_string().into_string().ok()

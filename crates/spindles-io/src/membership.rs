@@ -128,7 +128,7 @@ pub fn remove<'a>(
             out: Vec::new(),
         },
     };
-    // A member that was out when the array was opened, or that was let go before, nobody has.
+    // The server has no such device open: the member was out at opening, or its device was released before.
     let out = out_of(&opened.report, device).ok_or(not_out)?;
     Ok(Removed::Member(out))
 }

@@ -5,6 +5,7 @@
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use spindles_format::Uuid;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -233,13 +234,12 @@ pub fn sockets_named(name: &str) -> Vec<PathBuf> {
                 .is_some_and(|stem| *stem == *format!("array-{name}"))
                 || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|text| text == name)
         };
-        let of_arrays = paths.filter(|path| path.extension().is_some_and(|it| it == "sock"));
-        sockets.extend(of_arrays.filter(|path| is_called(path)));
+        sockets.extend(paths.filter(|path| is_socket_of_array(path) && is_called(path)));
     }
     sockets
 }
 
-/// A socket on which nobody listens for so long is left over.
+/// A socket that is younger may not be listened on yet.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
 /// The extension of the file that has the name of a served array; its stem is that of the socket.
 const NAME: &str = "name";
@@ -273,10 +273,9 @@ fn sweep_sockets(folder: &Path, older_than: Duration) {
         let path = entry.path();
         let is_old = |meta: fs::Metadata| {
             let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
-            // One that was just made may not be listened on yet.
             age.is_some_and(|age| age > older_than)
         };
-        let is_left = path.extension().is_some_and(|it| it == "sock")
+        let is_left = is_socket_of_array(&path)
             && entry.metadata().is_ok_and(is_old)
             && UnixStream::connect(&path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -294,6 +293,16 @@ pub(crate) fn rename(array: Uuid, name: &str) {
         // Where it can't be written, the array is found by its devices.
         drop(fs::write(path, name));
     }
+}
+
+/// As long as a UUID is written.
+const UUID_CHARS: usize = 36;
+
+/// Whether that is the name of a control socket of an array: `--control` and `--nbd` may put others there.
+fn is_socket_of_array(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(OsStr::to_str);
+    let uuid = stem.and_then(|stem| stem.strip_prefix("array-"));
+    path.extension().is_some_and(|it| it == "sock") && uuid.is_some_and(|it| it.len() == UUID_CHARS)
 }
 
 fn socket(array: Uuid) -> String {
@@ -379,9 +388,14 @@ mod tests {
         use std::os::unix::net::UnixListener;
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        let listener = UnixListener::bind(path("array-1.sock")).unwrap();
-        drop(UnixListener::bind(path("array-2.sock")).unwrap());
-        for name in ["array-1.name", "array-2.name", "other"] {
+        let [live, killed] = [1, 2].map(|byte| socket(Uuid([byte; 16])));
+        let name_of = |socket: &str| socket.replace(".sock", ".name");
+        let listener = UnixListener::bind(path(&live)).unwrap();
+        // Another program may have its sockets here.
+        for left in [&killed, "array-of-disks.sock", "other.sock"] {
+            drop(UnixListener::bind(path(left)).unwrap());
+        }
+        for name in [&name_of(&live), &name_of(&killed), "other"] {
             fs::write(path(name), "pool").unwrap();
         }
         let left = || {
@@ -390,9 +404,15 @@ mod tests {
             names.collect::<std::collections::BTreeSet<_>>()
         };
         sweep_sockets(folder.path(), Duration::from_mins(1));
-        assert_eq!(left().len(), 5);
+        assert_eq!(left().len(), 7);
         sweep_sockets(folder.path(), Duration::ZERO);
-        let kept = ["array-1.name", "array-1.sock", "other"];
+        let kept = [
+            &live,
+            &name_of(&live),
+            "other",
+            "other.sock",
+            "array-of-disks.sock",
+        ];
         assert_eq!(left(), kept.map(str::to_owned).into());
         drop(listener);
     }

@@ -686,15 +686,6 @@ impl ArrayReport {
         }
         let rebuild = format!("spindles rebuild {}", self.as_written());
         let arrays = self.arrays();
-        let mut held_out = arrays.iter().flat_map(|array| &array.held_out);
-        if let Some(device) = held_out.next() {
-            let device = shell_word(device);
-            return Some(format!(
-                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or put a new device \
-                 in its place: `{rebuild} --onto DEV`",
-                self.as_written()
-            ));
-        }
         let returning = arrays.iter().flat_map(|array| &array.returning);
         let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();
         let others_are_missing = arrays.iter().any(|array| {
@@ -714,6 +705,15 @@ impl ArrayReport {
                  be, `{rebuild}{onto}` fills a new device, and gives up what {away} alone may hold of the \
                  last writes",
                 array.name
+            ));
+        }
+        let mut held_out = arrays.iter().flat_map(|array| &array.held_out);
+        if let Some(device) = held_out.next() {
+            let device = shell_word(device);
+            return Some(format!(
+                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or put a new device \
+                 in its place: `{rebuild} --onto DEV`",
+                self.as_written()
             ));
         }
         let up_to_date = format!("`{rebuild}` brings {} up to date", returning.join(", "));

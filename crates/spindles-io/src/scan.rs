@@ -162,7 +162,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     };
     for name in names {
         let array = choose(&name, &arrays, &scan)?;
-        meant.insert(array.uuid); // Also where all that was found of it is apart.
+        meant.insert(array.uuid); // Also if all its devices that were found are those apart.
         for device in &array.devices {
             let identity = identity(device);
             // A file may be meant by the name of a loop device on it, and the other way round.
@@ -224,7 +224,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
     };
     given.extend(probes.map(|probe| probe.found()).filter(is_theirs));
-    if lacks_members(&given) {
+    if (!scan.unreadable.is_empty() || !meant.is_empty()) && lacks_members(&given) {
         unreadable = std::mem::take(&mut scan.unreadable);
         // Files of files, block devices of block devices.
         let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
@@ -776,7 +776,7 @@ fn lacks_members(given: &[Found]) -> bool {
             let inner: BTreeSet<Uuid> = inner.map(|inner| inner.uuid).collect();
             others.count() > inner.len()
         });
-    // How many members an array of arrays alone has is stored on these: open them to read it.
+    // If all members of the outer array are arrays, its superblock lies inside them: open them.
     let parents = records.iter().map(|array| array.parent);
     let parents: BTreeSet<Uuid> = parents
         .filter(|uuid| *uuid != Uuid::NIL && !uuids.contains(uuid))

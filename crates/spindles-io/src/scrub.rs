@@ -136,7 +136,7 @@ pub fn scrub<'a>(
     let (mut through, mut below) = (true, false);
     let mut repaired_for_others = 0;
     let mut state = loop {
-        // Asked first: what it found to its end is heard then.
+        // Read before the events: what a scrub sends at its end is then in the queue.
         let state = target.scrub_progress();
         while let Some((name, event)) = target.next_event() {
             if let Event::Found(found) = event

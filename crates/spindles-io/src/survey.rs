@@ -23,8 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Survey {
     /// The array. Several only where too much is missing to know the one around them.
     pub reports: Vec<ArrayReport>,
-    /// What whoever opened it has, all at one time: it and the arrays inside it. Nothing where it can't be opened, or another program
-    /// has it.
+    /// One snapshot of the array and those inside it. Empty where it can't be opened, or another program has it.
     pub open: Vec<ArraySnapshot>,
     /// Who else has its devices.
     pub users: Vec<User>,

@@ -10,7 +10,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_format::Uuid;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::host::{Host, Served as _, check_one_array, report_of};
+use spindles_io::host::{Host, Served as _, absolute, check_one_array, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -129,7 +129,7 @@ impl Scan {
         words.collect()
     }
 
-    /// The same, and what else was found out. What may not be read is left to whoever asks.
+    /// The devices that the arguments mean, and what else was found out. Devices that may not be read are left to the caller.
     pub(crate) fn given(
         &self,
         arguments: &[String],
@@ -310,10 +310,8 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
         return Ok(word.to_owned());
     }
     if word.contains('/') {
-        // Nobody in another folder finds anything by it.
-        let absolute = std::path::absolute(word).ok();
-        let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
-        return Ok(absolute.unwrap_or_else(|| word.to_owned()));
+        // A server of the array has another working directory.
+        return Ok(absolute(word));
     }
     let is_called = |device: &&String| Path::new(device).file_name() == Some(OsStr::new(word));
     let called: Vec<&String> = of_array.iter().filter(is_called).collect();
@@ -341,7 +339,7 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
     Ok(names)
 }
 
-/// The devices among arguments that can't be names of arrays.
+/// All words of the arguments, lists taken apart.
 pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));
     let lists: Result<Vec<_>, _> = lists.collect();

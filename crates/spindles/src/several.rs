@@ -4,25 +4,33 @@ use crate::failure::{Answer, STATUS_FAILED};
 use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_layout::quoted;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+/// This program, also when another version has replaced its file.
+const PROGRAM: &str = "/proc/self/exe";
 
 /// Does that for each of these arrays. The highest of the exit statuses is that of all.
 pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::Result<()> {
-    let program = std::env::current_exe()?;
     let mut documents = Vec::new();
     let mut highest = 0;
     for name in names {
-        let mut one = Command::new(&program);
+        let mut one = Command::new(PROGRAM);
         one.args(command);
         if ui.wants_json() {
             one.arg("--json").stdout(Stdio::piped());
         }
-        let done = one.arg("--").arg(quoted(name).as_ref()).spawn()?;
-        let done = done.wait_with_output()?;
-        if ui.wants_json() {
-            documents.push(serde_json::from_slice::<Value>(&done.stdout)?);
-        }
-        let status = done.status.code().and_then(|code| u8::try_from(code).ok());
+        let done = one.arg("--").arg(quoted(name).as_ref()).spawn();
+        // The others are done all the same.
+        let status = match done.and_then(Child::wait_with_output) {
+            Ok(done) => {
+                documents.extend(serde_json::from_slice::<Value>(&done.stdout).ok());
+                done.status.code().and_then(|code| u8::try_from(code).ok())
+            }
+            Err(error) => {
+                ui.note(format!("array '{name}' is left out: {error}"));
+                None
+            }
+        };
         highest = highest.max(status.unwrap_or(STATUS_FAILED));
     }
     ui.json(&json!({ "arrays": documents }));

@@ -35,8 +35,6 @@ pub(crate) struct Ui {
     arrays: RefCell<Vec<Uuid>>,
     /// A command that a server does if it has the array.
     forwards: Cell<bool>,
-    /// Whether standard error is a log.
-    logs: Cell<bool>,
     place: Place,
 }
 
@@ -61,7 +59,6 @@ impl Ui {
             not_given: RefCell::new(None),
             arrays: RefCell::new(Vec::new()),
             forwards: Cell::new(false),
-            logs: Cell::new(false),
             place: Place::Own,
         }
     }
@@ -103,12 +100,6 @@ impl Ui {
         self.forwards.set(may && self.serving().is_none());
     }
 
-    /// From now on standard error is a log.
-    pub(crate) fn begin_log(&self) {
-        self.logs.set(true);
-        IS_LOG.store(true, Ordering::Relaxed);
-    }
-
     /// The answer to `may_forward`.
     pub(crate) fn forwards(&self) -> bool {
         self.forwards.get()
@@ -135,7 +126,7 @@ impl Ui {
     /// Something for standard error, as it is.
     pub(crate) fn remark(&self, text: &str) {
         match &self.place {
-            Place::Own if self.logs.get() => write_log(text),
+            Place::Own if IS_LOG.load(Ordering::Relaxed) => write_log(text),
             Place::Own => write_error(text),
             Place::Server(answers, _) => answers.note(text),
         }
@@ -286,8 +277,13 @@ pub(crate) fn write_log(text: &str) {
     }
 }
 
-/// Whether standard error is a log by now, for what is said on other threads.
+/// Whether standard error is a log by now.
 static IS_LOG: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard error is a log.
+pub(crate) fn begin_log() {
+    IS_LOG.store(true, Ordering::Relaxed);
+}
 
 /// What is waited for; also while a bar is shown.
 pub(crate) fn report_waits(what: &str) {

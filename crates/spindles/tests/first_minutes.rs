@@ -84,7 +84,7 @@ fn the_first_five_minutes_work() {
     let lines = block("The first five minutes");
     assert!(lines.len() > 8);
     if let Err(error) = File::options().write(true).open("/dev/fuse") {
-        return println!("SKIPPED the first five minutes: /dev/fuse: {error}");
+        return println!("SKIPPED: the_first_five_minutes_work: /dev/fuse: {error}");
     }
     types(&lines);
 }

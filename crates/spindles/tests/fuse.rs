@@ -294,6 +294,16 @@ impl Drop for Served<'_> {
     }
 }
 
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A file system that is mounted; not any more when dropped.
 struct Mounted<'a>(&'a Path);
 
@@ -844,9 +854,8 @@ fn a_file_that_was_moved_is_still_in_use() {
     let path = pool.path("run/pool.img");
     let name = path.to_str().expect("UTF-8");
     let serve = ["serve", "pool", "--fuse", name];
-    let mut server = pool.command(&serve).spawn().expect("it starts");
+    let mut server = Process(pool.command(&serve).spawn().expect("it starts"));
     if !soon(|| is_mounted(&path)) {
-        drop((server.kill(), server.wait()));
         return println!("SKIPPED: a_file_that_was_moved_is_still_in_use: nothing is mounted here");
     }
     let file = File::options().write(true).open(&path).expect("it opens");
@@ -865,14 +874,15 @@ fn a_file_that_was_moved_is_still_in_use() {
     drop(file);
     // Where nobody else can reach it, the end of the mount ends the server.
     assert!(soon(|| server
+        .0
         .try_wait()
         .is_ok_and(|ended| ended.is_some())));
     assert!(path.exists(), "another's");
-    let mut server = pool.command(&serve).spawn().expect("it starts");
+    let mut server = Process(pool.command(&serve).spawn().expect("it starts"));
     assert!(soon(|| is_mounted(&path)));
     fs::rename(pool.path("run"), pool.path("away")).expect("it is moved");
     pool.spindles(&["stop", "pool"]);
-    server.wait().expect("it ends");
+    server.0.wait().expect("it ends");
     assert!(!is_mounted(&pool.path("away/pool.img")));
 }
 

@@ -316,8 +316,6 @@ fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
     let _served = world.serve_on("pool", &places);
     let log = || std::fs::read_to_string(world.path("pool.log")).unwrap_or_default();
     world.done(&places, &["status", "pool"]);
-    // What the server notes of its start is written.
-    std::thread::sleep(Duration::from_secs(1));
     drop(b);
     let tells = |what: &str| {
         let told = format!("{b_url}: {what}");

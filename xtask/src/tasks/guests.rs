@@ -88,7 +88,7 @@ pub(super) fn systemd() -> Result<Guest, String> {
     in_folder(|folder| {
         let root = debian(folder, &package)?;
         let disks = disks(folder, SYSTEMD_DISKS_MIB)?;
-        // What comes last holds.
+        // Later kernel arguments override earlier ones.
         let append =
             "APPEND=root=/dev/ubda rootfstype=ext4 rootflags=errors=continue rw init=/sbin/init";
         let mut arguments = vec![append, "timeout", SECONDS_MAX, "bash", text(&boot)?];

@@ -289,7 +289,7 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// It is none of that array alone.
+    /// It is not a spare of that array by name.
     #[error(
         "{device} is {}, and not one of array '{array}': nothing was changed on it",
         if *shared { "a shared spare, which `spindles spare remove` takes back without --array" } else { "a spare of other arrays" }

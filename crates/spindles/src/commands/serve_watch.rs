@@ -1,7 +1,7 @@
 //! `spindles serve-watch`: the process outside of the sandbox that ends what a door of `serve` made of the kernel's.
 
 use super::Command;
-use crate::ui::Ui;
+use crate::ui::{Ui, begin_log};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::{WatcherCommand, watch};
 use std::ffi::OsString;
@@ -31,10 +31,10 @@ pub(super) fn command() -> anyhow::Result<WatcherCommand> {
     })
 }
 
-fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, _ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     // Whoever ends the server may end all of its processes: this one ends after it.
     ctrlc::set_handler(|| ())?;
-    ui.begin_log();
+    begin_log();
     Ok(watch(&arguments.words)?)
 }

@@ -523,7 +523,7 @@ impl View<'_> {
         }
     }
 
-    /// As whoever has it open has it.
+    /// The snapshot of this array, if it is open.
     fn open_array(&self, report: &ArrayReport) -> Option<&ArraySnapshot> {
         self.open.iter().find(|array| array.uuid == report.uuid)
     }

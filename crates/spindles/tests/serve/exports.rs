@@ -1,12 +1,12 @@
 //! Several arrays behind one server: each is an export of its own, and what happens to one does not happen to others.
 
+use super::loop_devices::Loop;
 use super::{MIB, Pool, Served, has, pattern, read};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -391,8 +391,9 @@ fn a_device_that_is_held_is_refused_with_all_others() {
     let held = format!("held-{}", std::process::id());
     created(&pool, &held, "raid1(d,e)");
     let test = "a_device_that_is_held_is_refused_with_all_others";
-    let Some(device) = Loop::on(test, &pool.path("d")) else {
-        return;
+    let device = match Loop::with(&pool.path("d"), &[]) {
+        Ok(device) => device,
+        Err(reason) => return println!("SKIPPED: {test}: {reason}"),
     };
     let holder = pool.serve_what(&[&device.0, "--as-is"], "is served as it is");
     is_refused_as_busy(&pool, &held, &device.0);
@@ -431,8 +432,9 @@ fn a_device_that_is_held_is_not_grown_by() {
     let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
     let new = File::create(pool.path("d")).expect("a file");
     new.set_len(40 << 20).expect("its length");
-    let Some(device) = Loop::on("a_device_that_is_held_is_not_grown_by", &pool.path("d")) else {
-        return;
+    let device = match Loop::with(&pool.path("d"), &[]) {
+        Ok(device) => device,
+        Err(reason) => return println!("SKIPPED: a_device_that_is_held_is_not_grown_by: {reason}"),
     };
     // As a file system has it that is mounted.
     let held = File::options()
@@ -448,36 +450,6 @@ fn a_device_that_is_held_is_not_grown_by() {
     assert_eq!(code, Some(0), "{status}");
     assert!(status.contains("clean, generation 1\n"), "{status}");
     drop(held);
-}
-
-/// A loop device. Dropped, it is detached.
-struct Loop(String);
-
-impl Loop {
-    /// On a file; says what is left out where there is none.
-    fn on(test: &str, file: &Path) -> Option<Self> {
-        let found = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output();
-        match found {
-            Ok(output) if output.status.success() => {
-                let device = String::from_utf8(output.stdout).expect("text");
-                Some(Self(device.trim().to_owned()))
-            }
-            other => {
-                println!("SKIPPED: {test}: losetup: {other:?}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
-        drop(detached);
-    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod exports;
 mod extended;
 mod holes;
 mod hostile;
+#[path = "../../../spindles-io/tests/common/loop_devices.rs"]
+mod loop_devices;
 mod restart;
 mod sandbox;
 mod tls;

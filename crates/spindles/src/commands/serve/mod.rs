@@ -15,7 +15,7 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
 use crate::served::{Serving, Way};
-use crate::ui::{Ui, write_log};
+use crate::ui::{Ui, begin_log, write_log};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
@@ -192,7 +192,7 @@ fn serve(
     };
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, arguments)?;
-    ui.begin_log();
+    begin_log();
     let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
@@ -388,7 +388,7 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
 /// The addresses of exports, once they are known.
 type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
-/// What an export needs beside its doors.
+/// What an export needs, apart from its doors.
 struct Prepared {
     commands: Vec<Option<Commands>>,
     addresses: Addresses,

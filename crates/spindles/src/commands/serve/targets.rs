@@ -4,7 +4,7 @@ use super::Arguments;
 use crate::arrays;
 use crate::commands::create;
 use crate::failure::Usage;
-use crate::ui::Ui;
+use crate::ui::{Ui, begin_log};
 use spindles_format::ChecksumKind;
 use spindles_io::host::absolute;
 use spindles_io::{named_twice, scratch};
@@ -126,7 +126,7 @@ fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readines
     let limit = Duration::from_secs(arguments.wait);
     let begun = Instant::now();
     let mut told = None;
-    ui.begin_log();
+    begin_log();
     while let Some(absent) = arguments.scan.awaited(targets) {
         if begun.elapsed() >= limit {
             let seconds = arguments.wait;

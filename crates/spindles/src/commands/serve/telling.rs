@@ -93,7 +93,7 @@ pub(super) struct States {
     names: Vec<String>,
     called: Vec<String>,
     now: Vec<String>,
-    /// Where clients find each, while they do.
+    /// The addresses of each; empty before it is open and once it has ended.
     at: Vec<String>,
     served: usize,
 }
@@ -109,7 +109,7 @@ impl States {
         }
     }
 
-    /// Clients find one of them there.
+    /// One of them is open, at these addresses.
     pub(super) fn open(&mut self, number: usize, addresses: &[String]) {
         self.at[number] = format!(", at {}", addresses.join(" and "));
     }

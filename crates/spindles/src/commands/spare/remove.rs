@@ -50,6 +50,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         });
     }
-    ui.json(&json!({ "removed": devices }));
+    let shared = devices.iter().zip(&removed);
+    let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
+    let still_spares: Vec<&String> = shared.map(|(device, _)| device).collect();
+    ui.json(&json!({ "removed": devices, "still_spares": still_spares }));
     Ok(())
 }
