@@ -218,24 +218,13 @@ pub fn sockets() -> Vec<(String, PathBuf)> {
     paths.filter_map(of_array).collect()
 }
 
-/// The sockets of served arrays that are called so, or have that UUID: for whoever is not where their devices are.
+/// Those of them whose array is called so, or has that UUID: for whoever is not where its devices are.
 #[must_use]
-pub fn sockets_named(name: &str) -> Vec<PathBuf> {
-    let mut sockets: Vec<PathBuf> = Vec::new();
-    for folder in folders() {
-        if trusted(&folder).is_none() {
-            continue;
-        }
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let paths = entries.take(NOTICES_MAX).map(|entry| entry.path());
-        let is_called = |path: &Path| {
-            path.file_stem()
-                .is_some_and(|stem| *stem == *format!("array-{name}"))
-                || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|text| text == name)
-        };
-        let of_arrays = paths.filter(|path| path.extension().is_some_and(|it| it == "sock"));
-        sockets.extend(of_arrays.filter(|path| is_called(path)));
-    }
+pub fn sockets_named(name: &str) -> Vec<(String, PathBuf)> {
+    let mut sockets = sockets();
+    sockets.retain(|(uuid, path)| {
+        uuid == name || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|it| it == name)
+    });
     sockets
 }
 

@@ -1,9 +1,9 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
 use crate::failure::{self, Usage};
-use crate::served::InServer;
+use crate::served::{InServer, also_served};
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
@@ -236,8 +236,8 @@ impl DeviceOfArray {
 #[derive(Args)]
 pub(crate) struct MemberOfArray {
     /// The device: it comes first, then the array. None with --member
-    #[arg(value_name = "DEV", required = true)]
-    first: String,
+    #[arg(value_name = "DEV", required_unless_present = "member")]
+    first: Option<String>,
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required_unless_present = "member")]
     others: Vec<String>,
@@ -251,12 +251,18 @@ pub(crate) struct MemberOfArray {
 impl MemberOfArray {
     /// The device, and those of the array as [`Scan::devices`] has them.
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
-        let first = self.first.clone();
         let Some(member) = self.member else {
-            let devices = devices_apart(&first, &self.others, &self.scan, ui)?;
-            return Ok((device_meant(&first, &devices)?, devices));
+            let first = self.first.as_deref().expect("clap demands it");
+            let devices = devices_apart(first, &self.others, &self.scan, ui)?;
+            return Ok((device_meant(first, &devices)?, devices));
         };
-        let array: Vec<String> = [first].into_iter().chain(self.others.clone()).collect();
+        let array = self.first.iter().chain(&self.others).cloned();
+        let array: Vec<String> = array.collect();
+        if array.is_empty() {
+            return Err(Usage::error(format!(
+                "--member {member}: of which array? Give its name, or its devices"
+            )));
+        }
         let devices = self.scan.devices(&array, &[], ui)?;
         let report = report_of(&devices)?;
         let why = match report.members.get(usize::from(member)) {
@@ -267,11 +273,15 @@ impl MemberOfArray {
                     inner.name
                 )
             }
-            Some(MemberReport::Missing { .. }) => "that member is missing already".to_owned(),
+            Some(MemberReport::Missing { .. }) => format!(
+                "that member is missing already: `spindles status {}` says why, and what to do",
+                scan::shell_word(&report.name)
+            ),
             None => format!(
-                "array '{}' has {} members",
+                "array '{}' has {} members, 0 to {}",
                 report.name,
-                report.members.len()
+                report.members.len(),
+                report.members.len() - 1
             ),
         };
         Err(Usage::error(format!("--member {member}: {why}")))
@@ -394,6 +404,8 @@ pub(crate) fn names(devices: &[String]) -> Vec<&str> {
 fn usage(error: ScanError) -> anyhow::Error {
     match error {
         ScanError::List(error) => Usage::error(error),
+        // The array may be called otherwise by now.
+        ScanError::Unknown { ref found, .. } => anyhow!("{error}{}", also_served(found)),
         error => error.into(),
     }
 }
