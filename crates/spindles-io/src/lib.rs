@@ -89,7 +89,7 @@ pub use identity::named_twice;
 pub use incidents::{Incident, no_space, why_out};
 pub use loops::file_system_of_loop;
 pub use lost::LostBytes;
-pub use managed::{Managed, await_resync};
+pub use managed::{Managed, PutOut, await_resync};
 pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use peer::is_address;
 pub use probe::holds_superblock;

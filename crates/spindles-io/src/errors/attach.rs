@@ -2,6 +2,7 @@
 
 use super::open::OpenError;
 use crate::TooSmall;
+use crate::shell::shell_word;
 use spindles_block::MemberIndex;
 use spindles_engine::CommandError;
 use std::io;
@@ -88,6 +89,19 @@ pub enum AttachError {
         /// The device.
         device: String,
     },
+    /// The array does not put out that member.
+    #[error(
+        "{device} stays a member of array '{array}': {reason}{}",
+        remedy(*reason, array, device)
+    )]
+    StaysIn {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
     /// The array does not take it.
     #[error("the array can't take {device}: {reason}")]
     Refused {
@@ -96,6 +110,21 @@ pub enum AttachError {
         /// As the engine answered.
         reason: CommandError,
     },
+}
+
+/// What to do about a member that is not put out.
+fn remedy(reason: CommandError, array: &str, device: &str) -> String {
+    let (array, device) = (shell_word(array), shell_word(device));
+    match reason {
+        CommandError::BeyondTolerance => format!(
+            "; `spindles status {array}` says how to make good first what is missing, if something is, and \
+             `spindles replace {device} {array} --onto DEV` exchanges {device} while it works"
+        ),
+        CommandError::AlreadyOut => format!(
+            "; `spindles remove {device} {array}` lets go of the device, and `spindles add` takes it back"
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Nothing, where there is nothing to list.

@@ -10,7 +10,7 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::{Member, Policy, RegionsStatus, Status};
+use spindles_engine::{Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
@@ -280,16 +280,24 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
 
 /// What the bitmaps say, for people.
 fn regions_line(regions: &RegionsStatus) -> String {
+    let dirty = match regions.dirty {
+        0 => "none is dirty".to_owned(),
+        count => {
+            let are = if count == 1 { "is" } else { "are" };
+            format!(
+                "{count} {are} dirty: written lately, about to be, or written while a member was away"
+            )
+        }
+    };
     let unsettled = match regions.unsettled {
         0 => String::new(),
-        count => format!(", {count} to be settled after a crash"),
+        count => format!("; {count} to be settled after a crash"),
     };
     format!(
-        "{} of {} regions of {} written, {} dirty{unsettled}",
+        "{} of {} regions of {} hold data; {dirty}{unsettled}",
         regions.written,
         regions.total,
         arrays::size(regions.region_bytes),
-        regions.dirty
     )
 }
 
@@ -495,13 +503,12 @@ impl View<'_> {
                     held_out,
                 } => {
                     let why = array.and_then(|array| why_it_is_out(array, index));
-                    let how = if *held_out {
-                        "put out in"
-                    } else {
-                        "missing since"
+                    let asked = why_out(OutReason::Command);
+                    let state = match (out_since, held_out) {
+                        (None, _) => "not there".to_owned(),
+                        (Some(since), false) => format!("missing since generation {since}"),
+                        (Some(since), true) => format!("out: {asked}, in generation {since}"),
                     };
-                    let since = out_since.map(|since| format!("{how} generation {since}"));
-                    let state = since.unwrap_or_else(|| "not there".to_owned());
                     line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
                 }
             }

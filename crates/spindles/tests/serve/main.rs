@@ -11,6 +11,7 @@ mod hostile;
 mod restart;
 mod sandbox;
 mod tls;
+mod told;
 mod ublk;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
