@@ -299,7 +299,7 @@ impl fmt::Display for CommandError {
         f.write_str(match self {
             Self::NoSuchMember => "there is no such member",
             Self::AlreadyOut => "the member is out already",
-            Self::BeyondTolerance => "more members would be missing than the level survives",
+            Self::BeyondTolerance => "more members are missing than the level survives",
             Self::ReadOnly => "it is open for reading only",
             Self::NotMissing => "there is a device in that position",
             Self::NotActive => "that member is missing, or not filled yet",

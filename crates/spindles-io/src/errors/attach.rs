@@ -91,8 +91,8 @@ pub enum AttachError {
     },
     /// The array does not put out that member.
     #[error(
-        "{device} stays a member of array '{array}': {reason}{}",
-        remedy(*reason, array, device)
+        "{device} stays a member of array '{array}': {}",
+        why_it_stays(*reason, array, device)
     )]
     StaysIn {
         /// The array.
@@ -112,18 +112,18 @@ pub enum AttachError {
     },
 }
 
-/// What to do about a member that is not put out.
-fn remedy(reason: CommandError, array: &str, device: &str) -> String {
+/// Why a member is not put out, and what to do instead.
+fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
     let (array, device) = (shell_word(array), shell_word(device));
     match reason {
         CommandError::BeyondTolerance => format!(
-            "; `spindles status {array}` says how to make good first what is missing, if something is, and \
-             `spindles replace {device} {array} --onto DEV` exchanges {device} while it works"
+            "the array would not survive without it. `spindles replace {device} {array} --onto DEV` exchanges it while it \
+             works; if others are missing, `spindles status {array}` says how to bring them back first"
         ),
         CommandError::AlreadyOut => format!(
-            "; `spindles remove {device} {array}` lets go of the device, and `spindles add` takes it back"
+            "it is out already: `spindles remove {device} {array}` lets go of the device, and `spindles add` takes it back"
         ),
-        _ => String::new(),
+        reason => reason.to_string(),
     }
 }
 
