@@ -64,7 +64,8 @@ pub fn servers_given(word: &str) -> Vec<Server> {
 }
 
 /// The user whose process that is, where it is another one, for people.
-pub(crate) fn another_owner(pid: u32) -> Option<String> {
+#[must_use]
+pub fn another_owner(pid: u32) -> Option<String> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     (owner != geteuid().as_raw()).then(|| {
         let table = fs::read_to_string("/etc/passwd").unwrap_or_default();

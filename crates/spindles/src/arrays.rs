@@ -91,8 +91,8 @@ impl Scan {
     pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
         if scan::is_out_of_sight(device, devices, &self.places) {
             ui.note(format!(
-                "{device} lies where arrays are not looked for: the array's name alone means its other devices from \
-                 now on; give {device} too, or name that place with --scan, or in SPINDLES_SCAN"
+                "{device} lies where arrays are not looked for. It is used all the same; but the array's name alone does \
+                 not find it: give {device} too, or name its folder with --scan, or in SPINDLES_SCAN"
             ));
         }
     }

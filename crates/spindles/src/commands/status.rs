@@ -16,7 +16,7 @@ use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::{ArraySnapshot, MemberSnapshot, why_out};
 
-use spindles_io::survey::{Health, User, survey};
+use spindles_io::survey::{Health, User, another_owner, survey};
 use spindles_serve::ServerNumbers;
 use spindles_serve::sandbox::Sandbox;
 use std::ffi::OsString;
@@ -256,7 +256,10 @@ fn user_line(user: &User) -> String {
             let (what, pid, percent) = (&work.what, work.pid, work.percent());
             format!("in use: {what} by pid {pid}, {percent} % done{left}{command}")
         }
-        (None, Some(pid)) => format!("in use by pid {pid}{command}"),
+        (None, Some(pid)) => {
+            let owner = another_owner(pid).map_or_else(String::new, |owner| format!(" of {owner}"));
+            format!("in use by pid {pid}{owner}{command}")
+        }
         (None, None) => "in use, and this user may not know by whom".to_owned(),
     }
 }

@@ -253,6 +253,9 @@ fn a_server_of_another_user_is_listed() {
         listed.contains(&format!("by user nobody, pid {id}")),
         "{listed}"
     );
+    let told = pool.told("status pool");
+    let wanted = format!("in use by pid {id} of user nobody (");
+    assert!(told.contains(&wanted), "{told}");
     let told = pool.told("stop pool");
     assert!(told.contains("as with `sudo -u nobody`"), "{told}");
     served.stop();

@@ -71,9 +71,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         added.warnings.iter().for_each(|warning| ui.note(warning));
     }
     arrays::note_devices(&[], &added.taken, &added.wiped, ui);
-    for device in &devices {
-        arguments.scan.note_out_of_sight(device, &members, ui);
-    }
     for spare in &added.spares {
         if is_taken(&spare.name) {
             continue;
@@ -84,6 +81,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
             _ => format!("{} is a shared spare", spare.name),
         });
+    }
+    for device in &devices {
+        arguments.scan.note_out_of_sight(device, &members, ui);
     }
     if let Some((name, _)) = &added.array
         && added.is_degraded
