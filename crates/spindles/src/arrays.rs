@@ -136,6 +136,7 @@ impl Scan {
         apart: &[&str],
         ui: &Ui,
     ) -> anyhow::Result<Given> {
+        refuse_expressions(arguments)?;
         if let Some(serving) = ui.serving() {
             let words = devices(arguments)?;
             if !words.iter().any(|word| serving.handle().is_meant_by(word)) {
@@ -339,6 +340,7 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
 
 /// The names of arrays, where several are among the arguments of a command that is done for each of them.
 pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
+    refuse_expressions(arguments)?;
     let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
     if names.len() < 2 || ui.serving().is_some() {
         return Ok(Vec::new());
@@ -349,6 +351,17 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
         ));
     }
     Ok(names)
+}
+
+/// What describes an array that is to be made is taken for devices nowhere: it would be split at its commas.
+fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
+    let is_one = |word: &&String| matches!(expression(word), Ok(Expression::Array { .. }));
+    match arguments.iter().find(is_one) {
+        None => Ok(()),
+        Some(word) => Err(Usage::error(format!(
+            "{word} describes an array that is to be made: give an array that there is by its name, or by its devices"
+        ))),
+    }
 }
 
 /// The devices among arguments that can't be names of arrays.

@@ -195,6 +195,11 @@ fn what_is_no_array_has_a_way_to_its_end() {
         "{told}"
     );
     assert!(pool.told("stop mem:7M").contains("nobody serves mem:7M"));
+    let told = pool.told(&format!("status {fresh}"));
+    assert!(
+        told.contains("describes an array that is to be made"),
+        "{told}"
+    );
     served.stop();
     for (what, arguments) in [
         ("b", ["b", "--as-is"].as_slice()),
