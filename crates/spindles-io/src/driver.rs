@@ -11,7 +11,7 @@ use crate::queues::{Watch, WatchId};
 use crate::report::Taken;
 use crate::{
     ArrayFacts, ArraySnapshot, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError,
-    Target, TargetFacts, TooSmall,
+    PutOut, Target, TargetFacts, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
@@ -367,9 +367,15 @@ impl Managed for Driver {
         Ok(self.named(back))
     }
 
-    fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
-        let failed = manage::fail(&mut self.core.carry, device)?;
-        Ok(self.named(failed))
+    fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
+        let (index, member) = manage::fail(&mut self.core.carry, device)?;
+        let spare = self.core.spares.next_for(&self.core.carry, index, member);
+        let (array, member) = self.named((index, member));
+        Ok(PutOut {
+            array,
+            member,
+            spare,
+        })
     }
 
     fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
@@ -377,7 +383,7 @@ impl Managed for Driver {
         Ok(self.named(gone))
     }
 
-    fn provide_spare(&mut self, device: &str) -> Result<(), AttachError> {
+    fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
         let probe = Probe::open(device)?;
         let found = probe.found();
         let record = found.spare().ok_or_else(|| AttachError::TakenAlready {
@@ -396,7 +402,7 @@ impl Managed for Driver {
         }
         self.core.provide_spares(vec![spare]);
         self.look_at_devices();
-        Ok(())
+        Ok(self.core.spares.taken_as(device).cloned())
     }
 
     fn withdraw_spare(&mut self, device: &str) -> bool {

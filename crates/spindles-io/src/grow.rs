@@ -364,10 +364,17 @@ pub fn abort<'a>(
 ) -> Result<Aborted, ChangeError> {
     match host.into() {
         Host::Devices(devices) => abort_on(devices, progress),
-        // The server closes it in order, so there is nothing to wait for.
-        Host::Served(served) => while_closed(served, None, None, |devices, _| {
-            Ok((None, abort_on(devices, &mut |_, _| true)?))
-        }),
+        Host::Served(served) => {
+            let report = served.report();
+            if report.growing.is_none() {
+                let array = report.name;
+                return Err(ChangeError::NothingToAbort { array });
+            }
+            // The server closes it in order, so there is nothing to wait for.
+            while_closed(served, None, None, |devices, _| {
+                Ok((None, abort_on(devices, &mut |_, _| true)?))
+            })
+        }
     }
 }
 

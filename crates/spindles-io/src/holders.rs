@@ -11,6 +11,9 @@ use std::os::unix::fs::MetadataExt as _;
 /// So much of a command line is shown.
 const COMMAND_CHARS_MAX: usize = 120;
 
+/// How the command of a server begins.
+const SERVES: &str = "spindles serve ";
+
 /// A program that has devices of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -22,28 +25,47 @@ pub struct User {
     pub work: Option<Work>,
 }
 
-/// A server of another user, which does not do commands of this one, and goes on.
+/// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerOfAnother {
+pub struct Server {
     /// The process.
     pub pid: u32,
-    /// The user, for people: `root`, `user nobody`.
-    pub owner: String,
+    /// The user, for people: `root`, `user nobody`; `None` for the one who asks. Another's does not do commands of
+    /// this one.
+    pub another: Option<String>,
 }
 
-/// The one that has one of these devices, if there is one.
+/// The one that has one of these devices, as far as that can be known.
 #[must_use]
-pub fn server_of_another(devices: &[&str]) -> Option<ServerOfAnother> {
+pub fn server_of(devices: &[&str]) -> Option<Server> {
     holders(devices).into_iter().find_map(|user| {
-        let is_server = user.command?.starts_with("spindles serve ");
+        let is_server = user.command?.starts_with(SERVES);
         let pid = user.pid.filter(|_| is_server)?;
-        let owner = another_owner(pid)?;
-        Some(ServerOfAnother { pid, owner })
+        let another = another_owner(pid);
+        Some(Server { pid, another })
     })
 }
 
+/// Those that were started with that word on their command line, as for memory that they serve.
+#[must_use]
+pub fn servers_given(word: &str) -> Vec<Server> {
+    let is_given = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(2);
+        words.any(|it| it == word.as_bytes())
+            && command_of(*pid).is_some_and(|it| it.starts_with(SERVES))
+    };
+    let servers = pids().filter(is_given);
+    let servers = servers.map(|pid| Server {
+        pid,
+        another: another_owner(pid),
+    });
+    servers.collect()
+}
+
 /// The user whose process that is, where it is another one, for people.
-pub(crate) fn another_owner(pid: u32) -> Option<String> {
+#[must_use]
+pub fn another_owner(pid: u32) -> Option<String> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     (owner != geteuid().as_raw()).then(|| {
         let table = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -106,11 +128,16 @@ fn lockers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
 
 /// Who has one of these files or devices open for writing, as far as this user may know.
 fn writers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let own = std::process::id();
-    pids.filter(|&pid| pid != own && writes(pid, identities))
+    pids()
+        .filter(|&pid| pid != own && writes(pid, identities))
         .collect()
+}
+
+/// All processes that this user may know of.
+fn pids() -> impl Iterator<Item = u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
 }
 
 fn writes(pid: u32, identities: &BTreeSet<Identity>) -> bool {

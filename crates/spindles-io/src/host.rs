@@ -208,7 +208,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether it can become that. In a server only trying tells.
+    /// Whether it can become that. In a server it stays open meanwhile.
     pub(crate) fn may_change(
         &self,
         options: &AssembleOptions,
@@ -220,7 +220,11 @@ impl<'a> Host<'a> {
                 looking.open.read_only = true;
                 assemble_to_change(devices, &looking, change).map(drop)
             }
-            Self::Served(_) => Ok(()),
+            Self::Served(served) => retry_while_changing(|| {
+                let devices = served.devices();
+                let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+                assemble::may_become(&devices, change)
+            }),
         }
     }
 
@@ -317,20 +321,28 @@ fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, 
         busy_timeout: Duration::ZERO,
         ..OpenOptions::default()
     };
-    let mut looks = 0;
-    loop {
+    retry_while_changing(|| {
         let devices: Vec<&str> = devices
             .iter()
             .map(String::as_str)
             .filter(|it| takes(it))
             .collect();
-        match assemble::describe(&devices, &open) {
-            Ok(mut reports) => return Ok(reports.remove(0)),
+        Ok(assemble::describe(&devices, &open)?.remove(0))
+    })
+}
+
+/// Looks again where superblocks change meanwhile, which somebody writes who has the array open.
+fn retry_while_changing<T>(
+    look: impl Fn() -> Result<T, AssembleError>,
+) -> Result<T, AssembleError> {
+    let mut looks = 0;
+    loop {
+        match look() {
             Err(AssembleError::Changed) if looks < LOOKS_MAX => {
                 looks += 1;
                 sleep(PAUSE);
             }
-            Err(error) => return Err(error),
+            looked => return looked,
         }
     }
 }

@@ -8,6 +8,17 @@ use crate::{ArraySnapshot, CloseError, Incident, LostBytes, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
+/// A member that was put out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutOut {
+    /// Its array.
+    pub array: String,
+    /// Its position.
+    pub member: MemberIndex,
+    /// The spare that is to take its place, where one fits: at once where the array stays open.
+    pub spare: Option<String>,
+}
+
 /// The management of a target. Whoever has only this may be elsewhere: another thread carries the requests.
 pub trait Managed {
     /// The devices that it counts on: of members that are not out, of journals, and spares.
@@ -141,12 +152,12 @@ pub trait Managed {
         })
     }
 
-    /// Puts the member out that a device is. In which array, and where.
+    /// Puts the member out that a device is.
     ///
     /// # Errors
     ///
     /// Why not.
-    fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+    fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
         Err(AttachError::NotMember {
             device: device.to_owned(),
             active: Vec::new(),
@@ -165,12 +176,13 @@ pub trait Managed {
         })
     }
 
-    /// Gives the arrays a spare that has its label: it takes the place of what is missing now or later.
+    /// Gives the arrays a spare that has its label: it takes the place of what is missing now or later. The place that
+    /// it took at once, or tried to, where it did.
     ///
     /// # Errors
     ///
     /// It has none, or is of no use to them.
-    fn provide_spare(&mut self, device: &str) -> Result<(), AttachError> {
+    fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
         Err(AttachError::TakenAlready {
             device: device.to_owned(),
         })

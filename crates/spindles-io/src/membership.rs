@@ -8,16 +8,18 @@ use crate::identity;
 use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
 use crate::spare::{self, For};
-use crate::{Managed, await_resync};
+use crate::{Managed, PutOut, await_resync};
 use spindles_block::MemberIndex;
 use spindles_layout::Expression;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at what is being made durable.
 const PAUSE: Duration = Duration::from_millis(5);
+/// So long it is waited for a spare that takes a place.
+const SPARE_MAX: Duration = Duration::from_secs(2);
 
-/// A member that is out, or whose device was let go.
+/// The place of a member whose device nobody has any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
     /// Its array.
@@ -37,7 +39,7 @@ pub fn fail<'a>(
     device: &str,
     options: &AssembleOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Out, ChangeError> {
+) -> Result<PutOut, ChangeError> {
     let host = host.into();
     let given = with_device(host, device);
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
@@ -48,7 +50,7 @@ pub fn fail<'a>(
         // What a crash left in doubt is settled while all members are there.
         await_resync(opened.target.as_mut(), progress);
     }
-    let (array, member) = match opened.target.fail(device) {
+    let mut out = match opened.target.fail(device) {
         Ok(out) => out,
         Err(error) => {
             opened.close()?;
@@ -56,10 +58,13 @@ pub fn fail<'a>(
         }
     };
     if let Host::Served(_) = host {
-        await_record(opened.target.as_ref(), &array, member)?;
+        await_record(opened.target.as_ref(), &out.array, out.member)?;
+        if out.spare.is_some() {
+            out.spare = await_spare(opened.target.as_mut(), &out);
+        }
     }
     opened.close()?;
-    Ok(Out { array, member })
+    Ok(out)
 }
 
 /// Waits until it is durable that a member is out: after a crash it stays so.
@@ -77,6 +82,25 @@ fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Resul
     Err(ChangeError::NotRecorded { array })
 }
 
+/// Waits until a spare has taken the place of a member that is out, for a while. Which it was: those that can't are
+/// passed over.
+fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
+    let end = Instant::now() + SPARE_MAX;
+    loop {
+        // With the events comes what happened to spares.
+        while target.next_event().is_some() {}
+        let taken = target.spares_taken().into_iter();
+        let mut taken = taken.filter(|it| it.array == out.array && it.member == out.member);
+        if let Some(taken) = taken.find(|it| it.error.is_none()) {
+            return Some(taken.device);
+        }
+        if Instant::now() > end || target.has_ended() {
+            return None;
+        }
+        sleep(PAUSE);
+    }
+}
+
 /// The devices of an array and one of them, which need not have been given with the others.
 fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
     let mut given = host.devices();
@@ -91,6 +115,8 @@ fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
 pub enum Removed {
     /// A member that is out: nobody has its device any more.
     Member(Out),
+    /// What was a member before this device took its place: nobody has its device any more.
+    Replaced(Out, String),
     /// A spare, which is a plain device now.
     Spare,
 }
@@ -129,21 +155,26 @@ pub fn remove<'a>(
         },
     };
     // The server has no such device open: the member was out at opening, or its device was released before.
-    let out = out_of(&opened.report, device).ok_or(not_out)?;
-    Ok(Removed::Member(out))
+    Ok(out_of(&opened.report, device).ok_or(not_out)?)
 }
 
-/// The place of a member that is out, by what its device says.
-fn out_of(report: &ArrayReport, device: &str) -> Option<Out> {
+/// What a device was that the array does not have, by what it says.
+fn out_of(report: &ArrayReport, device: &str) -> Option<Removed> {
     let found = Probe::glance(device)?.found();
     let (record, own) = found.record().ok()?;
     let arrays = report.arrays();
     let array = arrays.iter().find(|array| array.uuid == record.uuid)?;
-    let at = array.members.get(usize::from(own.member.0))?;
-    matches!(at, MemberReport::Missing { .. }).then(|| Out {
+    let out = Out {
         array: array.name.clone(),
         member: own.member,
-    })
+    };
+    match array.members.get(usize::from(own.member.0))? {
+        MemberReport::Missing { .. } => Some(Removed::Member(out)),
+        MemberReport::Device { name, .. } if !identity::share_bytes(name, device) => {
+            Some(Removed::Replaced(out, name.clone()))
+        }
+        MemberReport::Device { .. } | MemberReport::Array(_) => None,
+    }
 }
 
 /// What a device has become.

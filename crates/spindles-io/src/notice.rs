@@ -5,7 +5,6 @@
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use spindles_format::Uuid;
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -207,11 +206,7 @@ pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
 /// All such sockets, each with the UUID of its array.
 #[must_use]
 pub fn sockets() -> Vec<(String, PathBuf)> {
-    let of_array = |path: PathBuf| {
-        let file = path.file_name()?.to_str()?;
-        let uuid = file.strip_prefix("array-")?.strip_suffix(".sock")?;
-        Some((uuid.to_owned(), path))
-    };
+    let of_array = |path: PathBuf| Some((uuid_of_socket(&path)?.to_owned(), path));
     let folders = folders().into_iter();
     let folders = folders.filter(|folder| trusted(folder).is_some());
     let entries = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
@@ -219,23 +214,13 @@ pub fn sockets() -> Vec<(String, PathBuf)> {
     paths.filter_map(of_array).collect()
 }
 
-/// The sockets of served arrays that are called so, or have that UUID: for whoever is not where their devices are.
+/// Those of them whose array is called so, or has that UUID: for whoever is not where its devices are.
 #[must_use]
-pub fn sockets_named(name: &str) -> Vec<PathBuf> {
-    let mut sockets: Vec<PathBuf> = Vec::new();
-    for folder in folders() {
-        if trusted(&folder).is_none() {
-            continue;
-        }
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let paths = entries.take(NOTICES_MAX).map(|entry| entry.path());
-        let is_called = |path: &Path| {
-            path.file_stem()
-                .is_some_and(|stem| *stem == *format!("array-{name}"))
-                || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|text| text == name)
-        };
-        sockets.extend(paths.filter(|path| is_socket_of_array(path) && is_called(path)));
-    }
+pub fn sockets_named(name: &str) -> Vec<(String, PathBuf)> {
+    let mut sockets = sockets();
+    sockets.retain(|(uuid, path)| {
+        uuid == name || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|it| it == name)
+    });
     sockets
 }
 
@@ -275,7 +260,7 @@ fn sweep_sockets(folder: &Path, older_than: Duration) {
             let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
             age.is_some_and(|age| age > older_than)
         };
-        let is_left = is_socket_of_array(&path)
+        let is_left = uuid_of_socket(&path).is_some()
             && entry.metadata().is_ok_and(is_old)
             && UnixStream::connect(&path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -298,11 +283,11 @@ pub(crate) fn rename(array: Uuid, name: &str) {
 /// As long as a UUID is written.
 const UUID_CHARS: usize = 36;
 
-/// Whether that is the name of a control socket of an array: `--control` and `--nbd` may put others there.
-fn is_socket_of_array(path: &Path) -> bool {
-    let stem = path.file_stem().and_then(OsStr::to_str);
-    let uuid = stem.and_then(|stem| stem.strip_prefix("array-"));
-    path.extension().is_some_and(|it| it == "sock") && uuid.is_some_and(|it| it.len() == UUID_CHARS)
+/// The UUID of the array whose control socket is called so: `--control` and `--nbd` may put others there.
+fn uuid_of_socket(path: &Path) -> Option<&str> {
+    let file = path.file_name()?.to_str()?;
+    let uuid = file.strip_prefix("array-")?.strip_suffix(".sock")?;
+    (uuid.len() == UUID_CHARS).then_some(uuid)
 }
 
 fn socket(array: Uuid) -> String {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Gives the array of these devices this name, which no other array in `places` may have, as
 /// `scan::resolve` takes them. `progress` gets how far an array that was not closed
-/// in order is put in order. Returns the array as it was found.
+/// in order is put in order. Returns the array as it was found; where it was called so, nothing is done.
 ///
 /// # Errors
 ///
@@ -26,12 +26,19 @@ pub fn rename<'a>(
     let host = host.into();
     let report = journal::look(host)?;
     scan::refuse_taken(to, places, |array| array.uuid == report.uuid)?;
+    let mut names = BTreeMap::new();
+    name(&report, to, &mut names)?;
+    let is_named = |array: &&ArrayReport| {
+        let name = names.get(&array.uuid);
+        name.is_some_and(|name| name.as_str() == array.name)
+    };
+    if report.arrays().iter().all(is_named) {
+        return Ok(report);
+    }
     if let Some((array, member)) = not_given(&report) {
         return Err(ChangeError::NotAllGiven { array, member });
     }
     journal::put_in_order(host, &report, false, progress)?;
-    let mut names = BTreeMap::new();
-    name(&report, to, &mut names)?;
     let change = Change::Names(names.clone());
     let options = AssembleOptions {
         keep_spares: true,
@@ -39,10 +46,6 @@ pub fn rename<'a>(
     };
     host.change(&options, &change)?.target.close()?;
     let found = journal::look(host)?;
-    let is_named = |array: &&ArrayReport| {
-        let name = names.get(&array.uuid);
-        name.is_some_and(|name| name.as_str() == array.name)
-    };
     if !found.arrays().iter().all(is_named) {
         let array = report.name.clone();
         return Err(ChangeError::NotRecorded { array });

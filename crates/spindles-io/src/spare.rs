@@ -27,6 +27,10 @@ pub struct Added {
     pub array: Option<(String, Uuid)>,
     /// Warnings about that array and the devices given for it.
     pub warnings: Vec<String>,
+    /// Whether that array lacks members whose places spares may take.
+    pub is_degraded: bool,
+    /// Spares that took such a place at once, or tried to: of an array that is served.
+    pub taken: Vec<Taken>,
     /// The spares; one that was shared before still is.
     pub spares: Vec<SpareReport>,
     /// What was overwritten: device and what it was.
@@ -100,14 +104,25 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             shared: record.is_shared(),
         });
     }
+    let mut taken = Vec::new();
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
         for device in devices {
-            array.target.provide_spare(device)?;
+            let at_once = array.target.provide_spare(device)?;
+            // It is the server's, by its whole name.
+            taken.extend(at_once.map(|taken| Taken {
+                device: (*device).to_owned(),
+                ..taken
+            }));
         }
     }
+    let is_degraded = array
+        .as_ref()
+        .is_some_and(|array| array.report.is_degraded());
     let array = array.map(|array| (array.report.name, array.report.uuid));
     Ok(Added {
         array,
+        is_degraded,
+        taken,
         warnings: warnings.unwrap_or_default(),
         spares,
         wiped,
@@ -153,7 +168,11 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
     let mut array = of.map(|host| host.look(&looking)).transpose()?;
     let mut left = Vec::new();
     for device in devices {
-        let found = Probe::open(device)?.found();
+        // One that a server has, as it has its members, is none that anybody waits for.
+        let found = match Probe::glance(device) {
+            Some(probe) => probe.found(),
+            None => Probe::open(device)?.found(),
+        };
         let name = || (*device).to_owned();
         let Some(spare) = found.spare() else {
             return Err(ChangeError::NoSpare { device: name() });

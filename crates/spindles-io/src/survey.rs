@@ -2,7 +2,7 @@
 //! superblocks alone where another program has it or too much is missing. Nothing is written.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
-pub use crate::holders::{ServerOfAnother, User, server_of_another};
+pub use crate::holders::{Server, User, another_owner, server_of, servers_given};
 use crate::holders::{command_of, holders};
 use crate::host::{Host, Served};
 use crate::identity::{Identity, identity};

@@ -5,8 +5,8 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 use spindles_io::scan::shell_word;
-use spindles_io::tls::CertificatesError;
 use spindles_io::tls::pem::{self, AUTHORITY};
+use spindles_io::tls::{CertificatesError, explain};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Certificates {
         };
         let unfit = |error: rustls::Error| CertificatesError::Unfit {
             path: folder.to_owned(),
-            reason: format!("{SERVER} and {KEY} can't be used: {error}"),
+            reason: format!("{SERVER} and {KEY} can't be used: {}", explain(&error)),
         };
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let config = config.with_safe_default_protocol_versions();

@@ -16,6 +16,7 @@ pub mod control;
 mod guard;
 mod hook;
 mod left_behind;
+mod listening;
 mod losses;
 mod management;
 pub mod metrics;

@@ -12,7 +12,7 @@ use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
 use spindles_io::{
-    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall,
+    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PutOut, Target, TooSmall,
 };
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -325,7 +325,7 @@ impl Managed for Remote {
         self.with(device, |target, device| target.bring_back(device))
     }
 
-    fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+    fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
         self.with(device, |target, device| target.fail(device))
     }
 
@@ -333,7 +333,7 @@ impl Managed for Remote {
         self.with(device, |target, device| target.let_go(device))
     }
 
-    fn provide_spare(&mut self, device: &str) -> Result<(), AttachError> {
+    fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
         self.with(device, |target, device| target.provide_spare(device))
     }
 

@@ -1,9 +1,9 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
 use crate::failure::{self, Usage};
-use crate::served::InServer;
+use crate::served::{InServer, also_served};
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
@@ -91,8 +91,8 @@ impl Scan {
     pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
         if scan::is_out_of_sight(device, devices, &self.places) {
             ui.note(format!(
-                "{device} lies where arrays are not looked for: the array's name alone means its other devices from \
-                 now on; give {device} too, or name that place with --scan, or in SPINDLES_SCAN"
+                "{device} lies where arrays are not looked for. It is used all the same; but the array's name alone does \
+                 not find it: give {device} too, or name its folder with --scan, or in SPINDLES_SCAN"
             ));
         }
     }
@@ -136,6 +136,7 @@ impl Scan {
         apart: &[&str],
         ui: &Ui,
     ) -> anyhow::Result<Given> {
+        refuse_expressions(arguments)?;
         if let Some(serving) = ui.serving() {
             let words = devices(arguments)?;
             if !words.iter().any(|word| serving.handle().is_meant_by(word)) {
@@ -236,8 +237,8 @@ impl DeviceOfArray {
 #[derive(Args)]
 pub(crate) struct MemberOfArray {
     /// The device: it comes first, then the array. None with --member
-    #[arg(value_name = "DEV", required = true)]
-    first: String,
+    #[arg(value_name = "DEV", required_unless_present = "member")]
+    first: Option<String>,
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required_unless_present = "member")]
     others: Vec<String>,
@@ -251,12 +252,18 @@ pub(crate) struct MemberOfArray {
 impl MemberOfArray {
     /// The device, and those of the array as [`Scan::devices`] has them.
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
-        let first = self.first.clone();
         let Some(member) = self.member else {
-            let devices = devices_apart(&first, &self.others, &self.scan, ui)?;
-            return Ok((device_meant(&first, &devices)?, devices));
+            let first = self.first.as_deref().expect("clap demands it");
+            let devices = devices_apart(first, &self.others, &self.scan, ui)?;
+            return Ok((device_meant(first, &devices)?, devices));
         };
-        let array: Vec<String> = [first].into_iter().chain(self.others.clone()).collect();
+        let array = self.first.iter().chain(&self.others).cloned();
+        let array: Vec<String> = array.collect();
+        if array.is_empty() {
+            return Err(Usage::error(format!(
+                "--member {member}: of which array? Give its name, or its devices"
+            )));
+        }
         let devices = self.scan.devices(&array, &[], ui)?;
         let report = report_of(&devices)?;
         let why = match report.members.get(usize::from(member)) {
@@ -267,11 +274,15 @@ impl MemberOfArray {
                     inner.name
                 )
             }
-            Some(MemberReport::Missing { .. }) => "that member is missing already".to_owned(),
+            Some(MemberReport::Missing { .. }) => format!(
+                "that member is missing already: `spindles status {}` says why, and what to do",
+                scan::shell_word(&report.name)
+            ),
             None => format!(
-                "array '{}' has {} members",
+                "array '{}' has {} members, 0 to {}",
                 report.name,
-                report.members.len()
+                report.members.len(),
+                report.members.len() - 1
             ),
         };
         Err(Usage::error(format!("--member {member}: {why}")))
@@ -327,6 +338,7 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
 
 /// The names of arrays, where several are among the arguments of a command that is done for each of them.
 pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
+    refuse_expressions(arguments)?;
     let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
     if names.len() < 2 || ui.serving().is_some() {
         return Ok(Vec::new());
@@ -337,6 +349,17 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
         ));
     }
     Ok(names)
+}
+
+/// What describes an array that is to be made is taken for devices nowhere: it would be split at its commas.
+fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
+    let is_one = |word: &&String| matches!(expression(word), Ok(Expression::Array { .. }));
+    match arguments.iter().find(is_one) {
+        None => Ok(()),
+        Some(word) => Err(Usage::error(format!(
+            "{word} describes an array that is to be made: give an array that there is by its name, or by its devices"
+        ))),
+    }
 }
 
 /// All words of the arguments, lists taken apart.
@@ -392,6 +415,8 @@ pub(crate) fn names(devices: &[String]) -> Vec<&str> {
 fn usage(error: ScanError) -> anyhow::Error {
     match error {
         ScanError::List(error) => Usage::error(error),
+        // The array may be called otherwise by now.
+        ScanError::Unknown { ref found, .. } => anyhow!("{error}{}", also_served(found)),
         error => error.into(),
     }
 }

@@ -6,7 +6,7 @@ use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_io::host::report_of;
 use spindles_io::scan::{self, FoundArray};
-use spindles_io::survey::Health;
+use spindles_io::survey::{Health, Server, server_of};
 
 /// An array, as it is listed.
 struct Listed {
@@ -21,16 +21,18 @@ struct Listed {
 /// Whether an array is served.
 enum Service {
     Not,
-    /// By a server that does not do what this user says.
-    ByAnother,
+    /// By a server that does not do what this user says, or that is not found where such servers are: that one, as far as
+    /// its devices tell.
+    Elsewhere(Option<Server>),
     /// There.
     At(Vec<String>),
 }
 
 impl Listed {
-    /// One that was found and that no server has.
+    /// One that was found, and that no server has which does what this user says.
     fn found(array: FoundArray) -> Self {
         let report = report_of(&array.devices);
+        let server = server_of(&arrays::names(&array.devices));
         Self {
             name: array.name.unwrap_or_else(|| array.uuid.to_string()),
             uuid: array.uuid.to_string(),
@@ -39,28 +41,27 @@ impl Listed {
                 Err(error) => Err(error.to_string()),
             },
             devices: array.devices,
-            service: Service::Not,
+            service: server.map_or(Service::Not, |server| Service::Elsewhere(Some(server))),
         }
     }
 
     /// One that a server has.
     fn served(array: served::Known) -> Self {
+        let addresses = array.addresses();
         let Some(status) = array.status else {
             return Self {
                 name: array.uuid.clone(),
                 uuid: array.uuid,
                 devices: Vec::new(),
                 report: Err("its server does not say how it is".to_owned()),
-                service: Service::ByAnother,
+                service: Service::Elsewhere(None),
             };
         };
-        let addresses = status["served"]["addresses"].as_array();
-        let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
         Self {
             name: status["name"].as_str().unwrap_or(&array.uuid).to_owned(),
             uuid: array.uuid,
             devices: Vec::new(),
-            service: Service::At(addresses.map(str::to_owned).collect()),
+            service: Service::At(addresses),
             report: Ok(status),
         }
     }
@@ -86,7 +87,7 @@ impl Listed {
             text("state").unwrap_or_else(|| "not known".to_owned()),
             match &self.service {
                 Service::Not => "no".to_owned(),
-                Service::ByAnother => "by another user".to_owned(),
+                Service::Elsewhere(server) => by(server.as_ref()),
                 Service::At(addresses) => addresses.join(", "),
             },
         ]
@@ -103,11 +104,25 @@ impl Listed {
             "state": of_report("state"),
             "served": match &self.service {
                 Service::Not => Value::Null,
-                Service::ByAnother => json!({ "addresses": null }),
+                Service::Elsewhere(server) => json!({
+                    "addresses": null,
+                    "pid": server.as_ref().map(|server| server.pid),
+                }),
                 Service::At(addresses) => json!({ "addresses": addresses }),
             },
             "error": self.report.as_ref().err(),
         })
+    }
+}
+
+/// Who serves an array whose addresses nobody says.
+fn by(server: Option<&Server>) -> String {
+    match server {
+        None => "by another user".to_owned(),
+        Some(Server { pid, another }) => {
+            let user = another.as_deref().unwrap_or("this user");
+            format!("by {user}, pid {pid}")
+        }
     }
 }
 
@@ -127,10 +142,13 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
         };
         if served.report.is_err() {
             // The superblocks say what its server does not.
-            let service = std::mem::replace(&mut served.service, Service::Not);
-            *served = Listed {
-                service,
-                ..Listed::found(array)
+            let found = Listed::found(array);
+            *served = match found.service {
+                Service::Not => Listed {
+                    service: Service::Elsewhere(None),
+                    ..found
+                },
+                _ => found,
             };
         } else {
             served.devices = array.devices;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
-use spindles_io::scan::Given;
+use spindles_io::scan::{FoundArray, Given};
 use spindles_serve::control::{Answer, Answers, Ask, Asked};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{Handle, Offer, Seen, Stopper, User};
@@ -52,24 +52,26 @@ impl InServer {
     pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
         let mut denied = None;
         let mut served = Vec::new();
-        for path in notice::sockets_named(name) {
+        for (uuid, path) in notice::sockets_named(name) {
             match UnixStream::connect(&path) {
-                Ok(_) => served.push(path),
+                Ok(_) => served.push((uuid, path)),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
                 // One that a server left behind.
                 Err(_) => {}
             }
         }
         if served.len() > 1 {
-            let sockets: Vec<_> = served.iter().map(|it| it.display().to_string()).collect();
+            let known = served
+                .iter()
+                .filter_map(|(uuid, path)| ask_status(uuid, path));
             anyhow::bail!(
-                "several arrays that are served are called '{name}': give a UUID, as the names of their sockets have \
-                 it: {}",
-                sockets.join(", ")
+                "several arrays that are served are called '{name}': give the UUID of the one you mean in place of the \
+                 name{}",
+                listed("", known)
             );
         }
         match (served.pop(), denied) {
-            (Some(path), _) => Ok(Some(Self(path))),
+            (Some((_, path)), _) => Ok(Some(Self(path))),
             (None, None) => Ok(None),
             (None, Some(path)) => anyhow::bail!("array '{name}' is {}", by_root(&path)),
         }
@@ -102,21 +104,82 @@ pub(crate) struct Known {
     pub(crate) status: Option<Value>,
 }
 
+impl Known {
+    /// Where clients find it.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let status = self.status.as_ref();
+        let addresses = status.and_then(|status| status["served"]["addresses"].as_array());
+        let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
+        addresses.map(str::to_owned).collect()
+    }
+}
+
+/// `'pool' (UUID: /srv/a.img, /srv/b.img), at nbd://127.0.0.1:10809/pool`.
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let uuid = &self.uuid;
+        let Some(status) = &self.status else {
+            return write!(f, "{uuid}: its server does not say how it is");
+        };
+        let name = status["name"].as_str().unwrap_or_default();
+        let (mut devices, addresses) = (Vec::new(), self.addresses());
+        add_devices(status, &mut devices);
+        write!(f, "'{name}' ({uuid}: {})", devices.join(", "))?;
+        if !addresses.is_empty() {
+            write!(f, ", at {}", addresses.join(" and "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The devices of an array, and of those inside it, by its status.
+fn add_devices<'a>(status: &'a Value, devices: &mut Vec<&'a str>) {
+    for member in status["members"].as_array().into_iter().flatten() {
+        devices.extend(member["device"].as_str());
+        add_devices(&member["array"], devices);
+    }
+}
+
+/// A line for each of them, if there are any.
+fn listed(title: &str, arrays: impl Iterator<Item = Known>) -> String {
+    let lines: Vec<String> = arrays.map(|array| format!("\n  {array}")).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("{title}{}", lines.concat())
+}
+
+/// Served arrays that a look at devices did not find, for whoever gave a name that none of these has.
+pub(crate) fn also_served(found: &[FoundArray]) -> String {
+    let is_found = |array: &Known| found.iter().any(|it| it.uuid.to_string() == array.uuid);
+    let others = known().into_iter().filter(|array| !is_found(array));
+    listed("\nServed:", others)
+}
+
 /// The arrays that servers on this machine have, as far as this user may know.
 pub(crate) fn known() -> Vec<Known> {
     let mut known: Vec<Known> = Vec::new();
     for (uuid, path) in notice::sockets() {
-        let status = match status_by(&path, &uuid) {
-            Ok(None) => continue, // A server left it behind.
-            Ok(status) => status,
-            Err(_) => None,
+        let Some(array) = ask_status(&uuid, &path) else {
+            continue;
         };
         known.retain(|other| other.uuid != uuid || other.status.is_some());
         if known.iter().all(|other| other.uuid != uuid) {
-            known.push(Known { uuid, status });
+            known.push(array);
         }
     }
     known
+}
+
+/// What the server that listens there says of its array. `None` where a server left the socket behind.
+fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
+    let status = match status_by(socket, uuid) {
+        Ok(None) => return None,
+        Ok(status) => status,
+        Err(_) => None,
+    };
+    let uuid = uuid.to_owned();
+    Some(Known { uuid, status })
 }
 
 /// How the server that listens there says that an array is. `None` where none does.

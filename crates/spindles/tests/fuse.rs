@@ -868,7 +868,10 @@ fn a_file_that_was_moved_is_still_in_use() {
     assert!(refused.contains(&user), "{refused}");
     succeeds(Command::new("umount").arg("--lazy").arg(&moved));
     let refused = fails(&mut pool.command(&["stop", "pool"]));
-    assert!(refused.contains("by whom can't be seen"), "{refused}");
+    assert!(refused.contains(&user), "{refused}");
+    let warned = pool.command(&["status", "pool"]).output();
+    let warned = String::from_utf8(warned.expect("it runs").stderr).expect("text");
+    assert!(warned.contains("was unmounted (umount --lazy)"), "{warned}");
     file.write_all_at(b"answered", 0)
         .expect("it is served as before");
     drop(file);

@@ -246,6 +246,29 @@ fn looking(open: &OpenOptions) -> AssembleOptions {
     }
 }
 
+/// Whether an array can become that, as its superblocks have it: somebody may have it open, for whom it stays so.
+pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), AssembleError> {
+    let open = OpenOptions {
+        read_only: true,
+        unlocked: true,
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let gathered = gather(devices, &open)?;
+    let options = looking(&gathered.open);
+    let (devices, found) = (&gathered.devices, &gathered.found);
+    let (mut opening, parts) = Opening::begin(
+        devices,
+        found,
+        &gathered.journals,
+        &options,
+        true,
+        Some(change),
+    )?;
+    let parts = opening.open_inner(parts)?;
+    opening.describe(&parts).map(drop)
+}
+
 /// What the array on these devices is, as its superblocks have it, whether or not it can be opened. What
 /// is a member of another is opened to know that, for reading. Where too much is missing for that,
 /// what was to be opened.

@@ -2,7 +2,7 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
-use crate::holders::server_of_another;
+use crate::holders::server_of;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
@@ -166,12 +166,13 @@ fn retry_while_busy<T>(
 ) -> Result<T, Errno> {
     let started = Instant::now();
     let (mut is_shown, mut is_kept) = (false, None);
+    let keeps = || server_of(&[name]).is_some_and(|server| server.another.is_some());
     loop {
         match attempt() {
             Err(errno)
                 if errno == busy
                     && started.elapsed() < busy_timeout
-                    && !*is_kept.get_or_insert_with(|| server_of_another(&[name]).is_some()) =>
+                    && !*is_kept.get_or_insert_with(keeps) =>
             {
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;

@@ -165,7 +165,13 @@ pub(crate) fn fail(
             active: devices_that(carry, is_there),
         });
     };
-    command_for(carry, name, array, Command::Fail(member))?;
+    carry
+        .command(array, Command::Fail(member))
+        .map_err(|reason| AttachError::StaysIn {
+            array: carry.array(array).name().to_owned(),
+            device: name.to_owned(),
+            reason,
+        })?;
     Ok((array, member))
 }
 

@@ -71,22 +71,53 @@ impl Spares {
         std::mem::take(&mut self.taken)
     }
 
+    /// What became of one, if it was taken since `taken` was called last.
+    pub(crate) fn taken_as(&self, device: &str) -> Option<&Taken> {
+        self.taken.iter().rev().find(|taken| taken.device == device)
+    }
+
+    /// The device of the spare that is to take this place, where one fits.
+    pub(crate) fn next_for(
+        &self,
+        carry: &Carry,
+        array: ArrayIndex,
+        member: MemberIndex,
+    ) -> Option<String> {
+        let mut vacant = vacancies(carry);
+        vacant.find(|vacant| *vacant == (array, member))?;
+        let (at, _) = self.fit(carry, array, member)?;
+        Some(self.left[at].name.clone())
+    }
+
     /// A spare, the place that it is to take, and what would lie where on it.
     fn next(&self, carry: &Carry) -> Option<(usize, ArrayIndex, MemberIndex, DeviceRecord)> {
-        for (index, array) in arrays_of_devices(carry) {
-            for member in array.engine().vacancies().iter() {
-                let record = array.engine().record().expect("only those have vacancies");
-                let fits = self.left.iter().enumerate().find_map(|(at, spare)| {
-                    let areas = areas_to_join(record, spare.bytes, member).ok()?;
-                    serves(carry, &spare.record, index).then_some((at, index, member, areas))
-                });
-                if fits.is_some() {
-                    return fits;
-                }
-            }
-        }
-        None
+        vacancies(carry).find_map(|(array, member)| {
+            let (at, areas) = self.fit(carry, array, member)?;
+            Some((at, array, member, areas))
+        })
     }
+
+    /// The first spare that fits into a place, and what would lie where on it.
+    fn fit(
+        &self,
+        carry: &Carry,
+        array: ArrayIndex,
+        member: MemberIndex,
+    ) -> Option<(usize, DeviceRecord)> {
+        let record = carry.array(array).engine().record()?;
+        self.left.iter().enumerate().find_map(|(at, spare)| {
+            let areas = areas_to_join(record, spare.bytes, member).ok()?;
+            serves(carry, &spare.record, array).then_some((at, areas))
+        })
+    }
+}
+
+/// Places that wait for a device, of arrays of devices.
+fn vacancies(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, MemberIndex)> {
+    arrays_of_devices(carry).flat_map(|(index, array)| {
+        let vacant = array.engine().vacancies();
+        vacant.iter().map(move |member| (index, member))
+    })
 }
 
 /// A spare becomes this array's alone, durably, and then takes a place in it.

@@ -2,6 +2,7 @@
 
 use super::open::OpenError;
 use crate::TooSmall;
+use crate::shell::shell_word;
 use spindles_block::MemberIndex;
 use spindles_engine::CommandError;
 use std::io;
@@ -88,6 +89,19 @@ pub enum AttachError {
         /// The device.
         device: String,
     },
+    /// The array does not put out that member.
+    #[error(
+        "{device} stays a member of array '{array}': {}",
+        why_it_stays(*reason, array, device)
+    )]
+    StaysIn {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
     /// The array does not take it.
     #[error("the array can't take {device}: {reason}")]
     Refused {
@@ -96,6 +110,21 @@ pub enum AttachError {
         /// As the engine answered.
         reason: CommandError,
     },
+}
+
+/// Why a member is not put out, and what to do instead.
+fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
+    let (array, device) = (shell_word(array), shell_word(device));
+    match reason {
+        CommandError::BeyondTolerance => format!(
+            "the array would not survive without it. `spindles replace {device} {array} --onto DEV` exchanges it while it \
+             works; if others are missing, `spindles status {array}` says how to bring them back first"
+        ),
+        CommandError::AlreadyOut => format!(
+            "it is out already: `spindles remove {device} {array}` lets go of the device, and `spindles add` takes it back"
+        ),
+        reason => reason.to_string(),
+    }
 }
 
 /// Nothing, where there is nothing to list.

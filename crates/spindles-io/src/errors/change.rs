@@ -284,7 +284,9 @@ pub enum ChangeError {
         device: String,
     },
     /// It is none.
-    #[error("{device} is not a spare: nothing was changed on it")]
+    #[error(
+        "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of an array"
+    )]
     NoSpare {
         /// The device.
         device: String,

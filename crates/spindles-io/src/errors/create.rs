@@ -1,6 +1,6 @@
 //! Why no array was created.
 
-use super::open::{CloseError, OpenError};
+use super::open::{CloseError, OpenError, in_folder};
 use crate::TooSmall;
 use crate::identity::same;
 use spindles_block::{RequestError, SizeBytes};
@@ -44,7 +44,10 @@ pub enum CreateError {
         device: String,
     },
     /// There is no such file or device.
-    #[error("there is no {device}: make a file with 'truncate -s 1G {device}', or check the name")]
+    #[error(
+        "there is no {device}{}: make a file with 'truncate -s 1G {device}', or check the name",
+        in_folder(device)
+    )]
     NotThere {
         /// The device.
         device: String,

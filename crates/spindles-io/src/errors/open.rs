@@ -25,12 +25,29 @@ fn user(above: Option<&String>, users: Option<&String>) -> String {
     }
 }
 
+/// Where a mere name was looked for.
+pub(crate) fn in_folder(device: &str) -> &'static str {
+    if device.contains(['/', ':']) {
+        ""
+    } else {
+        " in this folder"
+    }
+}
+
+/// Whoever types a mere name in another folder does not find it.
+fn not_elsewhere(device: &str, source: &io::Error) -> &'static str {
+    if in_folder(device).is_empty() || source.kind() != io::ErrorKind::NotFound {
+        return "";
+    }
+    ": check the name, or give the whole path of what is not in this folder"
+}
+
 /// Why a target could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The operating system refused something.
-    #[error("can't {action} {device}: {source}")]
+    #[error("can't {action} {device}: {source}{}", not_elsewhere(device, source))]
     Io {
         /// The device as the user called it.
         device: String,

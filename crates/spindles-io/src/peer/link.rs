@@ -2,6 +2,7 @@
 
 use super::route::Route;
 use super::socket::Socket;
+use crate::tls::explain_io;
 use spindles_nbd::handshake::{Agreed, Client, Progress, Wanted};
 use spindles_nbd::transmission::{Command, Headers, Request};
 use spindles_nbd::{CommandFlags, TransmissionFlags};
@@ -119,7 +120,10 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
         io::ErrorKind::UnexpectedEof if route.has_tls() => format!(
             "its server at {server} ended the connection: it may want a client-cert.pem of an authority that it knows"
         ),
-        _ => format!("its server at {server} does not talk: {error}"),
+        _ => format!(
+            "its server at {server} does not talk: {}",
+            explain_io(&error)
+        ),
     };
     loop {
         let mut bytes = [0; 4096];
@@ -137,7 +141,8 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
             Progress::StartTls => {
                 let encrypted = route.encrypt(socket, until);
                 socket = encrypted.map_err(|error| {
-                    format!("TLS with its server at {server} does not come about: {error}")
+                    let why = explain_io(&error);
+                    format!("TLS with its server at {server} does not come about: {why}")
                 })?;
                 client.encrypted();
             }

@@ -1,6 +1,7 @@
 //! A client's side: by which certificates it knows servers, and shows who it is.
 
 use super::pem::{self, CertificatesError};
+use super::words::explain;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
@@ -53,7 +54,10 @@ impl Trust {
         let config = if own.exists() {
             let key = pem::key(&folder.join(KEY))?;
             let config = config.with_client_auth_cert(pem::certificates(&own)?, key);
-            config.map_err(|error| unfit(format!("{CLIENT} and {KEY} can't be used: {error}")))?
+            config.map_err(|error| {
+                let why = explain(&error);
+                unfit(format!("{CLIENT} and {KEY} can't be used: {why}"))
+            })?
         } else {
             config.with_no_client_auth()
         };

@@ -7,7 +7,9 @@
 mod client;
 pub mod pem;
 mod session;
+mod words;
 
 pub(crate) use client::Trust;
 pub use pem::CertificatesError;
 pub use session::Session;
+pub use words::{explain, explain_io};

@@ -11,12 +11,15 @@ pub(super) fn parse(text: &str, allow_plaintext: bool) -> Result<SocketAddr, Str
         let found = found.map_err(|error| format!("{text}: {error}"))?;
         found.ok_or_else(|| format!("{text}: there is no such host"))?
     } else {
-        return Err(format!("{text:?} is no address: PORT, or HOST:PORT"));
+        return Err(format!(
+            "--metrics: {text:?} is no address: give PORT, as 9805, or HOST:PORT, as 127.0.0.1:9805"
+        ));
     };
     if !address.ip().is_loopback() && !allow_plaintext {
         return Err(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
+            "--metrics: {address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
+             network is safe, or a PORT, {}, which only this machine reaches",
+            address.port()
         ));
     }
     Ok(address)

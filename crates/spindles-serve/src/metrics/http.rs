@@ -2,6 +2,7 @@
 
 use super::page::{MEDIA_TYPE, page};
 use super::{Facts, METRICS, address};
+use crate::listening::port_failed;
 use crate::offer::Offer;
 use crate::transports::DoorError;
 use std::io::{self, Read as _, Write as _};
@@ -40,7 +41,7 @@ impl MetricsServer {
         let (listener, address) = listener.map_err(|error| {
             DoorError::Refused(Box::new(io::Error::new(
                 error.kind(),
-                format!("{asked}: {error}"),
+                format!("--metrics: {}", port_failed(asked, &error)),
             )))
         })?;
         Ok(Self { listener, address })

@@ -1,9 +1,10 @@
 //! Who has a file or a block device open.
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
+use spindles_io::file_system_of_loop;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -82,17 +83,34 @@ fn is_used(path: &Path, server: Option<Pid>) -> bool {
 /// File systems, devices and processes that have it open, but for the server, and what is on those devices, as far as this user may
 /// know. None of them is asked, and the file is not either.
 pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<User> {
-    let loops = loop_devices(path);
-    let mut users: BTreeSet<User> = loops
-        .iter()
-        .flat_map(|device| users(device, server))
-        .collect();
-    let named = loops.iter().map(|device| device.display().to_string());
-    users.extend(named.map(User::Loop));
+    let mut users = on_loops(&loop_devices(path), server);
     users.extend(mounts(path));
     users.extend(devices_on(path));
-    users.extend(processes(path, server));
+    let has_it = |open: &Path| fs::read_link(open).is_ok_and(|target| target == path);
+    users.extend(processes(server, has_it));
     users.into_iter().collect()
+}
+
+/// The same of a file that was mounted, by the number of its file system: after `umount --lazy` it has no path.
+pub(crate) fn users_of_unmounted(file_system: &str, server: Option<Pid>) -> Vec<User> {
+    // What is mounted nowhere is the root of all there is.
+    let mut loops = loop_devices(Path::new("/"));
+    loops.retain(|device| file_system_of_loop(device).is_ok_and(|it| it == file_system));
+    let mut users = on_loops(&loops, server);
+    let has_it = |open: &Path| {
+        // The server is not asked: it waits for this.
+        let status = statx(CWD, open, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+        status.is_ok_and(|it| format!("{}:{}", it.stx_dev_major, it.stx_dev_minor) == file_system)
+    };
+    users.extend(processes(server, has_it));
+    users.into_iter().collect()
+}
+
+/// Loop devices, and who has these open.
+fn on_loops(loops: &[PathBuf], server: Option<Pid>) -> BTreeSet<User> {
+    let above = loops.iter().flat_map(|device| users(device, server));
+    let named = loops.iter().map(|device| device.display().to_string());
+    above.chain(named.map(User::Loop)).collect()
 }
 
 /// As a part of a sentence.
@@ -154,7 +172,8 @@ fn devices_on(path: &Path) -> Vec<User> {
     names.map(User::Device).collect()
 }
 
-fn processes(path: &Path, server: Option<Pid>) -> Vec<User> {
+/// Those of which one of the entries in `/proc/PID/fd` is it.
+fn processes(server: Option<Pid>, has_it: impl Fn(&Path) -> bool) -> Vec<User> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     // That one has the file that lies below a mount.
@@ -163,7 +182,7 @@ fn processes(path: &Path, server: Option<Pid>) -> Vec<User> {
     let with_it = others.filter(|pid| {
         let open = fs::read_dir(format!("/proc/{pid}/fd"));
         let mut open = open.into_iter().flatten().flatten();
-        open.any(|open| fs::read_link(open.path()).is_ok_and(|target| target == path))
+        open.any(|open| has_it(&open.path()))
     });
     let named = with_it.map(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -200,6 +219,25 @@ mod tests {
         process.kill().unwrap();
         process.wait().unwrap();
         assert_eq!(lasting_users(&path, Some(getpid())), None);
+    }
+
+    /// As after `umount --lazy`: the path is not looked at.
+    #[test]
+    fn a_process_has_what_is_on_a_file_system() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let status = statx(CWD, file.path(), AtFlags::empty(), StatxFlags::empty()).unwrap();
+        let (major, minor) = (status.stx_dev_major, status.stx_dev_minor);
+        let own = std::process::id();
+        let has_it = |users: &[User]| {
+            users
+                .iter()
+                .any(|user| matches!(user, User::Process(pid, _) if *pid == own))
+        };
+        assert!(has_it(&users_of_unmounted(
+            &format!("{major}:{minor}"),
+            None
+        )));
+        assert!(!has_it(&users_of_unmounted("4095:7", None)));
     }
 
     #[test]

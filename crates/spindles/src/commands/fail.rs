@@ -54,11 +54,25 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!(
         "array '{array}': member {member}, {device}, is out"
     ));
-    ui.note(format!(
-        "it stays out until `spindles add {} {}` takes it back, or another device has its place",
-        shell_word(device),
-        shell_word(array)
-    ));
-    ui.json(&json!({ "array": array, "member": member.0, "device": device }));
+    let (word, of) = (shell_word(device), shell_word(array));
+    ui.note(match (&out.spare, ui.serving()) {
+        (None, _) => format!(
+            "it stays out until `spindles add {word} {of}` takes it back, or another device has its place"
+        ),
+        (Some(spare), Some(_)) => format!(
+            "{spare}, a spare, takes its place: `spindles status {of}` shows how far that is. Then the array has no \
+             use for {device}: `spindles wipe {word}` makes a plain device of it"
+        ),
+        (Some(spare), None) => format!(
+            "{spare}, a spare, takes its place as soon as the array is used: `spindles rebuild {of}` fills it now. \
+             Before that, `spindles add {word} {of}` takes {device} back"
+        ),
+    });
+    ui.json(&json!({
+        "array": array,
+        "member": member.0,
+        "device": device,
+        "spare": out.spare,
+    }));
     Ok(())
 }

@@ -33,8 +33,9 @@ mod wipe;
 use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE, Usage};
 use crate::served::{self, InServer, Serving};
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 use clap::{Arg, ArgAction, ArgMatches};
+use spindles_io::scan::shell_word;
 use spindles_serve::control::{Answers, Ask};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -171,28 +172,60 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Does a command line in a server, whose array it is about; the exit status comes back.
+/// Does a command line in a server, whose array it is about; the exit status comes back. But for those that only look,
+/// commands are noted in the log: whoever reads that later has to know what was done to the array.
 pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
+    let array = serving.name();
+    let (status, error) = do_served(ask, answers, serving);
+    if ask
+        .arguments
+        .first()
+        .is_none_or(|it| it != status::COMMAND.name)
+    {
+        ui::write_log(&log_line(&array, &ask.arguments, status, error.as_deref()));
+    }
+    status
+}
+
+/// What is noted of a command: `spindles: array 'pool': command done: spindles fail b.img pool`.
+fn log_line(array: &str, arguments: &[String], status: u8, error: Option<&str>) -> String {
+    let words = arguments.iter().map(|word| shell_word(word));
+    let words: Vec<_> = words.collect();
+    let how = match (status, error) {
+        (STATUS_DONE, _) => "command done".to_owned(),
+        (status, _) => format!("command ended with exit status {status}"),
+    };
+    let why = error.map_or_else(String::new, |error| format!(": {error}"));
+    let line = format!(
+        "spindles: array '{array}': {how}: spindles {}{why}",
+        words.join(" ")
+    );
+    // Whatever was typed, it is one line.
+    line.replace(char::is_control, " ") + "\n"
+}
+
+/// The exit status, and what went wrong.
+fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<String>) {
     let ui = |json: bool, schema: &str| Ui::for_server(json, schema, answers, serving);
     let json = ask.arguments.iter().any(|argument| argument == "--json");
     let program = ["spindles".to_owned()];
     let matches = match command_line().try_get_matches_from(program.iter().chain(&ask.arguments)) {
         Ok(matches) => matches,
-        Err(error) => return refuse(&ui(json, "spindles"), &error),
+        Err(error) => return (refuse(&ui(json, "spindles"), &error), None),
     };
     let ui = ui(json, &schema(&matches));
     let (name, _) = matches.subcommand().expect("clap demands one");
     let row = COMMANDS.iter().find(|row| row.name == name);
-    if !row.is_some_and(|row| row.forwards) {
-        let error = Usage::error(format!("{name}: a server does not do that"));
-        return failed(&error, &ui);
-    }
-    if let Some(why) = serving.refuses(name, &ask.arguments) {
-        return failed(&anyhow::anyhow!(why), &ui);
-    }
-    match run_parsed(&matches, &ui) {
-        Ok(status) => status,
-        Err(error) => failed(&error, &ui),
+    let done = if !row.is_some_and(|row| row.forwards) {
+        Err(Usage::error(format!("{name}: a server does not do that")))
+    } else if let Some(why) = serving.refuses(name, &ask.arguments) {
+        Err(anyhow::anyhow!(why))
+    } else {
+        run_parsed(&matches, &ui)
+    };
+    match done {
+        Ok(status) => (status, None),
+        Err(error) => (failed(&error, &ui), Some(failure::describe(&error).1)),
     }
 }
 
@@ -290,6 +323,22 @@ mod tests {
             );
             assert!(!row.about.ends_with('.'), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_command_is_one_line_of_the_log() {
+        let line = |status, error| {
+            let words = ["spare", "add", "a b"].map(str::to_owned);
+            log_line("pool", &words, status, error)
+        };
+        assert_eq!(
+            line(0, None),
+            "spindles: array 'pool': command done: spindles spare add 'a b'\n"
+        );
+        assert_eq!(
+            line(1, Some("no\nroom")),
+            "spindles: array 'pool': command ended with exit status 1: spindles spare add 'a b': no room\n"
+        );
     }
 
     /// Every command's `--help`, as a document: a snapshot for review and for readers.

@@ -6,7 +6,8 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::membership::{Removed, remove};
+use spindles_io::membership::{Out, Removed, remove};
+use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -43,6 +44,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             let (array, member) = (&out.array, out.member);
             ui.line(format!(
                 "array '{array}' has let go of member {member}, {device}"
+            ));
+            "member"
+        }
+        Removed::Replaced(Out { array, member }, by) => {
+            ui.line(format!(
+                "array '{array}' has let go of {device} already: {by} is member {member} in its place"
+            ));
+            ui.note(format!(
+                "`spindles wipe {}` makes a plain device of it",
+                shell_word(device)
             ));
             "member"
         }

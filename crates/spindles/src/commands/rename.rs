@@ -5,7 +5,8 @@ use crate::arrays::{self, ArrayArguments};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
+use spindles_format::Uuid;
 use spindles_io::rename::rename;
 
 pub(crate) static COMMAND: Command = Command {
@@ -55,6 +56,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(warning);
     }
     let from = &report.name;
+    if from == to {
+        ui.line(format!("array '{from}' is called that already"));
+        ui.json(&document(from, to, report.uuid));
+        return Ok(());
+    }
     arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
     if let Some(serving) = ui.serving() {
@@ -64,10 +70,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             serving.handle().export()
         ));
     }
-    ui.json(&json!({
+    ui.json(&document(from, to, report.uuid));
+    Ok(())
+}
+
+fn document(from: &str, to: &str, uuid: Uuid) -> Value {
+    json!({
         "name": to,
         "name_before": from,
-        "uuid": report.uuid.to_string(),
-    }));
-    Ok(())
+        "uuid": uuid.to_string(),
+    })
 }

@@ -10,13 +10,13 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::{Member, Policy, RegionsStatus, Status};
+use spindles_engine::{Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::{ArraySnapshot, MemberSnapshot, why_out};
 
-use spindles_io::survey::{Health, User, survey};
+use spindles_io::survey::{Health, User, another_owner, survey};
 use spindles_serve::ServerNumbers;
 use spindles_serve::sandbox::Sandbox;
 use std::ffi::OsString;
@@ -256,7 +256,10 @@ fn user_line(user: &User) -> String {
             let (what, pid, percent) = (&work.what, work.pid, work.percent());
             format!("in use: {what} by pid {pid}, {percent} % done{left}{command}")
         }
-        (None, Some(pid)) => format!("in use by pid {pid}{command}"),
+        (None, Some(pid)) => {
+            let owner = another_owner(pid).map_or_else(String::new, |owner| format!(" of {owner}"));
+            format!("in use by pid {pid}{owner}{command}")
+        }
         (None, None) => "in use, and this user may not know by whom".to_owned(),
     }
 }
@@ -280,16 +283,24 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
 
 /// What the bitmaps say, for people.
 fn regions_line(regions: &RegionsStatus) -> String {
+    let dirty = match regions.dirty {
+        0 => "none is dirty".to_owned(),
+        count => {
+            let are = if count == 1 { "is" } else { "are" };
+            format!(
+                "{count} {are} dirty: written lately, about to be, or written while a member was away"
+            )
+        }
+    };
     let unsettled = match regions.unsettled {
         0 => String::new(),
-        count => format!(", {count} to be settled after a crash"),
+        count => format!("; {count} to be settled after a crash"),
     };
     format!(
-        "{} of {} regions of {} written, {} dirty{unsettled}",
+        "{} of {} regions of {} hold data; {dirty}{unsettled}",
         regions.written,
         regions.total,
         arrays::size(regions.region_bytes),
-        regions.dirty
     )
 }
 
@@ -495,13 +506,12 @@ impl View<'_> {
                     held_out,
                 } => {
                     let why = array.and_then(|array| why_it_is_out(array, index));
-                    let how = if *held_out {
-                        "put out in"
-                    } else {
-                        "missing since"
+                    let asked = why_out(OutReason::Command);
+                    let state = match (out_since, held_out) {
+                        (None, _) => "not there".to_owned(),
+                        (Some(since), false) => format!("missing since generation {since}"),
+                        (Some(since), true) => format!("out: {asked}, in generation {since}"),
                     };
-                    let since = out_since.map(|since| format!("{how} generation {since}"));
-                    let state = since.unwrap_or_else(|| "not there".to_owned());
                     line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
                 }
             }

@@ -11,7 +11,8 @@ use serde_json::json;
 use spindles_io::OpenOptions;
 use spindles_io::assemble::{AssembleError, AssembleOptions, look};
 use spindles_io::scan::Given;
-use spindles_io::survey::server_of_another;
+use spindles_io::scratch::is_scratch;
+use spindles_io::survey::{Server, server_of, servers_given};
 use spindles_serve::{User, by_users};
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub(crate) static COMMAND: Command = Command {
               closed. Unlike Ctrl-C it does nothing while somebody uses the file of --fuse or the block device of \
               --ublk: it says who, and how they let go. Clients over NBD do not keep it from its end; many of them connect \
               again when the array is served again. Several arrays are stopped one after the other, also where one can't be; the exit \
-              status is the highest of theirs.\n\n\
+              status is the highest of theirs. What is served without being an array that is kept, as memory and what \
+              --as-is serves, is found by no command: it names the process, which kill ends in order.\n\n\
               spindles stop pool\n\
               spindles stop pool music",
     hidden: false,
@@ -47,6 +49,9 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if let Some(fresh) = arguments.devices.iter().find(|it| is_fresh(it)) {
+        return Err(end_of_server(fresh, &servers_given(fresh)));
+    }
     let several = arrays::several(&arguments.devices, ui)?;
     if !several.is_empty() {
         let force = arguments.force.then(|| "--force".to_owned());
@@ -71,16 +76,50 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Memory, or an array on it.
+fn is_fresh(target: &str) -> bool {
+    arrays::expression(target).is_ok_and(|it| is_scratch(&it))
+}
+
+/// How what is served ends that is no array which commands find.
+fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
+    let process = |server: &Server| match &server.another {
+        None => format!("`kill {}`", server.pid),
+        Some(owner) => format!("`kill {}` as {owner}", server.pid),
+    };
+    let processes: Vec<String> = servers.iter().map(process).collect();
+    if processes.is_empty() {
+        return anyhow!("nobody serves {what}, as far as this user may know");
+    }
+    anyhow!(
+        "{what} is served without being an array that commands find: {} ends its server in order, with all that it serves",
+        processes.join(" or ")
+    )
+}
+
 /// No server does what this user says with that array.
 fn why_not(given: &Given) -> anyhow::Error {
     let devices = arrays::names(&given.devices);
-    if let Some(server) = server_of_another(&devices) {
-        let (owner, pid) = (&server.owner, server.pid);
-        let user = owner.strip_prefix("user ").unwrap_or(owner);
-        return anyhow!(
-            "the array is served by {owner} (pid {pid}), and its server does the commands of {owner} alone: do it as \
-             that user, as with `sudo -u {user}`"
-        );
+    match server_of(&devices) {
+        Some(Server {
+            pid,
+            another: Some(owner),
+        }) => {
+            let user = owner.strip_prefix("user ").unwrap_or(&owner);
+            return anyhow!(
+                "the array is served by {owner} (pid {pid}), and its server does the commands of {owner} alone: do it as \
+                 that user, as with `sudo -u {user}`"
+            );
+        }
+        // As it is, or with its socket elsewhere.
+        Some(Server { pid, another: None }) => {
+            return anyhow!(
+                "{}: no command finds the server, which has it with --as-is or with --control: `kill {pid}` ends it in \
+                 order, with all that it serves",
+                given.devices.join(", ")
+            );
+        }
+        None => {}
     }
     if let Some(socket) = InServer::denied(&given.arrays) {
         return anyhow!("the array is {}", by_root(&socket));

@@ -538,7 +538,10 @@ fn status_tells_what_members_lack() {
         let status = folder.run(&format!("status {devices}")).ok();
         assert!(status.out.contains(text), "no {text:?} in {}", status.out);
     };
-    says("@a @b @c", "0 of 63 regions of 512 KiB written, 0 dirty\n");
+    says(
+        "@a @b @c",
+        "0 of 63 regions of 512 KiB hold data; none is dirty\n",
+    );
     folder.run("copy @file array:@a,@b,@c").ok();
     // Regions ahead of a writer in order are marked, and made zeros, before it gets there.
     let count = |devices: &str, what: &str| {
@@ -547,7 +550,7 @@ fn status_tells_what_members_lack() {
     };
     let written = count("@a @b @c", "written");
     assert!((10..=30).contains(&written), "{written}");
-    let all = format!("{written} of 63 regions of 512 KiB written, 0 dirty\n");
+    let all = format!("{written} of 63 regions of 512 KiB hold data; none is dirty\n");
     says("@a @b @c", &all);
     let lacks = "if it comes back nothing is copied to it";
     says("@a @b", &format!("member 2: not there; {lacks}"));
@@ -586,7 +589,7 @@ fn status_tells_what_members_lack() {
     assert!(
         status
             .out
-            .contains("7 dirty, 7 to be settled after a crash\n"),
+            .contains("7 are dirty: written lately, about to be, or written while a member was away; 7 to be settled after a crash\n"),
         "{}",
         status.out
     );

@@ -13,6 +13,7 @@ mod loop_devices;
 mod restart;
 mod sandbox;
 mod tls;
+mod told;
 mod ublk;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

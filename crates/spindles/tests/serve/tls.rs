@@ -99,7 +99,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     let told = served.line();
     assert!(told.contains("client 127.0.0.1:"), "{told}");
     assert!(
-        told.contains(" is refused: peer sent no certificates"),
+        told.contains(" is refused: it shows no certificate"),
         "{told}"
     );
     assert!(try_info(&served, "nbds", "client").status.success());

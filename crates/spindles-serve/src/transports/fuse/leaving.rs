@@ -2,7 +2,7 @@
 //!
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
-use super::mounted::{UNMOUNT, USERS};
+use super::mounted::{OPENERS, UNMOUNT, USERS, WHERE};
 use super::mounts::mounted_on;
 use crate::guard::Guard;
 use crate::stopper::Stopper;
@@ -131,11 +131,30 @@ impl Seen for Leaving {
     fn users(&self) -> io::Result<Option<Vec<User>>> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let named: Option<Vec<User>> = watcher.ask(USERS)?;
-        // After `umount --lazy` nobody is found by a path, and the file may still be open.
-        Ok(named.or_else(|| self.is_open().then(Vec::new)))
+        if named.is_some() || !self.is_open() {
+            return Ok(named);
+        }
+        // After `umount --lazy` nobody is found by a path.
+        watcher.ask(OPENERS).map(Some)
     }
 
     fn loss(&self) -> Option<String> {
-        self.guard.as_ref()?.loss()
+        if let Some(loss) = self.guard.as_ref().and_then(Guard::loss) {
+            return Some(loss);
+        }
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_gone = |place: Option<PathBuf>| place.is_none();
+        watcher.ask(WHERE).is_ok_and(is_gone).then(|| {
+            let path = self.path.display();
+            let then = if self.is_only {
+                "the server ends with the last of them"
+            } else {
+                "the array has other ways for the rest"
+            };
+            format!(
+                "{path} was unmounted (umount --lazy), and whoever opens it finds something else: those who had it open have \
+                 the array still, and {then}"
+            )
+        })
     }
 }

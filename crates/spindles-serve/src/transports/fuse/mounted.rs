@@ -3,7 +3,7 @@
 use super::mount::unmount;
 use super::mounts::{FILE_SYSTEM, Mounted, mounted_on};
 use super::place::Place;
-use crate::transports::users::{by_users, lasting_users, users};
+use crate::transports::users::{by_users, lasting_users, users, users_of_unmounted};
 use crate::transports::watcher::{Watched, reply, unknown};
 use rustix::process::{Pid, getppid};
 use serde_json::Value;
@@ -28,6 +28,12 @@ pub(super) const UNMOUNT: &str = "unmount";
 
 /// The reply is who uses the file, where somebody does for longer than a moment.
 pub(super) const USERS: &str = "users";
+
+/// The reply is who has the file open, wherever it is mounted, or nowhere any more.
+pub(super) const OPENERS: &str = "openers";
+
+/// The reply is where it is mounted, if it still is.
+pub(super) const WHERE: &str = "where";
 
 /// What the process is told on its command line.
 pub(super) fn arguments(place: &Place) -> [&OsStr; 2] {
@@ -68,6 +74,13 @@ impl Watched for Mount {
                 let is_there = place.follow(mounted);
                 let users = || lasting_users(place.path(), self.server);
                 reply(is_there.then(users).flatten())
+            }
+            (OPENERS, Some(_), Some(mounted)) => {
+                reply(users_of_unmounted(&mounted.device, self.server))
+            }
+            (WHERE, Some(place), Some(mounted)) => {
+                let is_there = place.follow(mounted);
+                reply(is_there.then(|| place.path()))
             }
             (UNMOUNT, Some(_), Some(mounted)) => {
                 let place = self.place.take().expect("it is there");
@@ -134,7 +147,15 @@ mod tests {
         let proc = Path::new("/proc");
         assert!(mounted_on(proc).is_ok_and(|found| found.is_some()));
         let mut watched = watched(FOUND, proc);
-        for word in [MOUNTED, UNMOUNT, "unmount /proc", "", "mounted 0:1"] {
+        for word in [
+            MOUNTED,
+            UNMOUNT,
+            OPENERS,
+            WHERE,
+            "unmount /proc",
+            "",
+            "mounted 0:1",
+        ] {
             watched.asked(word).expect_err("it is no mount of ours");
         }
         watched.left().expect("nothing is left");

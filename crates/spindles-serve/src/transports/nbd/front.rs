@@ -6,10 +6,12 @@ use super::connection::{Connection, PAYLOAD_BYTES_MAX};
 use super::socket::{Listener, Socket, Stream};
 use crate::certificates::Certificates;
 use crate::left_behind::Fleeting;
+use crate::listening::{path_failed, port_failed};
 use crate::offer::{ExportFacts, Offer};
 use crate::transports::{Door, DoorOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use spindles_io::tls::{explain, explain_io};
 use spindles_nbd::handshake::{Server, Step, Tls};
 use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
@@ -32,7 +34,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// It can't listen.
 #[derive(Debug, Error)]
-#[error("can't listen on {address}: {source}")]
+#[error("{}", match address {
+    Address::Unix(path) => path_failed(path, source),
+    Address::Tcp(address) => port_failed(*address, source),
+})]
 pub(super) struct FrontError {
     address: Address,
     source: io::Error,
@@ -202,11 +207,11 @@ fn join(stream: Stream, gate: &Gate) {
 
 #[derive(Debug, Error)]
 enum Failed {
-    #[error(transparent)]
+    #[error("{}", explain_io(.0))]
     Io(#[from] io::Error),
     #[error(transparent)]
     Violation(#[from] Violation),
-    #[error(transparent)]
+    #[error("{}", explain(.0))]
     Tls(#[from] rustls::Error),
 }
 

@@ -4,8 +4,9 @@ use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_io::spare::{For, add};
+use serde_json::{Value, json};
+use spindles_io::scan::shell_word;
+use spindles_io::spare::{For, Taken, add};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -61,14 +62,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         For::Array(arrays::host(&members, ui))
     };
     let added = add(&devices, whose, arguments.force)?;
-    for warning in &added.warnings {
-        ui.note(warning);
+    let is_taken = |device: &str| {
+        let mut taken = added.taken.iter();
+        taken.any(|taken| taken.device == device && taken.error.is_none())
+    };
+    // What was lacking a moment ago is being filled.
+    if added.taken.is_empty() {
+        added.warnings.iter().for_each(|warning| ui.note(warning));
     }
-    arrays::note_devices(&[], &[], &added.wiped, ui);
-    for device in &devices {
-        arguments.scan.note_out_of_sight(device, &members, ui);
-    }
+    arrays::note_devices(&[], &added.taken, &added.wiped, ui);
     for spare in &added.spares {
+        if is_taken(&spare.name) {
+            continue;
+        }
         ui.line(match &added.array {
             Some((name, _)) if !spare.shared => {
                 format!("{} is a spare of array '{name}'", spare.name)
@@ -76,11 +82,34 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             _ => format!("{} is a shared spare", spare.name),
         });
     }
+    for device in &devices {
+        arguments.scan.note_out_of_sight(device, &members, ui);
+    }
+    if let Some((name, _)) = &added.array
+        && added.is_degraded
+    {
+        let name = shell_word(name);
+        ui.note(if ui.serving().is_some() {
+            format!("`spindles status {name}` shows how far it is filled")
+        } else {
+            format!("`spindles rebuild {name}` fills it now, in the place of what is missing")
+        });
+    }
     ui.json(&json!({
         "spares": arrays::spares(&added.spares),
+        "taken": added.taken.iter().map(taken).collect::<Vec<_>>(),
         "warnings": added.warnings,
         "name": added.array.as_ref().map(|(name, _)| name),
         "uuid": added.array.as_ref().map(|(_, uuid)| uuid.to_string()),
     }));
     Ok(())
+}
+
+fn taken(taken: &Taken) -> Value {
+    json!({
+        "device": taken.device,
+        "array": taken.array,
+        "member": taken.member.0,
+        "error": taken.error,
+    })
 }

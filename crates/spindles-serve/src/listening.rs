@@ -1,0 +1,66 @@
+//! What to do where nobody can be listened for.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Why a port can't be listened on, and what to do then.
+pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
+    let port = address.port();
+    let remedy = match error.kind() {
+        ErrorKind::AddrInUse => {
+            format!(
+                ": `ss --listening --tcp --processes sport = :{port}` says who has it; end that, or give another port"
+            )
+        }
+        ErrorKind::AddrNotAvailable => {
+            ": this machine has no such address; `ip address` lists those that it has".to_owned()
+        }
+        ErrorKind::PermissionDenied if port < 1024 => {
+            ": this user may not listen on a port below 1024; give another".to_owned()
+        }
+        _ => String::new(),
+    };
+    format!("can't listen on {address}: {error}{remedy}")
+}
+
+/// The same of a socket in the file system.
+pub(crate) fn path_failed(path: &Path, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::AddrInUse if UnixStream::connect(path).is_ok() => {
+            ": a server listens there already; stop that one, or give another path"
+        }
+        ErrorKind::AddrInUse => ": something else is there; remove it, or give another path",
+        ErrorKind::NotFound => ": there is no such folder; make it, or give another path",
+        _ => "",
+    };
+    format!("can't listen on unix:{}: {error}{remedy}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn who_is_in_the_way_is_said() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        let error = TcpListener::bind(address).expect_err("it is taken");
+        let port = format!("sport = :{}` says who", address.port());
+        assert!(port_failed(address, &error).contains(&port));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let told = |path: &Path| {
+            let error = UnixListener::bind(path).expect_err("it can't be");
+            path_failed(path, &error)
+        };
+        assert!(told(&path.join("none")).contains("no such folder"));
+        let listener = UnixListener::bind(&path).expect("it is free");
+        assert!(told(&path).contains("a server listens"), "{}", told(&path));
+        drop(listener);
+        assert!(told(&path).contains("something else"), "{}", told(&path));
+    }
+}

@@ -1,0 +1,267 @@
+//! What an administrator is told who does not know what is so: each text names the thing, and what to type next.
+
+use super::{MIB, POOL_SERVED, Pool, Served};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// All that a command printed.
+fn all(output: &Output) -> String {
+    let out = String::from_utf8_lossy(&output.stdout);
+    format!("{out}{}", String::from_utf8_lossy(&output.stderr))
+}
+
+impl Pool {
+    fn told(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        all(&self.spindles(&words))
+    }
+
+    /// The same, typed in another folder.
+    fn told_in(folder: &TempDir, line: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = command.args(line.split(' ')).current_dir(folder.path());
+        all(&command.output().expect("the command runs"))
+    }
+}
+
+impl Served<'_> {
+    /// Reads what it says until that is in a line, which is the answer.
+    fn says(&mut self, wanted: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+}
+
+/// Waits until `status` says that.
+fn until(pool: &Pool, wanted: &str) {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let status = pool.told("status pool");
+        if status.contains(wanted) {
+            return;
+        }
+        assert!(Instant::now() < end, "{status}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// A spare is in the place of a member before anybody can remove that, and whoever tries is not sent in a circle.
+#[test]
+fn a_spare_that_takes_a_place_is_named() {
+    let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
+    for (name, mib) in [("s", 20), ("r", 21)] {
+        let file = std::fs::File::create(pool.path(name)).expect("a file");
+        file.set_len(mib << 20).expect("its length");
+    }
+    let mut served = pool.serve(&[]);
+    pool.told("spare add s --array pool");
+    let told = pool.told("fail b pool");
+    let spare = pool.path("s").display().to_string();
+    let wanted = format!("{spare}, a spare, takes its place: `spindles status pool` shows");
+    assert!(told.contains(&wanted), "{told}");
+    until(&pool, &format!("member 1: {spare}, active"));
+    let told = pool.told("remove b pool");
+    let wanted = format!("let go of b already: {spare} is member 1 in its place");
+    assert!(told.contains(&wanted), "{told}");
+    assert!(
+        told.contains("`spindles wipe b` makes a plain device"),
+        "{told}"
+    );
+    // A spare that is added when a member is out is one that is filled, and no warning.
+    let told = pool.told("fail c pool");
+    assert!(
+        told.contains("`spindles add c pool` takes it back"),
+        "{told}"
+    );
+    let told = pool.told("spare add r --array pool");
+    let wanted = "array 'pool': spare r takes the place of member 2";
+    assert!(
+        told.contains(wanted) && !told.contains("not safe"),
+        "{told}"
+    );
+    until(&pool, "healthy");
+    // All of it is in the log, and what was refused.
+    pool.told("fail nosuch pool");
+    for wanted in [
+        "array 'pool': command done: spindles spare add s --array pool",
+        "array 'pool': command done: spindles fail b pool",
+        "array 'pool': command done: spindles remove b pool",
+        "command ended with exit status 1: spindles fail nosuch pool: nosuch is not an active member",
+    ] {
+        let line = served.says(wanted);
+        assert!(
+            !line.contains("status pool"),
+            "what only looks is not noted: {line}"
+        );
+    }
+    // Nobody has it open: it is filled later.
+    pool.told("stop pool");
+    let told = pool.told("spare add c --array pool --force");
+    assert!(told.contains("c is a spare of array 'pool'"), "{told}");
+    let told = pool.told("fail a pool");
+    let wanted =
+        "c, a spare, takes its place as soon as the array is used: `spindles rebuild pool`";
+    assert!(told.contains(wanted), "{told}");
+    assert!(
+        pool.told("rebuild pool")
+            .contains("member 0 is active again")
+    );
+}
+
+/// A growth that is not possible leaves the array open as it was.
+#[test]
+fn a_refused_growth_closes_nothing() {
+    let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
+    let served = pool.serve(&[]);
+    pool.told("fail b pool");
+    let status = pool.told("status pool");
+    let device = pool.path("b").display().to_string();
+    // Only who has the device says which it is.
+    let wanted = format!("member 1: {device}, out: as a command asked");
+    assert!(status.contains(&wanted), "{status}");
+    for line in [
+        "grow pool --chunk 128K",
+        "grow pool --abort",
+        "rename pool pool",
+    ] {
+        pool.told(line);
+        let status = pool.told("status pool");
+        assert!(status.contains(&wanted), "{line}: {status}");
+    }
+    let told = pool.told("fail a pool");
+    assert!(told.contains("stays a member of array 'pool'"), "{told}");
+    assert!(told.contains("spindles replace"), "{told}");
+    pool.told("stop pool");
+    served.stop_has_come();
+    let status = pool.told("status pool");
+    let wanted = "member 1: out: as a command asked, in generation ";
+    assert!(status.contains(wanted), "{status}");
+}
+
+/// Whoever asks by a name that is not there, or that several have, sees which are served, and on which devices.
+#[test]
+fn names_that_are_not_there_are_answered_with_those_that_are() {
+    let (one, other) = (
+        Pool::new("raid1", "a,b", 8 * MIB),
+        Pool::new("raid1", "c,d", 8 * MIB),
+    );
+    let served = [one.serve(&[]), other.serve(&[])];
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let devices = [(&one, "a"), (&other, "d")].map(|(pool, name)| pool.path(name));
+    for (line, wanted) in [
+        (
+            "status pool",
+            "give the UUID of the one you mean in place of the name\n  'pool' (",
+        ),
+        ("status no-such-array", "\nServed:\n  '"),
+        ("examine no-such-array", "\nServed:\n  '"),
+    ] {
+        let told = Pool::told_in(&elsewhere, line);
+        assert!(told.contains(wanted), "{line}: {told}");
+        for device in &devices {
+            assert!(
+                told.contains(device.to_str().expect("UTF-8")),
+                "{line}: {told}"
+            );
+        }
+    }
+    for pool in [&one, &other] {
+        pool.told("stop pool");
+    }
+    for served in served {
+        served.stop_has_come();
+    }
+}
+
+/// What no command finds is ended by a signal, and which is said.
+#[test]
+fn what_is_no_array_has_a_way_to_its_end() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let fresh = "raid1(mem:7M,mem:9M)";
+    let served = pool.serve_what(&[fresh], "is served, and gone when this ends");
+    let kill = |served: &Served<'_>| {
+        let process = served.server.as_ref().expect("it runs");
+        format!("`kill {}`", process.id())
+    };
+    let told = pool.told(&format!("stop {fresh}"));
+    assert!(
+        told.contains(fresh) && told.contains(&kill(&served)),
+        "{told}"
+    );
+    assert!(pool.told("stop mem:7M").contains("nobody serves mem:7M"));
+    let told = pool.told(&format!("status {fresh}"));
+    assert!(
+        told.contains("describes an array that is to be made"),
+        "{told}"
+    );
+    served.stop();
+    for (what, arguments) in [
+        ("b", ["b", "--as-is"].as_slice()),
+        ("pool", &["pool", "--control", "%"]),
+    ] {
+        let socket = pool.path("control").display().to_string();
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|it| if *it == "%" { socket.as_str() } else { *it })
+            .collect();
+        let served = pool.serve_what(&arguments, "is served");
+        let told = pool.told(&format!("stop {what}"));
+        assert!(told.contains(&kill(&served)), "{told}");
+        if what == "pool" {
+            let listed = pool.told("status --scan .");
+            let id = served.server.as_ref().expect("it runs").id();
+            assert!(
+                listed.contains(&format!("by this user, pid {id}")),
+                "{listed}"
+            );
+        }
+        served.stop();
+    }
+}
+
+/// Root sees that an array is served though he can't ask its server.
+#[test]
+fn a_server_of_another_user_is_listed() {
+    const NAME: &str = "a_server_of_another_user_is_listed";
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let program = pool.path("spindles");
+    std::fs::copy(env!("CARGO_BIN_EXE_spindles"), &program).expect("it is copied");
+    let folder = pool.0.path();
+    let owned = Command::new("chown")
+        .args(["-R", "nobody:"])
+        .arg(folder)
+        .stderr(Stdio::null())
+        .status();
+    if !owned.is_ok_and(|owned| owned.success()) {
+        return println!("SKIPPED {NAME}: only root can give files away");
+    }
+    let mut command = Command::new("setpriv");
+    let words = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
+    command
+        .args(words)
+        .arg(&program)
+        .env("XDG_RUNTIME_DIR", folder);
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return println!("SKIPPED {NAME}: there is no setpriv");
+    }
+    let address = format!("unix:{}", pool.path("socket").display());
+    let served = pool.serve_by(command, &address, &["pool"], POOL_SERVED);
+    let id = served.server.as_ref().expect("it runs").id();
+    let listed = pool.told("status --scan .");
+    assert!(
+        listed.contains(&format!("by user nobody, pid {id}")),
+        "{listed}"
+    );
+    let told = pool.told("status pool");
+    let wanted = format!("in use by pid {id} of user nobody (");
+    assert!(told.contains(&wanted), "{told}");
+    let told = pool.told("stop pool");
+    assert!(told.contains("as with `sudo -u nobody`"), "{told}");
+    served.stop();
+}
