@@ -78,8 +78,11 @@ fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Resul
             (true, false) => sleep(PAUSE),
         }
     }
-    let array = array.to_owned();
-    Err(ChangeError::NotRecorded { array })
+    Err(ChangeError::OutUnrecorded {
+        array: array.to_owned(),
+        member,
+        server_ended: target.has_ended(),
+    })
 }
 
 /// Waits until a spare has taken the place of a member that is out, for a while. Which it was: those that can't are
@@ -117,8 +120,8 @@ pub enum Removed {
     Member(Out),
     /// What was a member before this device took its place: nobody has its device any more.
     Replaced(Out, String),
-    /// A spare, which is a plain device now.
-    Spare,
+    /// A spare, and what became of it.
+    Spare(Vec<spare::Removed>),
 }
 
 /// Lets go the device of a member that is out, or makes a plain device of a spare.
@@ -134,11 +137,10 @@ pub fn remove<'a>(
     let host = host.into();
     let found = Probe::glance(device).map(|probe| probe.found());
     if found.is_some_and(|found| found.spare().is_some()) {
-        if let Host::Served(served) = host {
-            served.managed().withdraw_spare(device);
-        }
-        spare::remove(&[device], None)?;
-        return Ok(Removed::Spare);
+        let is_other = |member: &String| !identity::share_bytes(member, device);
+        let has_array = host.devices().iter().any(is_other);
+        let removed = spare::remove(&[device], has_array.then_some(host))?;
+        return Ok(Removed::Spare(removed));
     }
     let given = with_device(host, device);
     let given: Vec<&str> = given.iter().map(String::as_str).collect();

@@ -251,6 +251,21 @@ pub enum ChangeError {
         /// The devices that have the least.
         least: Vec<String>,
     },
+    /// A member is out, and after a crash it might count as one again.
+    #[error(
+        "array '{array}': member {member} is out, but {}: after a crash the array might count on it again; `spindles \
+         status {}` says how it is",
+        if *server_ended { "the server ended before that was noted" } else { "that could not be written to the superblocks" },
+        shell_word(array)
+    )]
+    OutUnrecorded {
+        /// The array.
+        array: String,
+        /// The member.
+        member: MemberIndex,
+        /// Whether the server ended meanwhile.
+        server_ended: bool,
+    },
     /// The superblocks could not be written.
     #[error("array '{array}': its superblocks could not be written; nothing else was changed")]
     NotRecorded {

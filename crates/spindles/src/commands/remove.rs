@@ -1,6 +1,6 @@
 //! `spindles remove`: lets go of a device.
 
-use super::Command;
+use super::{Command, spare};
 use crate::arrays::{self, DeviceOfArray};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -57,8 +57,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ));
             "member"
         }
-        Removed::Spare => {
-            ui.line(format!("{device} is a spare no more"));
+        Removed::Spare(removed) => {
+            for removed in removed {
+                spare::report(device, removed, ui);
+            }
             "spare"
         }
     };

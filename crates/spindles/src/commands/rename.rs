@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
+use crate::served::Serving;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -63,7 +64,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
-    if let Some(serving) = ui.serving() {
+    // A file or block device is called as before.
+    let by_nbd = |serving: &&Serving| serving.addresses().len() > serving.files().count();
+    if let Some(serving) = ui.serving().filter(by_nbd) {
         ui.note(format!(
             "until it is served anew, NBD clients find it as export '{}', and another array of that name is another \
              export",

@@ -417,6 +417,13 @@ fn what_can_not_be_a_spare_is_refused() {
 /// It is taken as `spare add` takes it, and other arrays keep their spare.
 #[test]
 fn a_spare_is_removed_from_one_array() {
+    for [before, after] in [["spare remove", " --array"], ["remove", ""]] {
+        is_removed_from_one_array(&|spare, array| format!("{before} {spare}{after} {array}"));
+    }
+}
+
+/// `remove` is the command, in one of its forms.
+fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
     for file in ["c", "d", "shared"] {
         folder.make(file, 8 * MIB);
@@ -426,25 +433,21 @@ fn a_spare_is_removed_from_one_array() {
     folder.run("spare add @shared --shared").ok();
     let before = folder.read("shared");
     folder.refuses(
-        "spare remove @shared --array @a,@b",
+        &remove("@shared", "@a,@b"),
         1,
         &["a shared spare", "without --array"],
     );
     assert!(folder.read("shared") == before, "it was changed");
-    let run = folder.run("spare remove @s --array @a,@b").ok();
+    let run = folder.run(&remove("@s", "@a,@b")).ok();
     assert!(
         run.out.contains("a spare of array 'data' no more"),
         "{}",
         run.out
     );
-    folder.refuses(
-        "spare remove @s --array @a,@b",
-        1,
-        &["a spare of other arrays"],
-    );
+    folder.refuses(&remove("@s", "@a,@b"), 1, &["a spare of other arrays"]);
     let spare = spare_on(&folder, "s").expect("it is one of the other array");
     assert_eq!(spare.arrays.len(), 1);
-    folder.run("spare remove @s --array @c,@d").ok();
+    folder.run(&remove("@s", "@c,@d")).ok();
     assert!(spare_on(&folder, "s").is_none());
 }
 

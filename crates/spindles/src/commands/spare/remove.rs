@@ -43,16 +43,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let of_array = !array.is_empty();
     let removed = remove(&names, of_array.then(|| arrays::host(&members, ui)))?;
     for (device, removed) in devices.iter().zip(&removed) {
-        ui.line(match removed {
-            Removed::Plain => format!("{device} is a spare no more"),
-            Removed::Of(array) => {
-                format!("{device} is a spare of array '{array}' no more, and of others it is")
-            }
-        });
+        report(device, removed, ui);
     }
     let shared = devices.iter().zip(&removed);
     let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
     let still_spares: Vec<&String> = shared.map(|(device, _)| device).collect();
     ui.json(&json!({ "removed": devices, "still_spares": still_spares }));
     Ok(())
+}
+
+/// Says what became of a spare.
+pub(crate) fn report(device: &str, removed: &Removed, ui: &Ui) {
+    ui.line(match removed {
+        Removed::Plain => format!("{device} is a spare no more"),
+        Removed::Of(array) => {
+            format!("{device} is a spare of array '{array}' no more, and of others it is")
+        }
+    });
 }
