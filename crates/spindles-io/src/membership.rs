@@ -85,20 +85,25 @@ fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Resul
     })
 }
 
-/// Waits until a spare has taken the place of a member that is out, for a while. Which it was: those that can't are
-/// passed over.
+/// Waits for a while until a spare has taken the place of a member that is out. Which it was, since those that can't are
+/// passed over; or which is about to.
 fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
     let end = Instant::now() + SPARE_MAX;
+    let mut next = out.spare.clone();
     loop {
         // With the events comes what happened to spares.
         while target.next_event().is_some() {}
-        let taken = target.spares_taken().into_iter();
-        let mut taken = taken.filter(|it| it.array == out.array && it.member == out.member);
-        if let Some(taken) = taken.find(|it| it.error.is_none()) {
-            return Some(taken.device);
+        for taken in target.spares_taken() {
+            if taken.array != out.array || taken.member != out.member {
+                continue;
+            }
+            if taken.error.is_none() {
+                return Some(taken.device);
+            }
+            next = next.filter(|next| *next != taken.device);
         }
         if Instant::now() > end || target.has_ended() {
-            return None;
+            return next;
         }
         sleep(PAUSE);
     }
