@@ -14,7 +14,9 @@ impl Engine {
         let end = regions.part.regions().end;
         let range = &self.ranges[id];
         let whole = !range.shape.copies && range.touched == range.shape.all_data();
-        let zeroes = whole || self.zeroes_without_moving_bytes();
+        // Zeros leave what was never written as it is.
+        let writes_data = !self.writes_zeros(id);
+        let zeroes = writes_data && (whole || self.zeroes_without_moving_bytes());
         let zeroing = &self.zeroing;
         let ground = |region| match () {
             () if region >= end => Ground::Closed,
