@@ -464,6 +464,7 @@ impl Engine {
         self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
         self.missing = self.missing.with(member);
         self.lost = lost;
+        self.mark_bad_blocks(member);
         self.forget_faults(member);
         if let Some(pages) = &mut self.pages {
             pages.abandon(member);
