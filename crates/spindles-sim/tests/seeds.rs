@@ -508,6 +508,8 @@ fn what_a_failed_array_answered_stays() {
     ] {
         check_seed(seed, &fixed(level, &["dropout", "latent_sector_error"]));
     }
+    // A region that was given back when the array failed.
+    check_seed(1701, &fixed("raid4", &["dropout"]));
     // An array that failed while a device was being filled, and did not work again when that was full.
     check_seed(2130, &fixed("raid5", &["dropout", "no_space", "put_out"]));
 }
