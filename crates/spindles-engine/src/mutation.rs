@@ -157,6 +157,14 @@ pub enum Mutation {
     TrustEmptyJournal,
     /// Blocks are read in their places though the log has something of them that could not be carried out.
     ReadUnplacedLog,
+    /// What a write left that failed is read though the array can't put it in order any more.
+    TrustFailedWrites,
+    /// Rows in doubt are put in order without a member before it is durable that it is out.
+    SettleUnrecorded,
+    /// Bad blocks of a member are forgotten before it is durable that it is out.
+    ForgetBadBlocksEarly,
+    /// Bad blocks of a member do not count as what its device lacks when it comes back.
+    ReturnBadBlocks,
 }
 
 /// Every planted fault.
@@ -235,4 +243,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::DegradedUnlogged,
     Mutation::TrustEmptyJournal,
     Mutation::ReadUnplacedLog,
+    Mutation::TrustFailedWrites,
+    Mutation::SettleUnrecorded,
+    Mutation::ForgetBadBlocksEarly,
+    Mutation::ReturnBadBlocks,
 ];

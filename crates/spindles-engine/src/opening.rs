@@ -56,11 +56,6 @@ impl Opening {
         *flushes -= 1;
     }
 
-    /// Whether flushes of what was found are under way.
-    pub(crate) fn is_flushing(&self) -> bool {
-        matches!(self, Self::Finding { flushes: 1.., .. })
-    }
-
     /// The reads of the bitmaps, while there are any.
     pub(crate) fn loading(&self) -> Option<Loading> {
         match self {

@@ -163,6 +163,8 @@ pub(crate) struct RowsUnderWay {
     pub(crate) settling: Settling,
     /// Whether they were ever written.
     pub(crate) state: RowState,
+    /// Something of what is to be written may be in its place.
+    pub(crate) placing: bool,
 }
 
 impl RowsUnderWay {
@@ -178,6 +180,7 @@ impl RowsUnderWay {
         has_new_checksums: false,
         settling: Settling::No,
         state: RowState::Unknown,
+        placing: false,
     };
 }
 

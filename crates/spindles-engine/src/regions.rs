@@ -268,6 +268,18 @@ impl Regions {
         !self.is_written(group) && self.written.is_stored(self.of(group))
     }
 
+    /// A member that comes back gets its region anew.
+    pub(crate) fn mark_dirty(&mut self, group: GroupIndex) {
+        self.dirty.set(self.of(group));
+    }
+
+    /// Whether it is given back, and a crash may leave it written still.
+    pub(crate) fn is_half_released(&self, group: GroupIndex) -> bool {
+        let region = self.of(group);
+        let released = self.released.get(region) && !self.written.bits.get(region);
+        released && !self.written.is_stored(region)
+    }
+
     /// Whether redundancy may disagree with data there, as far as bitmaps can tell.
     pub(crate) fn is_unsettled(&self, group: GroupIndex) -> bool {
         self.unsettled.get(self.of(group))

@@ -260,14 +260,14 @@ impl Managed for Driver {
     fn status(&self) -> Option<Status> {
         match self.root {
             Node::Device(_) => None,
-            Node::Array(array) => Some(self.core.carry.array(array).engine().status()),
+            Node::Array(array) => Some(progress::status(&self.core.carry, array)),
         }
     }
 
     fn status_of(&self, name: &str) -> Option<Status> {
         let mut arrays = self.core.carry.arrays();
-        let (_, array) = arrays.find(|(_, array)| array.name() == name)?;
-        Some(array.engine().status())
+        let (index, _) = arrays.find(|(_, array)| array.name() == name)?;
+        Some(progress::status(&self.core.carry, index))
     }
 
     fn snapshot(&self) -> Vec<ArraySnapshot> {

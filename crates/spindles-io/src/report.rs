@@ -288,16 +288,6 @@ impl ArrayReport {
             _ => {}
         }
         let block_bytes = u64::from(self.block_bytes);
-        // Its engine counts on an array that has failed until a write to it fails: what can be read of it is read.
-        let failed = now.status.members.iter().zip(&self.members);
-        let failed = failed.filter(|(status, found)| {
-            let is_in = !matches!(status.state, Member::Missing { .. });
-            is_in && found.is_lost() && now.device(status.member).is_none()
-        });
-        match usize::from(self.survives_more).checked_sub(failed.count()) {
-            Some(left) => self.survives_more = u8::try_from(left).expect("not more than before"),
-            None => self.failed = true,
-        }
         for (status, found) in now.status.members.iter().zip(&mut self.members) {
             let filled = match status.state {
                 Member::Active => None,

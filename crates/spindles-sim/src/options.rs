@@ -289,6 +289,8 @@ pub struct Fixed {
     pub journal_device: Option<bool>,
     /// Whether disks are of different sizes and sectors.
     pub sizes: Option<bool>,
+    /// Whether faults may go beyond what the array survives.
+    pub beyond: Option<bool>,
 }
 
 impl Options {
@@ -319,6 +321,7 @@ impl Options {
             depth
         };
         let beyond = random.percent(8);
+        let beyond = fixed.beyond.unwrap_or(beyond);
         // Of those that promise something.
         let promising = POLICIES
             .iter()

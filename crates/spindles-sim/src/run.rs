@@ -80,6 +80,13 @@ fn through_sessions(world: &mut World) {
         if world.failure.is_some() || !world.is_open(world.stack.top()) {
             return;
         }
+        if world.engine(world.stack.top()).status().stopped_writing {
+            // What is read now must be read at the next opening too.
+            read_all(world);
+        }
+        if world.failure.is_some() {
+            return;
+        }
         end(world, session.ending);
         if world.failure.is_some() {
             return;
@@ -263,6 +270,7 @@ fn between_sessions(world: &mut World) {
         world.damage_journal();
     }
     world.damage_metadata();
+    bring_all_back(world);
     for disk in 0..world.stack.disks.len() {
         if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
@@ -299,6 +307,22 @@ fn between_sessions(world: &mut World) {
     world.change_space();
 }
 
+/// More disks went than the array survives, and all of them may be back. Drawn by itself.
+fn bring_all_back(world: &mut World) {
+    let array = &world.stack.arrays[world.stack.top()];
+    let failed = !array.geometry.survives(array.lost);
+    if world.stack.arrays.len() > 1 || !failed || !world.restarting.percent(80) {
+        return;
+    }
+    let gone: Vec<usize> = (0..world.stack.disks.len())
+        .filter(|&disk| world.is_gone(disk))
+        .collect();
+    for disk in gone {
+        world.bring_back(disk);
+    }
+    *world.struck.entry("failed and restarted").or_default() += 1;
+}
+
 /// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
 pub(crate) fn open(world: &mut World) -> bool {
     let opened = open_all(world);
@@ -327,8 +351,8 @@ fn open_all(world: &mut World) -> bool {
     })
 }
 
-/// Where an array lost too much, disks that it went on without might be taken for the truth. So
-/// might one whose superblock counts only on disks that are lost, or were replaced since: nobody is
+/// Where an array lost too much, disks that it went on without might be taken for the truth, unless all others
+/// are there to tell. So might one whose superblock counts only on disks that are lost, or were replaced since: nobody is
 /// left who can tell that it was never finished. Nobody can know better, so both are beyond any budget.
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
@@ -365,7 +389,16 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
             })
         })
     };
-    array.lost.contains(member) && !(array.geometry.survives(array.lost) && refuted())
+    let told = || {
+        let mut disks = array.members.iter();
+        let is_there = |below: &Below| matches!(*below, Below::Disk(disk) if !world.is_gone(disk));
+        if array.geometry.survives(array.lost) {
+            refuted()
+        } else {
+            world.stack.arrays.len() == 1 && disks.all(is_there)
+        }
+    };
+    array.lost.contains(member) && !told()
 }
 
 /// A member as it is found at opening.
@@ -868,11 +901,8 @@ fn read_all(world: &mut World) {
         while world.client.has_room() && next < blocks {
             // Where some may be lost, each is asked for by itself.
             let may_lose = [&world.in_doubt, &world.unlogged.sectors];
-            let most = if may_lose.iter().all(|it| it.now.is_empty()) {
-                64
-            } else {
-                1
-            };
+            let all = may_lose.iter().all(|it| it.now.is_empty()) && !world.errors_excused;
+            let most = if all { 64 } else { 1 };
             let length = most.min(blocks - next);
             read(world, next, length);
             next += length;

@@ -277,8 +277,10 @@ impl Stack {
             }
             let at = usize::from(slot.member.0);
             let offset = slot.offset.plus(u64::from(location.block_in_chunk));
-            if self.lost_its_checksum(array, slot.member, offset, view) {
-                continue; // It is never believed again.
+            if self.lost_its_checksum(array, slot.member, offset, view)
+                || self.is_unfilled(array, slot.member, offset)
+            {
+                continue; // It is never believed again, or not before it is written.
             }
             let block = data_start[at].plus(offset.0);
             match members[at] {

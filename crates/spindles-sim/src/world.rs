@@ -166,6 +166,8 @@ pub struct World {
     /// Space is short when the array is opened next.
     pub(crate) space_is_doomed: bool,
     pub(crate) spacing: Random,
+    /// Draws which arrays are opened again that lost too much.
+    pub(crate) restarting: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -245,6 +247,7 @@ impl World {
             space: None,
             space_is_doomed: false,
             spacing: Random::new(options.seed, "space"),
+            restarting: Random::new(options.seed, "restarts of failed arrays"),
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))

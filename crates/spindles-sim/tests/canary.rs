@@ -80,6 +80,10 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::OutUnflushed, "order", 20),
     (Mutation::OutWhileUnlogged, "order", 100),
     (Mutation::ReadUnplacedLog, "history", 1000),
+    (Mutation::TrustFailedWrites, "history", 100),
+    (Mutation::SettleUnrecorded, "history", 100),
+    (Mutation::ForgetBadBlocksEarly, "history", 100),
+    (Mutation::ReturnBadBlocks, "history", 100),
 ];
 
 /// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
@@ -110,6 +114,10 @@ fn first_seed(mutation: Mutation) -> u64 {
         Mutation::EntriesEarly => 240,
         Mutation::AnswerListed => 740,
         Mutation::FilledUnlogged => 450,
+        Mutation::TrustFailedWrites => 440,
+        Mutation::SettleUnrecorded => 880,
+        Mutation::ForgetBadBlocksEarly => 1830,
+        Mutation::ReturnBadBlocks => 1860,
         _ => 0,
     }
 }
@@ -300,6 +308,22 @@ fn scenario(mutation: Mutation) -> Fixed {
                 level: Level::by_name("raid5"),
                 requests: Some(300),
                 faults: Some(faults.collect()),
+                ..Fixed::default()
+            }
+        }
+        // More members go than the array survives, and all come back.
+        Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
+            level: Level::by_name("raid10"),
+            faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            beyond: Some(true),
+            ..Fixed::default()
+        },
+        Mutation::ForgetBadBlocksEarly | Mutation::ReturnBadBlocks => {
+            let faults = ["dropout", "latent_sector_error"].into_iter();
+            Fixed {
+                level: Level::by_name("raid4"),
+                faults: Some(faults.filter_map(Fault::by_name).collect()),
+                beyond: Some(true),
                 ..Fixed::default()
             }
         }

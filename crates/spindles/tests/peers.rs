@@ -6,7 +6,7 @@
 mod authority;
 
 use authority::Authority;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -62,9 +62,14 @@ impl World {
 
     /// The same of one that is found in these places.
     fn serve_on(&self, array: &str, places: &str) -> Peer {
+        self.serve_with(array, places, &[])
+    }
+
+    fn serve_with(&self, array: &str, places: &str, more: &[&str]) -> Peer {
         let socket = self.path(array).with_extension("sock");
         let address = format!("unix:{}", socket.display());
         let mut command = self.command(places, &["serve", array, "--nbd", &address]);
+        command.args(more);
         let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -75,6 +80,19 @@ impl World {
         let mut log = std::fs::File::create(log).expect("a file");
         std::thread::spawn(move || std::io::copy(&mut lines, &mut log));
         Peer(child)
+    }
+
+    /// What a server with metrics tells of an array now.
+    fn metrics(&self, array: &str) -> String {
+        let log = std::fs::read_to_string(self.path(array).with_extension("log")).expect("a log");
+        let (_, url) = log.split_once("has metrics: http://").expect("its address");
+        let address = url.split_once('/').expect("and path").0;
+        let mut stream = TcpStream::connect(address).expect("it answers");
+        let request = b"GET /metrics HTTP/1.0\r\nHost: a\r\n\r\n";
+        stream.write_all(request).expect("it reads");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("text");
+        page
     }
 
     /// A command of ours, with these places to look for arrays in.
@@ -634,11 +652,28 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     let (low, high) = (urls[..3].join(","), urls[3..].join(","));
     let array = format!("raid0(raid5({low}),raid5({high}))");
     world.done("", &["create", "stack", &array]);
-    let _served = world.serve_on("stack", &urls.join(":"));
+    let _served = world.serve_with("stack", &urls.join(":"), &["--metrics", "0"]);
     let pool = world.url("stack", "stack");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);
-    // Half of it, and then all.
+    let failed = "spindles_array_state{array=\"stack\",state=\"failed\"} ";
+    assert!(world.metrics("stack").contains(&format!("{failed}0")));
+    // Half of it, of which nothing is written yet: all that tells how it is says the same.
+    for peer in &mut peers[..2] {
+        drop(peer.take());
+    }
+    world.refused(&["copy", &pool, "out"]);
+    let status = world.spindles("none", &["status", "stack"]);
+    assert_eq!(status.status.code(), Some(4), "{}", told(&status));
+    let metrics = world.metrics("stack");
+    assert!(metrics.contains(&format!("{failed}1")), "{metrics}");
+    let scrub = world.spindles("none", &["scrub", "stack"]);
+    assert!(
+        told(&scrub).contains("'stack' has failed, and"),
+        "{}",
+        told(&scrub)
+    );
+    // Written, and then all of it.
     for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 3..5)] {
         for peer in &mut peers[lost] {
             drop(peer.take());

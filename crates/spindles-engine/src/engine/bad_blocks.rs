@@ -200,9 +200,6 @@ impl Engine {
 
     fn bad_blocks_loaded(&mut self) {
         self.bad.count();
-        for member in self.missing.iter() {
-            self.bad.forget_member(member);
-        }
         self.choose_direct();
         self.write_bad_blocks();
     }

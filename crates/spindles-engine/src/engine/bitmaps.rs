@@ -43,7 +43,8 @@ impl Engine {
 
     /// Begins to write what changed, as far as no write is under way.
     pub(crate) fn write_bitmaps(&mut self) {
-        if !self.regions.are_stored() || self.read_only || self.opening.loading().is_some() {
+        let stops = self.read_only || self.metadata.is_broken();
+        if !self.regions.are_stored() || stops || self.opening.loading().is_some() {
             return;
         }
         for kind in BITMAPS {
@@ -147,15 +148,23 @@ impl Engine {
         {
             self.stop_writing();
         }
+        let broken = self.metadata.is_broken();
         let bitmap = self.bitmap(kind);
         bitmap.pending -= 1;
         if bitmap.pending > 0 {
             return;
         }
-        let words = bitmap.words_of(bitmap.flying.clone());
-        let durable = &mut bitmap.durable.words_mut()[words];
-        durable.copy_from_slice(&bitmap.snapshot);
-        bitmap.flying = 0..0;
+        let blocks = core::mem::replace(&mut bitmap.flying, 0..0);
+        if broken {
+            // Some members may say so and others not.
+            for block in blocks {
+                bitmap.wanted.set(block);
+            }
+        } else {
+            let words = bitmap.words_of(blocks);
+            let durable = &mut bitmap.durable.words_mut()[words];
+            durable.copy_from_slice(&bitmap.snapshot);
+        }
         self.write_bitmaps();
         self.bitmaps_changed();
     }

@@ -2,7 +2,7 @@
 //! rewritten goes into the bad-block list, and a member with too many errors goes out.
 
 use crate::{
-    Engine, RangeId,
+    Engine, Mutation, RangeId,
     engine::Closing,
     faults::{MemberFaults, Place},
     output::{Event, OutReason, Output},
@@ -10,8 +10,8 @@ use crate::{
     ranges::{Owner, Phase},
     slots::SlotSet,
 };
-use spindles_block::{MemberError, MemberIndex};
-use spindles_format::BadBlockKind;
+use spindles_block::{MemberError, MemberIndex, MemberSet};
+use spindles_format::{BadBlockKind, BadBlocks};
 
 impl Engine {
     /// What went wrong on a member.
@@ -54,7 +54,7 @@ impl Engine {
         // is for the inner array to judge.
         let is_rot = error == MemberError::Corrupt;
         if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
-            let bad_elsewhere = self.bad.members().without(member);
+            let bad_elsewhere = self.bad.members().without(member).difference(self.missing);
             if bad_elsewhere.is_empty() && self.can_spare(member) {
                 self.put_out(member, OutReason::TooManyErrors);
             }
@@ -206,12 +206,40 @@ impl Engine {
         self.faults.forget_counts(member);
     }
 
-    /// A member is out: forgets its bad blocks, errors and latency, which belong to its device.
+    /// A member is out: forgets its errors and latency, which belong to its device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
-        self.bad.forget_member(member);
-        self.write_bad_blocks();
         self.faults.forget_recent(member);
         self.forget_latency(member);
         self.choose_direct();
+    }
+
+    /// It is durable that the devices of these members are out: forgets their bad blocks. Not before, since the next
+    /// opening may count on them.
+    pub(crate) fn forget_bad_blocks(&mut self, members: MemberSet) {
+        for member in members.intersection(self.bad.members()).iter() {
+            self.bad.forget_member(member);
+        }
+        self.write_bad_blocks();
+        self.choose_direct();
+    }
+
+    /// A member is out. Where its device comes back it lacks its bad blocks as it does what was written meanwhile.
+    pub(crate) fn mark_bad_blocks(&mut self, member: MemberIndex) {
+        if self.mutated(Mutation::ForgetBadBlocksEarly) {
+            self.forget_bad_blocks(MemberSet::EMPTY.with(member));
+        }
+        if !self.regions.are_stored() || self.mutated(Mutation::ReturnBadBlocks) {
+            return; // It is filled as a whole.
+        }
+        let of_member = |entry: &&BadBlocks| entry.kind == BadBlockKind::Unread(member);
+        for entry in self.bad.entries().filter(of_member) {
+            let mut offset = entry.start;
+            while offset < entry.end()
+                && let Some((group, ..)) = self.geometry.find(member, offset)
+            {
+                self.regions.mark_dirty(group);
+                offset = offset.plus(1);
+            }
+        }
     }
 }

@@ -80,10 +80,10 @@ impl Engine {
         self.begin_update();
     }
 
-    /// Begins the update that is wanted, unless what was found at opening is not durable yet: a
+    /// Begins the update that is wanted, unless what was found at opening is not known yet, or not durable: a
     /// member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
-        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_flushing() {
+        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_finding() {
             return;
         }
         if self.mutated(Mutation::ReplayUnrecorded) && self.is_replaying() {
@@ -323,6 +323,7 @@ impl Engine {
             let (out, filled) = (array.missing(), array.rebuilding());
             self.metadata.out_durable = out;
             self.metadata.lost_durable = out.union(filled);
+            self.forget_bad_blocks(out);
         }
         self.journal_recorded();
         self.replay_recorded();

@@ -464,6 +464,7 @@ impl Engine {
         self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
         self.missing = self.missing.with(member);
         self.lost = lost;
+        self.mark_bad_blocks(member);
         self.forget_faults(member);
         if let Some(pages) = &mut self.pages {
             pages.abandon(member);
@@ -477,8 +478,7 @@ impl Engine {
             self.want_update();
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
-            self.waits.wake_all(&mut self.ready); // They may have waited for that to be recorded.
-            self.journal_abandons();
+            self.stop_writing(); // That it has failed is not recorded: its members may come back.
         }
         survives
     }

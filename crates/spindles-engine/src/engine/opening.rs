@@ -340,6 +340,10 @@ impl Engine {
         if self.bad.is_loading() || !self.opening.found() {
             return;
         }
+        for member in self.missing.iter() {
+            self.mark_bad_blocks(member);
+        }
+        self.write_bitmaps();
         self.extend();
         self.begin_update();
         self.begin_replay();

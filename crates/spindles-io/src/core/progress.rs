@@ -1,7 +1,7 @@
 //! What arrays report of themselves: how far their jobs are, what was asked of their devices and what
 //! went wrong on these.
 
-use super::carry::{Array, Carry, Node};
+use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
 use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
@@ -9,7 +9,7 @@ use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::positions;
 use crate::{ArraySnapshot, Counters, DeviceSnapshot, Incident, LostBytes, MemberSnapshot};
 use spindles_block::{MemberError, MemberSet};
-use spindles_engine::{Member, OutReason};
+use spindles_engine::{ArrayState, Member, MemberStatus, OutReason, Status};
 use spindles_format::Uuid;
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
@@ -88,6 +88,29 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
     }
 }
 
+/// The state of an array. One inside it that has failed is lost to it, though its engine counts on that until a write
+/// to it fails: what can be read of it is read.
+pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
+    let array = carry.array(index);
+    let mut status = array.engine().status();
+    let is_lost = |member: &&MemberStatus| {
+        let node = array.members().get(usize::from(member.member.0));
+        let inside = match node.copied().flatten() {
+            Some(Node::Array(inside)) => Some(inside),
+            Some(Node::Device(_)) | None => None,
+        };
+        member.state != Member::Active
+            || inside.is_some_and(|inside| self::status(carry, inside).stopped_writing)
+    };
+    let lost = status.members.iter().filter(is_lost);
+    let lost: MemberSet = lost.map(|member| member.member).collect();
+    let geometry = array.engine().geometry();
+    status.state = ArrayState::of(geometry, lost);
+    status.survives_more = geometry.survives_more(lost).unwrap_or(0);
+    status.stopped_writing |= status.state == ArrayState::Failed;
+    status
+}
+
 /// All arrays in use as they are now, each before those inside it.
 pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
     let of_device = |device: DeviceIndex| DeviceSnapshot {
@@ -109,7 +132,7 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
             uuid: engine.record().map_or(Uuid::NIL, |record| record.uuid),
             bytes: engine.geometry().blocks() * u64::from(block_bytes),
             block_bytes,
-            status: engine.status(),
+            status: status(carry, index),
             members: members.collect(),
             journal: array.journal().map(of_device),
         }

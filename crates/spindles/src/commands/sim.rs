@@ -104,6 +104,9 @@ struct Arguments {
     /// Whether disks are of different sizes and sectors, up to 100 TiB: true or false
     #[arg(long, value_name = "BOOL")]
     sizes: Option<bool>,
+    /// Whether faults may go beyond what the array survives: true or false
+    #[arg(long, value_name = "BOOL")]
+    beyond: Option<bool>,
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
@@ -192,6 +195,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         checksums: arguments.checksums,
         journal_device: arguments.journal_device,
         sizes: arguments.sizes,
+        beyond: arguments.beyond,
         ending: arguments.ending.map(|how| match how {
             How::Close => Ending::Close,
             How::ProcessCrash => Ending::ProcessCrash,

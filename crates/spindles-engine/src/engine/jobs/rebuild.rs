@@ -453,6 +453,9 @@ impl Engine {
     /// Everything below `to` is durable on what is being filled. Whether the superblocks are to say
     /// something new.
     pub(crate) fn note_marks(&mut self, to: Place) -> bool {
+        if self.writes_nothing() {
+            return false; // They can't: an array that has failed stays so.
+        }
         let mut news = false;
         for member in self.rebuilding().iter() {
             let at = usize::from(member.0);

@@ -205,6 +205,7 @@ impl Engine {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
                 self.forget_faults(member);
+                self.forget_bad_blocks(MemberSet::EMPTY.with(member));
                 self.forget_device(member);
                 self.tell_others(member);
             }

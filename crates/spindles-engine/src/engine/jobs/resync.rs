@@ -3,7 +3,7 @@
 
 use super::Job;
 use crate::{
-    Engine, RangeId,
+    Engine, Mutation, RangeId,
     jobs::{Place, Walk},
     output::{Event, Output},
     plan::Ask,
@@ -36,13 +36,18 @@ impl Engine {
             || Place { group, row: end } <= self.walk(&JOB).mark
     }
 
-    /// A write failed on a member that stays: of each block there it may hold the old or the new. As after a crash the
+    /// A write failed after something of it went to its place: members hold the old or the new. As after a crash the
     /// rows are put in order before they are read, and the array is not clean.
     #[cold]
     pub(crate) fn doubt_rows(&mut self, id: RangeId) {
-        let failed = !self.shape.copies && !self.geometry.survives(self.lost);
-        if failed || self.shape.slots == 1 && !self.has_checksums() {
-            return; // Nothing is read any more, or there is nothing to agree with.
+        if self.shape.slots == 1 && !self.has_checksums() {
+            return; // There is nothing to agree with.
+        }
+        if self.writes_nothing() {
+            if !self.mutated(Mutation::TrustFailedWrites) {
+                self.leave_to_opening(id);
+            }
+            return;
         }
         let (group, row) = (self.ranges[id].group, self.ranges[id].low);
         self.regions.unsettle(group);

@@ -31,14 +31,15 @@ impl Engine {
         asks && (lost || !self.read_only && is_unplaced())
     }
 
-    /// What a stripe range logged may not be in its place. At the next opening it may be carried out: until then what
-    /// lies there is no answer.
+    /// The next opening decides what the rows of a stripe range hold: it may carry out what was logged, or take
+    /// the old or the new of a write that failed. Until then what lies there is no answer.
     #[cold]
-    pub(super) fn leave_in_log(&mut self, id: RangeId) {
+    pub(crate) fn leave_to_opening(&mut self, id: RangeId) {
         self.unreplayed = true;
         self.all_settled = false; // Nothing is read without a plan.
         let group = self.ranges[id].group.0;
         match &mut self.unplaced {
+            Some(unplaced) if unplaced.contains(&group) => {}
             // There is room for all that may be under way.
             Some(unplaced) if unplaced.len() < unplaced.capacity() => unplaced.push(group),
             unplaced => *unplaced = None,

@@ -143,7 +143,7 @@ impl Engine {
         if let Some(segment) = segment {
             let survives = self.geometry.survives(self.missing);
             if !survives || self.ranges[id].error.is_some() {
-                self.leave_in_log(id);
+                self.leave_to_opening(id);
             }
             if let Some(journal) = self.journal.as_mut().filter(|_| survives) {
                 // Where the array failed some of it may be missing in place: its log stays.

@@ -110,9 +110,6 @@ impl Engine {
         }
         if !self.put_out(member, OutReason::Error(error)) {
             self.ranges[id].error = Some(RequestError::of_write(error));
-            if self.ranges[id].phase() == Phase::Writing {
-                self.doubt_rows(id);
-            }
         }
     }
 

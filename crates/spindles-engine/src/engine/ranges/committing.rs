@@ -101,6 +101,7 @@ impl Engine {
         self.writing_begins(id);
         let range = &mut self.ranges[id];
         range.move_to(Phase::Writing);
+        range.rows.placing = !harmless;
         range.pending = writes.count() + to_replacement.count();
         if follows {
             self.ranges[id].rows.state = RowState::Placed;

@@ -3,7 +3,7 @@
 use crate::{
     Engine, Mutation, RangeId,
     bad_blocks::Change,
-    plan::Ask,
+    plan::{Ask, Strategy},
     ranges::{Owner, Phase, RowState},
     waits::WaitFor,
 };
@@ -59,15 +59,20 @@ impl Engine {
             }
             return self.acknowledge(id);
         }
-        let range = &mut self.ranges[id];
-        if self.metadata.is_broken() && range.ask == Ask::Write {
-            range.error = Some(RequestError::BeyondTolerance);
+        let unrecorded = self.metadata.is_broken() && self.ranges[id].ask == Ask::Write;
+        let settles = self.ranges[id].plan.strategy == Strategy::Settle;
+        if unrecorded || settles && self.writes_nothing() && self.counts_on_others(id) {
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
         }
         self.scrubbed(id, true);
     }
 
     /// The rows are done; on to the next, or the end.
     pub(crate) fn finish_rows(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
+        if range.error.is_some() && range.rows.placing {
+            self.doubt_rows(id);
+        }
         self.log_done(id);
         if self.ranges[id].rows.settling.is_under_way() {
             return self.rows_settled(id);

@@ -58,8 +58,8 @@ impl Engine {
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
-        let settled = self.ranges[id].rows.settling == Settling::Done
-            || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
+        let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group);
+        let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         let replayed = !self.unreplayed && self.overlay.is_none();
         if settled && replayed && !self.slow.avoided().is_empty() {
@@ -110,13 +110,19 @@ impl Engine {
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
-        if self.metadata.is_broken() && !written && ask == Ask::Write {
+        let undecided = ask == Ask::Write || self.regions.is_half_released(group);
+        if self.metadata.is_broken() && !written && undecided {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
 
-        if !settled && written && !blank && self.must_settle(id) {
-            return self.begin_settling(id);
+        if !settled && written && !blank {
+            if !in_order && self.awaits_record(id) {
+                return;
+            }
+            if self.must_settle(id) {
+                return self.begin_settling(id);
+            }
         }
         let health = Health {
             // A scrub leaves what a rebuild has not come to yet to the rebuild.

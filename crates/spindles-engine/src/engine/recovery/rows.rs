@@ -35,7 +35,7 @@ use crate::{
     slots::SlotSet,
     waits::WaitFor,
 };
-use spindles_block::{BlockIndex, MEMBERS_MAX, RequestError};
+use spindles_block::{BlockIndex, MEMBERS_MAX, MemberSet, RequestError};
 use spindles_format::{BadBlockKind, RowSum, stored_checksum};
 
 /// What is known of all blocks of a row.
@@ -56,6 +56,36 @@ impl Engine {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
+    }
+
+    /// Whether rows in doubt can't be put in order yet: members that are out, but not durably, may be there at the next
+    /// opening, and may hold something else than the others. Then the stripe range waits, or has ended with an error.
+    pub(crate) fn awaits_record(&mut self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let whole = range.shape.copies || range.touched == range.shape.all_data();
+        let replaces = range.ask == Ask::Write && whole;
+        if self.read_only || replaces || !self.counts_on_others(id) {
+            return false;
+        }
+        if self.writes_nothing() {
+            self.settling_fails(id);
+        } else {
+            self.ranges[id].move_to(Phase::Preparing);
+            self.waits.wait(id, WaitFor::Superblocks);
+        }
+        true
+    }
+
+    /// Whether the next opening may count on members of a stripe range's group that are out.
+    pub(crate) fn counts_on_others(&self, id: RangeId) -> bool {
+        if self.mutated(Mutation::SettleUnrecorded) {
+            return false;
+        }
+        let slots = self.groups[id.index()].slots();
+        let out = self.missing_slots(id);
+        let out = out.iter().map(|slot| slots[usize::from(slot)].member);
+        let out = out.fold(MemberSet::EMPTY, MemberSet::with);
+        self.metadata.may_count_on(out)
     }
 
     /// Whether a write that can't be planned is to give up rotten blocks as lost, and then be done. Only if:
