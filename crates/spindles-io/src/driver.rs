@@ -384,7 +384,7 @@ impl Managed for Driver {
     }
 
     fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
-        let probe = Probe::open(device)?;
+        let probe = Probe::peek(device)?; // Clients wait meanwhile.
         let found = probe.found();
         let record = found.spare().ok_or_else(|| AttachError::TakenAlready {
             device: device.to_owned(),
@@ -410,7 +410,7 @@ impl Managed for Driver {
     }
 
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
-        let bytes = Probe::open(device)?.bytes;
+        let bytes = Probe::peek(device)?.bytes; // Clients wait meanwhile.
         Ok(spares::may_be_spare(&self.core.carry, device, bytes)?)
     }
 

@@ -145,10 +145,12 @@ impl Served for Handle {
         let mut devices = devices.unwrap_or_default();
         devices.retain(|device| belongs(device));
         if let Some(more) = more {
-            let given = self.given.lock();
-            given
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(absolute(more));
+            let more = absolute(more);
+            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have had another part before.
+            if !given.contains(&more) {
+                given.push(more);
+            }
         }
         let is_new = |device: &String| !devices.contains(device);
         let journals = self.given().into_iter();

@@ -37,11 +37,12 @@ impl News {
         while let Some(event) = target.next_event() {
             events.push(event);
         }
-        if events.is_empty() {
+        let managed: &mut dyn Managed = target;
+        // A spare that could not take a place is news by itself.
+        let taken = managed.spares_taken();
+        if events.is_empty() && taken.is_empty() {
             return Vec::new();
         }
-        let managed: &mut dyn Managed = target;
-        let taken = managed.spares_taken();
         let before = std::mem::replace(arrays, managed.snapshot());
         let events = events.into_iter();
         let mut news: Vec<Self> = events

@@ -691,6 +691,35 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
     }
 }
 
+/// A server knows a device from before when it becomes that of the journal: as a member that was replaced, or as that of a
+/// journal that was taken away.
+#[test]
+fn a_device_becomes_that_of_the_journal_more_than_once() {
+    let mut place = Place::new("a b c d", 40 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    place.does("replace a pool --onto d");
+    for _ in 0..2 {
+        place.does("journal add a --array pool --force");
+        place.does("journal remove --array pool");
+    }
+    place.does("stop pool");
+}
+
+/// A spare that another program has is told of at once, and is not said to take the place.
+#[test]
+fn a_busy_spare_is_told_of_at_once() {
+    let mut place = Place::new("a b c s", 8 << 20);
+    place.does("create pool raid5(a,b,c) --spare s");
+    place.serve("");
+    let busy = File::open(place.path("s")).expect("it is there");
+    busy.lock().expect("nobody has it");
+    let told = place.run("fail a pool").error;
+    assert!(!told.contains("takes its place"), "{told}");
+    assert!(told.contains("spindles add"), "{told}");
+    place.does("stop pool");
+}
+
 /// What a command answered holds, however soon the server is killed.
 #[test]
 fn a_member_that_was_put_out_is_so_after_a_kill() {

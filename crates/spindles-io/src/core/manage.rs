@@ -296,7 +296,7 @@ fn room_on(
     array: ArrayIndex,
     member: MemberIndex,
 ) -> Result<DeviceRecord, AttachError> {
-    let bytes = Probe::open(name)?.bytes;
+    let bytes = Probe::peek(name)?.bytes; // Clients wait meanwhile.
     let record = carry.array(array).engine().record();
     let record = record.expect("only arrays with superblocks were looked at");
     Ok(areas_to_join(record, bytes, member).map_err(TooSmall::of(name))?)
