@@ -389,7 +389,7 @@ impl ArrayReport {
             );
         }
         if self.clean {
-            format!("it was closed in order, {written}")
+            format!("it is clean, {written}")
         } else {
             format!("it was {written}")
         }

@@ -412,8 +412,9 @@ impl View<'_> {
         }
         if let Some(room) = report.room_bytes {
             line(format!(
-                "  its members have room for {}: spindles grow --size max",
-                arrays::size(room)
+                "  its members have room for {}: spindles grow {} --size max",
+                arrays::size(room),
+                report.as_written()
             ));
         }
         line(format!(

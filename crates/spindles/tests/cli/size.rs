@@ -34,7 +34,7 @@ fn an_array_gets_the_room_that_its_members_have() {
     let (bytes, room) = (&before["bytes"], &before["room_bytes"]);
     let text = folder.run("status @d @e @f").ok().out;
     assert!(text.contains("its members have room for 6"), "{text}");
-    assert!(text.contains(": spindles grow --size max"), "{text}");
+    assert!(text.contains(": spindles grow data --size max"), "{text}");
     let most = room.as_u64().expect("there is more") / 1024;
     let (most, least) = (
         format!("have room for {most} KiB at most: replace "),
