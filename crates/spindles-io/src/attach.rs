@@ -8,7 +8,6 @@ use crate::{Managed, OpenOptions, create, identity};
 use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_format::{Found, SpareRecord, Uuid};
-use std::time::Duration;
 
 /// What an array does with devices that come to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +63,9 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
     // that is known yet.
     let looked = [labelled, related].into_iter().find_map(|new| {
         let all = [devices, &new].concat();
-        assemble::describe(&all, &looking()).ok()
+        assemble::describe(&all, &OpenOptions::looking()).ok()
     });
-    let before = assemble::describe(devices, &looking()).unwrap_or_default();
+    let before = assemble::describe(devices, &OpenOptions::looking()).unwrap_or_default();
     for array in looked.iter().flatten().flat_map(ArrayReport::arrays) {
         let same = |other: &&ArrayReport| other.uuid == array.uuid;
         let before = before.iter().flat_map(ArrayReport::arrays).find(same);
@@ -87,16 +86,6 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
         }
     }
     Ok(())
-}
-
-/// For what is looked at, also while somebody has it.
-fn looking() -> OpenOptions {
-    OpenOptions {
-        read_only: true,
-        unlocked: true,
-        busy_timeout: Duration::ZERO,
-        ..OpenOptions::default()
-    }
 }
 
 /// What a device is for an array that needs it. `before` is the array without it.

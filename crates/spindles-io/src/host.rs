@@ -315,12 +315,7 @@ pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
 }
 
 fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
-    let open = OpenOptions {
-        read_only: true,
-        unlocked: true,
-        busy_timeout: Duration::ZERO,
-        ..OpenOptions::default()
-    };
+    let open = OpenOptions::looking();
     retry_while_changing(|| {
         let devices: Vec<&str> = devices
             .iter()

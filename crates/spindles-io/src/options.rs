@@ -49,6 +49,18 @@ impl Default for OpenOptions {
     }
 }
 
+impl OpenOptions {
+    /// For what is only looked at, also while another program has it open.
+    pub(crate) fn looking() -> Self {
+        Self {
+            read_only: true,
+            unlocked: true,
+            busy_timeout: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+}
+
 /// How long the server of a device is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerTimeouts {

@@ -101,12 +101,7 @@ fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
 }
 
 fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
-    let open = OpenOptions {
-        read_only: true,
-        unlocked: true,
-        busy_timeout: Duration::ZERO,
-        ..OpenOptions::default()
-    };
+    let open = OpenOptions::looking();
     let reports = describe(devices, &open)?;
     let users = users(devices, &reports);
     if users.iter().all(|user| user.pid.is_none()) && !is_in_use(devices) {

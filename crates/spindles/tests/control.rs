@@ -706,7 +706,7 @@ fn a_device_becomes_that_of_the_journal_more_than_once() {
     place.does("stop pool");
 }
 
-/// A spare that another program has is told of at once, and is not said to take the place.
+/// A spare that another program has locked can't take the place: `fail` says at once that nothing does.
 #[test]
 fn a_busy_spare_is_told_of_at_once() {
     let mut place = Place::new("a b c s", 8 << 20);

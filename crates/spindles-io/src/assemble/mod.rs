@@ -28,7 +28,6 @@ use opening::Opening;
 use parts::Part;
 use spindles_block::BlockIndex;
 use spindles_format::{ArrayRecord, AssembleError as ChooseError, Found, Uuid, choose, lost_runs};
-use std::time::Duration;
 
 /// An assembled array.
 pub struct Assembled {
@@ -221,12 +220,7 @@ fn build_of(
 /// The array that is no member of another, and that all or some of the devices given are at the
 /// bottom of: its record, whether or not enough of it is there. Nothing is locked or written.
 pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
-    let open = OpenOptions {
-        read_only: true,
-        unlocked: true,
-        busy_timeout: Duration::ZERO,
-        ..OpenOptions::default()
-    };
+    let open = OpenOptions::looking();
     let gathered = gather(devices, &open)?;
     let (devices, found) = (&gathered.devices, &gathered.found);
     let options = looking(&gathered.open);
@@ -248,12 +242,7 @@ fn looking(open: &OpenOptions) -> AssembleOptions {
 
 /// Whether an array can become that, as its superblocks have it: somebody may have it open, for whom it stays so.
 pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), AssembleError> {
-    let open = OpenOptions {
-        read_only: true,
-        unlocked: true,
-        busy_timeout: Duration::ZERO,
-        ..OpenOptions::default()
-    };
+    let open = OpenOptions::looking();
     let gathered = gather(devices, &open)?;
     let options = looking(&gathered.open);
     let (devices, found) = (&gathered.devices, &gathered.found);

@@ -1,4 +1,4 @@
-//! What an administrator is told who does not know what is so: each text names the thing, and what to type next.
+//! Texts for an administrator who has the wrong idea of an array: each says how it is, and what to type next.
 
 use super::{MIB, POOL_SERVED, Pool, Served};
 use std::process::{Command, Output, Stdio};
