@@ -23,11 +23,17 @@ pub(crate) enum Use {
 }
 
 /// Whether devices that are to come to an array of these `devices` are there, each is another one, and the
-/// array does not need what any of them holds. That is so whatever is forced.
-pub(crate) fn look_at_new(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError> {
+/// array does not need what any of them holds. That is so whatever is forced. A member that is out and may come back is
+/// no new device either, unless it is to be overwritten.
+pub(crate) fn look_at_new(
+    devices: &[&str],
+    new: &[&str],
+    to: Use,
+    overwrite: bool,
+) -> Result<(), ChangeError> {
     are_others(devices, new)?;
     // First: nobody else can look at what a server of the array has.
-    refuse_own(devices, new, to)?;
+    refuse_own(devices, new, to, overwrite)?;
     for device in new {
         create::look(device)?;
     }
@@ -35,8 +41,8 @@ pub(crate) fn look_at_new(devices: &[&str], new: &[&str], to: Use) -> Result<(),
 }
 
 /// Refuses new devices that the array of these `devices`, or one inside it, counts on: active members,
-/// its journal, and spares of it where they are to be something else.
-fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError> {
+/// its journal, and spares of it where they are to be something else. What can come back is told so.
+fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Result<(), ChangeError> {
     let said = |device: &&str| {
         let found = Probe::glance(device)?.found();
         let of = match (found.record(), found.journal_device(), found.spare()) {
@@ -48,6 +54,10 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
         Some(of)
     };
     let labelled: Vec<&str> = (new.iter().copied())
+        .filter(|device| said(device).is_some())
+        .collect();
+    // One that was a member until now may be a plain device.
+    let devices: Vec<&str> = (devices.iter().copied())
         .filter(|device| said(device).is_some())
         .collect();
     if devices.is_empty() || labelled.is_empty() {
@@ -62,15 +72,23 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
     // Devices of other arrays make no array with these. Those of an array deep inside this one name none
     // that is known yet.
     let looked = [labelled, related].into_iter().find_map(|new| {
-        let all = [devices, &new].concat();
+        let all = [devices.as_slice(), &new].concat();
         assemble::describe(&all, &OpenOptions::looking()).ok()
     });
-    let before = assemble::describe(devices, &OpenOptions::looking()).unwrap_or_default();
-    for array in looked.iter().flatten().flat_map(ArrayReport::arrays) {
+    let before = assemble::describe(&devices, &OpenOptions::looking()).unwrap_or_default();
+    let arrays = looked.iter().flatten().flat_map(|outermost| {
+        let arrays = outermost.arrays().into_iter();
+        arrays.map(|array| (outermost.name.as_str(), array))
+    });
+    for (outermost, array) in arrays {
         let same = |other: &&ArrayReport| other.uuid == array.uuid;
         let before = before.iter().flat_map(ArrayReport::arrays).find(same);
         for device in new {
             let Some(role) = role_in(array, before, device, to) else {
+                if comes_back(array, device, to) && !overwrite {
+                    let (array, device) = (outermost.to_owned(), (*device).to_owned());
+                    return Err(ChangeError::ComesBack { array, device });
+                }
                 continue;
             };
             let (array, device) = (array.name.clone(), (*device).to_owned());
@@ -86,6 +104,13 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
         }
     }
     Ok(())
+}
+
+/// Whether a device is a member that is out, and gets no more than what it missed. A rebuild takes one back that no command put
+/// out.
+fn comes_back(array: &ArrayReport, device: &str, to: Use) -> bool {
+    let mut returning = array.returning.iter().filter(|_| to != Use::Rebuild);
+    array.held_out.iter().any(|out| out == device) || returning.any(|(_, out)| out == device)
 }
 
 /// What a device is for an array that needs it. `before` is the array without it.

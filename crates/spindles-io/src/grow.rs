@@ -88,7 +88,7 @@ pub fn grow<'a>(
     };
     let devices = [devices, already.clone()].concat();
     let host = host.or_on(&devices);
-    attach::look_at_new(&devices, &added, Use::Place)?;
+    attach::look_at_new(&devices, &added, Use::Place, options.overwrite)?;
     let Opened { target, report } = host.look(assembling)?;
     let array = report.name.clone();
     let changes =

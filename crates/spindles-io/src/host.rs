@@ -188,6 +188,16 @@ impl<'a> Host<'a> {
         devices
     }
 
+    /// Has a server close those of the devices that were members and are out: nobody else can have what it has open.
+    pub(crate) fn let_go(&self, devices: &[&str]) {
+        if let Self::Served(served) = self {
+            for device in devices {
+                // Most never were any.
+                drop(served.managed().let_go(device));
+            }
+        }
+    }
+
     /// Opens it for reading only, so that what can go wrong does so before anything is written.
     pub(crate) fn look(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
         match self {

@@ -35,7 +35,8 @@ pub fn add<'a>(
     let host = host.into();
     let members = host.devices_but(&[device]);
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
-    attach::look_at_new(&members, &[device], Use::Journal)?;
+    host.let_go(&[device]);
+    attach::look_at_new(&members, &[device], Use::Journal, overwrite)?;
     let report = look(host)?;
     if let JournalReport::Device(journal) = &report.journal {
         return Err(ChangeError::HasJournal {

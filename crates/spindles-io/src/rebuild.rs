@@ -169,7 +169,6 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
     let Ready {
         devices,
         replacement,
-        array,
         ..
     } = ready;
     let mut assembling = options.assemble.clone();
@@ -196,7 +195,7 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
         {
             None
         }
-        Replacement::None => return Err(nothing_to_rebuild(assembled, array)?),
+        Replacement::None => return Err(nothing_to_rebuild(assembled)?),
     };
     Ok((assembled, made))
 }
@@ -224,14 +223,15 @@ fn begin_served(
 
 /// Closes an array none of whose places is being filled. A spare that would do for another place is too
 /// small for this one.
-fn nothing_to_rebuild(assembled: Assembled, array: String) -> Result<ChangeError, ChangeError> {
+fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> {
     let (target, mut report) = (assembled.target, assembled.report);
     let spares = report.spares.iter();
     let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
-    let mut refused: Vec<String> = unfit.map(|error| error.to_string()).collect();
-    refused.append(&mut report.refused);
+    let unfit: Vec<String> = unfit.map(|error| error.to_string()).collect();
+    report.refused.splice(0..0, unfit);
+    report.spares.clear();
     assemble::close(target, &mut report)?;
-    Ok(ChangeError::NothingToRebuild { array, refused })
+    Ok(report.nothing_to_rebuild())
 }
 
 /// Works until all places are filled, or `progress` stops that, and closes the array.
@@ -294,7 +294,6 @@ enum Looked {
 struct Ready {
     devices: Vec<String>,
     replacement: Replacement,
-    array: String,
     /// Of the array and of those inside it.
     uuids: Vec<Uuid>,
 }
@@ -323,7 +322,6 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     let onto = options.onto.as_ref();
     let new = onto.map_or(Vec::new(), Expression::leaves);
     let (given, build) = look_with(devices, &new, options)?;
-    let array = build.report.name.clone();
     let uuids = build.report.uuids();
     let members = build.report.devices();
     let is_member = |device: &&&str| members.contains(*device);
@@ -342,8 +340,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
             let report = &build.report;
             let has_spare = report.is_degraded() && !report.spares.is_empty();
             if !report.has_returning() && !has_spare {
-                let refused = build.report.refused;
-                return Err(ChangeError::NothingToRebuild { array, refused });
+                return Err(report.nothing_to_rebuild());
             }
             (given, Replacement::None)
         }
@@ -352,7 +349,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
             let device = device.to_owned();
             let members = members.into_iter().map(str::to_owned).collect();
             return Err(ChangeError::AlreadyMember {
-                array,
+                array: build.report.name.clone(),
                 device,
                 members,
             });
@@ -370,24 +367,23 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     Ok(Looked::Ready(Ready {
         devices: devices.into_iter().map(str::to_owned).collect(),
         replacement,
-        array,
         uuids,
     }))
 }
 
 /// The same of an array that is served. Devices that returned are the ones to go on with.
 fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
-    let Opened { mut target, report } = Opened::served(served);
-    let array = report.name.clone();
+    let Opened { target, report } = Opened::served(served);
     let uuids = report.uuids();
     let (devices, replacement) = match &options.onto {
         Some(Expression::Array { .. }) => unreachable!("the server closes the array for that"),
         Some(Expression::Leaf(onto)) => {
-            // The server still has it where it was a member and came back with other contents.
-            drop(target.let_go(onto));
-            let devices = Host::Served(served).devices_but(&[onto]);
+            let host = Host::Served(served);
+            // It may have come back with other contents.
+            host.let_go(&[onto]);
+            let devices = host.devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-            attach::look_at_new(&devices, &[onto], Use::Rebuild)?;
+            attach::look_at_new(&devices, &[onto], Use::Rebuild, options.overwrite)?;
             target.may_attach(onto, options.member)?;
             (Vec::new(), Replacement::Device(onto.clone()))
         }
@@ -399,8 +395,7 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
                 if !report.is_degraded() {
                     return Ok(Looked::Whole(Box::new(report)));
                 }
-                let refused = report.refused.clone();
-                return Err(ChangeError::NothingToRebuild { array, refused });
+                return Err(report.nothing_to_rebuild());
             }
             (returning, Replacement::None)
         }
@@ -408,7 +403,6 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
     Ok(Looked::Ready(Ready {
         devices,
         replacement,
-        array,
         uuids,
     }))
 }
@@ -423,7 +417,7 @@ fn look_with<'a>(
     let is_array = matches!(options.onto, Some(Expression::Array { .. }));
     let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
-    attach::look_at_new(&devices, new, Use::Rebuild)?;
+    attach::look_at_new(&devices, new, Use::Rebuild, options.overwrite)?;
     let is_ours = |new: &&&str| {
         of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };

@@ -61,7 +61,8 @@ pub fn replace<'a>(
         devices.push(old);
     }
     let host = host.or_on(&devices);
-    attach::look_at_new(&devices, &[onto], Use::Place)?;
+    host.let_go(&[onto]);
+    attach::look_at_new(&devices, &[onto], Use::Place, options.overwrite)?;
     let looked = host.look(&options.assemble)?;
     looked.target.may_replace(old, onto)?;
     let wiped = if is_left_over(old, onto) {

@@ -1,6 +1,7 @@
 //! What an array is and what it is made of, for users.
 
 use crate::clock::utc;
+use crate::errors::ChangeError;
 use crate::notice::percent;
 use crate::shell::shell_word;
 use crate::snapshot::ArraySnapshot;
@@ -141,23 +142,46 @@ impl ArrayReport {
     /// counted on.
     #[must_use]
     pub fn awaited(&self) -> Option<String> {
+        self.lacks(|member| {
+            matches!(
+                member,
+                MemberReport::Missing {
+                    out_since: None,
+                    ..
+                }
+            )
+        })
+    }
+
+    /// The members of it and of arrays inside it that are so, for people.
+    fn lacks(&self, is_so: impl Fn(&MemberReport) -> bool) -> Option<String> {
         let of_array = |array: &Self| {
             let members = (0_u8..).zip(&array.members);
-            let awaited = members.filter(|(_, member)| {
-                matches!(
-                    member,
-                    MemberReport::Missing {
-                        out_since: None,
-                        ..
-                    }
-                )
-            });
-            let awaited: MemberSet = awaited.map(|(index, _)| MemberIndex(index)).collect();
+            let lacking = members.filter(|(_, member)| is_so(member));
+            let lacking: MemberSet = lacking.map(|(index, _)| MemberIndex(index)).collect();
             let name = &array.name;
-            (!awaited.is_empty()).then(|| format!("array '{name}' lacks {}", positions(awaited)))
+            (!lacking.is_empty()).then(|| format!("array '{name}' lacks {}", positions(lacking)))
         };
-        let awaited: Vec<String> = self.arrays().into_iter().filter_map(of_array).collect();
-        (!awaited.is_empty()).then(|| awaited.join(", "))
+        let lacking: Vec<String> = self.arrays().into_iter().filter_map(of_array).collect();
+        (!lacking.is_empty()).then(|| lacking.join(", "))
+    }
+
+    /// That nothing fills what is missing, and what to do.
+    pub(crate) fn nothing_to_rebuild(&self) -> ChangeError {
+        let held_out = || self.arrays().into_iter().flat_map(|array| &array.held_out);
+        // What to do about these is the remedy.
+        let is_named = |refused: &&String| {
+            let mut held_out = held_out();
+            !held_out.any(|device| refused.starts_with(&format!("{device}: ")))
+        };
+        let name = shell_word(&self.name);
+        ChangeError::NothingToRebuild {
+            lacks: (self.lacks(|member| matches!(member, MemberReport::Missing { .. })))
+                .unwrap_or_else(|| format!("array '{}' is not whole", self.name)),
+            remedy: (self.remedy())
+                .unwrap_or_else(|| format!("`spindles status {name}` shows how it is")),
+            refused: self.refused.iter().filter(is_named).cloned().collect(),
+        }
     }
 
     /// A member by the name of its device, or else by its number.

@@ -45,10 +45,13 @@ pub struct Added {
 pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
     let members = match whose {
         For::All => Vec::new(),
-        For::Array(host) => host.devices_but(devices),
+        For::Array(host) => {
+            host.let_go(devices);
+            host.devices_but(devices)
+        }
     };
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
-    attach::look_at_new(&members, devices, Use::Spare)?;
+    attach::look_at_new(&members, devices, Use::Spare, overwrite)?;
     let mut array = match whose {
         For::All => None,
         For::Array(host) => {

@@ -4,13 +4,15 @@
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
 pub use crate::holders::{Server, User, another_owner, server_of, servers_given};
 use crate::holders::{command_of, holders};
-use crate::host::{Host, Served};
-use crate::identity::{Identity, identity};
+use crate::host::{Host, Served, report_of};
+use crate::identity::{Identity, identity, share_bytes};
 use crate::notice::work_on;
 pub use crate::report::Health;
-use crate::{ArraySnapshot, OpenError, OpenOptions};
+use crate::shell::shell_word;
+use crate::{ArraySnapshot, OpenError, OpenOptions, scan};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -47,6 +49,37 @@ impl Survey {
         let health = self.reports.iter().map(ArrayReport::health);
         health.max().unwrap_or(Health::Healthy)
     }
+}
+
+/// The command that ends the use of a device by a server of its array. `None` where no other process serves it, or its array
+/// can't be found.
+#[must_use]
+pub fn freed_by(device: &str) -> Option<String> {
+    let server = server_of(&[device])?;
+    if server.pid == std::process::id() {
+        return None;
+    }
+    let path = Path::new(device);
+    // Block devices are looked at anyway.
+    let folder = path.parent().and_then(Path::to_str);
+    let folder = folder.filter(|_| path.is_file());
+    let folder = folder.map(|it| if it.is_empty() { "." } else { it }.to_owned());
+    let array = scan::array_of(device, folder.as_slice())?;
+    let name = array.name?;
+    let is_it = |other: &String| share_bytes(other, device);
+    let is_out = report_of(&array.devices).is_ok_and(|report| {
+        let mut arrays = report.arrays().into_iter();
+        arrays.any(|array| {
+            let mut returning = array.returning.iter();
+            array.held_out.iter().any(is_it) || returning.any(|(_, it)| is_it(it))
+        })
+    });
+    let name = shell_word(&name);
+    Some(if is_out {
+        format!("spindles remove {} {name}", shell_word(device))
+    } else {
+        format!("spindles stop {name}")
+    })
 }
 
 /// Looks at an array.

@@ -4,13 +4,15 @@
 use crate::at_rest::Access;
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
+use crate::identity::share_bytes;
 use crate::left_over::newest;
 use crate::probe::Probe;
 use crate::report::survives_more;
-use crate::{OpenOptions, backends, scan};
+use crate::shell::shell_word;
+use crate::{OpenOptions, backends, clearing, scan, waiting};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
-use spindles_format::{ArrayRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::io;
 
 /// A device that has our superblocks, or had them, or something else that is known.
@@ -22,6 +24,10 @@ pub struct Labelled {
     pub holds: String,
     /// The arrays that lack it then, and what that means for them.
     pub lacking: Vec<String>,
+    /// Before that: who has it open or locked, for people.
+    pub users: Option<String>,
+    /// What else is on it stays: an array counts on that, or whose it is can't be told.
+    stays: bool,
 }
 
 /// How it is said what an array loses: before that, and after it.
@@ -70,9 +76,8 @@ fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError>
     // What the other members say may be newer.
     let known = [all.clone(), scan::all()].concat();
     let labelled = found.into_iter().map(|(found, holds)| Labelled {
-        lacking: lacking(&found, &all, &known, tense),
-        device: found.name,
-        holds,
+        users: waiting::users(&found.name).filter(|_| tense == Tense::Future),
+        ..Labelled::of(found, holds, &all, &known, tense)
     });
     Ok(labelled.collect())
 }
@@ -86,14 +91,28 @@ pub fn overwritten(device: &str) -> Option<Labelled> {
     let found = probe.found();
     let all = [found.clone()];
     let known = [all.to_vec(), scan::all()].concat();
-    Some(Labelled {
-        lacking: lacking(&found, &all, &known, Tense::Past),
-        device: found.name,
-        holds,
-    })
+    Some(Labelled::of(found, holds, &all, &known, Tense::Past))
 }
 
-/// Takes the superblocks off devices, durably. What else is on them stays.
+impl Labelled {
+    /// A device of `all` that go, by what is `known`.
+    fn of(found: Found, holds: String, all: &[Found], known: &[Found], tense: Tense) -> Self {
+        let is_marked = found.spare().is_some() || found.journal_device().is_some();
+        let is_needed = found.record().map_or(!is_marked, |(own, _)| {
+            is_counted_on(&found, newest(known, own.uuid).unwrap_or(own))
+        });
+        Self {
+            lacking: lacking(&found, all, known, tense),
+            device: found.name,
+            holds,
+            users: None,
+            stays: is_needed,
+        }
+    }
+}
+
+/// Takes the superblocks off devices, durably. What else is on members that their array counts on stays; all others hold
+/// nothing then, as far as that is known of a block device.
 ///
 /// # Errors
 ///
@@ -107,8 +126,13 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     }
     // Nobody else writes to them from here on.
     let labelled = look_at(devices, Tense::Past)?;
-    for device in devices {
-        clear(device).map_err(|source| failed(device, "clear", source))?;
+    for Labelled { device, stays, .. } in &labelled {
+        let wiped = if *stays {
+            clear(device)
+        } else {
+            clearing::empty(device)
+        };
+        wiped.map_err(|source| failed(device, "clear", source))?;
     }
     Ok(labelled)
 }
@@ -136,14 +160,7 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
             .collect();
     }
     if let Some(journal) = found.journal_device() {
-        let uuid = journal.array;
-        let in_order = match tense {
-            Tense::Future => ": `spindles journal remove` takes it away in order",
-            Tense::Past => "",
-        };
-        return vec![format!(
-            "array {uuid} {loses} the device of its journal{in_order}"
-        )];
+        return vec![without_journal(&found.name, journal, known, tense)];
     }
     let Ok((own, device)) = found.record() else {
         return Vec::new();
@@ -170,6 +187,42 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
         format!(", and too many others: the array can't be read {then}")
     };
     vec![format!("{name} {loses} member {member}{fate}")]
+}
+
+/// What an array is without a device on which a journal of it is, or was.
+fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense: Tense) -> String {
+    let (uuid, loses) = (journal.array, tense.loses());
+    let array = newest(known, uuid);
+    let name = array.map_or_else(
+        || format!("array {uuid}"),
+        |array| format!("array '{}' ({uuid})", array.name),
+    );
+    if array.is_some_and(|array| array.journal.device != journal.device_uuid) {
+        return format!("{name} has no journal there any more, and {loses} nothing");
+    }
+    let is_same = |other: &&Found| {
+        let its = other.journal_device();
+        its.is_some_and(|its| its.device_uuid == journal.device_uuid)
+            && !share_bytes(&other.name, device)
+    };
+    if let Some(other) = known.iter().find(is_same) {
+        return format!(
+            "{} has the same journal of {name}: one is a copy of the other, and the array goes on with the one that is left",
+            other.name
+        );
+    }
+    let in_order = match (tense, array) {
+        (Tense::Past, _) => String::new(),
+        (Tense::Future, Some(array)) => format!(
+            ": `spindles journal remove --array {}` takes it away in order",
+            shell_word(&array.name.to_string())
+        ),
+        (Tense::Future, None) => {
+            ": `spindles journal remove --array ARRAY` takes it away in order, with the name or the devices of that array"
+                .to_owned()
+        }
+    };
+    format!("{name} {loses} the device of its journal{in_order}")
 }
 
 /// Whether the array has that device as a member, and not as one that is out.

@@ -7,6 +7,7 @@ use spindles_io::copy::CopyError;
 use spindles_io::create::CreateError;
 use spindles_io::scratch::ScratchError;
 use spindles_io::scrub::ScrubError;
+use spindles_io::survey;
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
@@ -140,30 +141,46 @@ pub(crate) fn absent_device(error: &anyhow::Error) -> Option<&str> {
 }
 
 fn absent_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a str> {
-    if let Some(AssembleError::Open(error)) = assembling(error) {
+    if let Some(ChangeError::Device(error)) = error.downcast_ref() {
         return absent_in(error);
+    }
+    if let Some(CreateError::NotThere { device }) = error.downcast_ref() {
+        return Some(device);
+    }
+    match opening(error)? {
+        OpenError::Io { device, source, .. } if source.kind() == ErrorKind::NotFound => {
+            Some(device)
+        }
+        _ => None,
+    }
+}
+
+/// Why a device could not be opened, where that is what an error says.
+fn opening<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a OpenError> {
+    if let Some(AssembleError::Open(error)) = assembling(error) {
+        return Some(error);
     }
     if let Some(error) = error.downcast_ref::<ChangeError>() {
         return match error {
-            ChangeError::Attach(error) => absent_in(error),
-            ChangeError::Device(error) => absent_in(error),
-            ChangeError::Open(error) => absent_in(error),
+            ChangeError::Attach(error) => opening(error),
+            ChangeError::Device(error) => opening(error),
+            ChangeError::Open(error) => Some(error),
             _ => None,
         };
     }
-    match error.downcast_ref::<CreateError>() {
-        Some(CreateError::NotThere { device }) => return Some(device),
-        Some(CreateError::Open(error)) => return absent_in(error),
-        Some(_) => return None,
-        None => {}
+    if let Some(CreateError::Open(error)) = error.downcast_ref() {
+        return Some(error);
     }
-    if let Some(AttachError::Open(error)) = error.downcast_ref::<AttachError>() {
-        return absent_in(error);
+    if let Some(AttachError::Open(error)) = error.downcast_ref() {
+        return Some(error);
     }
-    match error.downcast_ref::<OpenError>() {
-        Some(OpenError::Io { device, source, .. }) if source.kind() == ErrorKind::NotFound => {
-            Some(device)
-        }
+    error.downcast_ref()
+}
+
+/// The command that ends the use of a device by a server of its array, where that is what went wrong.
+fn freed_by(error: &anyhow::Error) -> Option<String> {
+    match error.chain().find_map(opening)? {
+        OpenError::Busy { device, .. } => survey::freed_by(device),
         _ => None,
     }
 }
@@ -188,6 +205,9 @@ pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
     }
     if let Some(rescue) = rescue(error) {
         text = format!("{text}; {rescue}");
+    }
+    if let Some(command) = freed_by(error) {
+        text = format!("{text}, as by `{command}`");
     }
     (status, text)
 }

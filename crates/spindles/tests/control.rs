@@ -720,6 +720,32 @@ fn a_busy_spare_is_told_of_at_once() {
     place.does("stop pool");
 }
 
+/// The server still knows it as a spare, or as a member that is out: it is a new device all the same.
+#[test]
+fn what_was_wiped_is_taken_as_a_new_device() {
+    let mut place = Place::new("a b c s", 8 << 20);
+    place.does("create pool raid5(a,b,c) --spare s");
+    place.serve("");
+    let told = place.run("wipe a").out;
+    assert!(told.contains("as by `spindles stop pool`"), "{told}");
+    place.does("wipe s --force");
+    place.does("fail a pool");
+    let told = place.run("wipe a").out;
+    assert!(told.contains("as by `spindles remove a pool`"), "{told}");
+    place.does("add s pool");
+    place.does("fail b pool");
+    let bytes = std::fs::metadata(place.path("b"))
+        .expect("it is there")
+        .len();
+    let file = File::create(place.path("b")).expect("it is there");
+    file.set_len(bytes).expect("its length");
+    place.does("spare add b --array pool");
+    place.until("it is filled", |place| {
+        states(&place.json("status pool")) == ["active"; 3]
+    });
+    place.does("stop pool");
+}
+
 /// What a command answered holds, however soon the server is killed.
 #[test]
 fn a_member_that_was_put_out_is_so_after_a_kill() {

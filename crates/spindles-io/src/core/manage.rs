@@ -313,10 +313,11 @@ fn add_reserved(
     let record = carry.array(array).engine().record();
     let array = record.expect("an array with superblocks").uuid;
     let device = carry.add_device_meanwhile(name)?;
-    labels::reserve(name, array, areas).map_err(|source| AttachError::Clear {
-        device: name.to_owned(),
-        source,
-    })?;
+    if let Err(source) = labels::reserve(name, array, areas) {
+        carry.members_mut().let_go(device);
+        let device = name.to_owned();
+        return Err(AttachError::Clear { device, source });
+    }
     Ok(device)
 }
 

@@ -129,7 +129,21 @@ fn take(
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
     let device = carry.add_device_meanwhile(name)?;
-    // Nobody else can take it from here on; before, somebody may have.
+    if let Err(error) = claim(carry, name, array, areas) {
+        // Whoever made something else of it is to have it.
+        carry.members_mut().let_go(device);
+        return Err(error);
+    }
+    join(carry, name, array, member, areas, Node::Device(device))
+}
+
+/// Nobody else can take a spare that is held; before, somebody may have.
+fn claim(
+    carry: &Carry,
+    name: &str,
+    array: ArrayIndex,
+    areas: &DeviceRecord,
+) -> Result<(), AttachError> {
     let clear = |source| AttachError::Clear {
         device: name.to_owned(),
         source,
@@ -141,8 +155,7 @@ fn take(
     })?;
     let record = carry.array(array).engine().record();
     let uuid = record.expect("it has a vacancy").uuid;
-    labels::claim(name, spare, uuid, areas).map_err(clear)?;
-    join(carry, name, array, member, areas, Node::Device(device))
+    labels::claim(name, spare, uuid, areas).map_err(clear)
 }
 
 /// Whether an array may take a spare: it, or one around it, is named by that.

@@ -3,6 +3,7 @@
 use super::open::{CloseError, OpenError};
 use crate::clock::utc;
 use crate::identity::same;
+use crate::shell::shell_word;
 use spindles_block::RequestError;
 use spindles_engine::PlanError;
 use spindles_format::AssembleError as ChooseError;
@@ -31,8 +32,10 @@ pub enum AssembleError {
     },
     /// One of two devices with the same journal is a copy of the other.
     #[error(
-        "{first} and {second} are both the device with the journal of one array{}: one is a copy of the other; leave one out",
-        older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default()
+        "{first} and {second} are both the device with the journal of one array{}: one is a copy of the other; leave one \
+         out, or make the copy a plain device: `spindles wipe {} --force`",
+        older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default(),
+        shell_word(older.as_ref().unwrap_or(second))
     )]
     TwoJournals {
         /// One.

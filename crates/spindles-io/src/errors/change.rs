@@ -42,12 +42,14 @@ pub enum ChangeError {
     },
     /// Nothing is under way, members are missing, and no device was given.
     #[error(
-        "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array, or a member that is back with `spindles add`; `spindles status` shows what is missing",
+        "{lacks}, and no device is there to be filled; {remedy}{}",
         because(refused)
     )]
     NothingToRebuild {
-        /// The array.
-        array: String,
+        /// What is missing: "array 'pool' lacks member 1".
+        lacks: String,
+        /// What to do.
+        remedy: String,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -175,6 +177,19 @@ pub enum ChangeError {
         device: String,
         /// What it is there.
         role: OwnRole,
+    },
+    /// A new device is none: it gets what it missed.
+    #[error(
+        "{device} is a member of array '{array}' that is out: `spindles add {} {}` takes it back, by what it missed; --force \
+         overwrites it",
+        shell_word(device),
+        shell_word(array)
+    )]
+    ComesBack {
+        /// The outermost array.
+        array: String,
+        /// The device.
+        device: String,
     },
     /// Nothing is under way.
     #[error("array '{array}' is not growing: there is nothing to give up")]

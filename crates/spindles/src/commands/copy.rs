@@ -226,6 +226,7 @@ fn note_overwritten(before: &Labelled, ui: &Ui) {
         device,
         holds,
         lacking,
+        ..
     } = before;
     let is_ours = !lacking.is_empty();
     match overwritten(device) {

@@ -6,6 +6,7 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_io::survey::freed_by;
 use spindles_io::wipe::{look, wipe};
 
 pub(crate) static COMMAND: Command = Command {
@@ -14,8 +15,9 @@ pub(crate) static COMMAND: Command = Command {
     details: "Members, spares and devices of journals become plain devices. First it only says what \
               each device is, and which array loses it; the same command with --force does it. A \
               device that another command uses is refused, and so is one without a superblock. All \
-              else that is on the devices stays as it is, but without its superblocks an array can't \
-              be read again.\n\n\
+              else that is on a member stays as it is, but without its superblocks an array can't \
+              be read again. A file that is of no use to any array any more, as a member that is out, \
+              a spare or a journal, is emptied: it is taken as any new one.\n\n\
               A spare goes with spindles spare remove, the device of a journal with spindles journal \
               remove: then its array knows.\n\n\
               spindles wipe old.img\n\
@@ -54,6 +56,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         });
         for lacking in &device.lacking {
             ui.line(format!("  {lacking}"));
+        }
+        if let Some(users) = device.users.as_ref().filter(|_| !arguments.force) {
+            let command = freed_by(name).map_or_else(String::new, |it| format!(", as by `{it}`"));
+            ui.line(format!("  in use by {users}: stop that first{command}"));
         }
     }
     let documents = labelled.iter().map(|device| {

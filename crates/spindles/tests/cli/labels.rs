@@ -72,10 +72,11 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
         assert!(wiped.out.contains(words), "no {words} in {}", wiped.out);
     }
     let mut expected = before;
-    for device in [0, 3, 4] {
-        expected[device][4096..8192].fill(0);
-        expected[device][32768..36864].fill(0);
-    }
+    expected[0][4096..8192].fill(0);
+    expected[0][32768..36864].fill(0);
+    // What no array counts on is taken as any new file.
+    expected[3].fill(0);
+    expected[4].fill(0);
     assert!(contents(&devices) == expected, "other bytes changed");
     spindles(&["wipe", &a]).fails(1, &["no Spindles superblock"]);
     let back = format!("{data}.back");
@@ -116,6 +117,47 @@ fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
         let done = run(command).ok();
         assert!(!done.out.contains("loses"), "{}", done.out);
     }
+    assert_eq!(run("status pool").status, 0);
+}
+
+/// Each refusal names the command that does what is meant, and it does.
+#[test]
+fn commands_that_are_advised_work_when_they_are_typed() {
+    let folder = Folder::new("a b c j", 8 * MIB);
+    let here = folder.path("");
+    let run = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        spindles_in(&here, &[], &arguments)
+    };
+    let advises = |arguments: &str, advised: &str| {
+        let said = run(arguments);
+        let all = said.out.clone() + &said.error;
+        assert!(said.status == 1 && all.contains(advised), "{all}");
+    };
+    run("create pool raid5(a,b,c) --journal j").ok();
+    advises("wipe j", "`spindles journal remove --array pool` takes it");
+    // Of two copies one is nobody's then.
+    folder.copy("j", "k");
+    advises("scrub pool", "`spindles wipe k --force`");
+    advises("wipe k", "one is a copy of the other");
+    run("wipe k --force").ok();
+    run("scrub pool").ok();
+    run("journal remove --array a,b,c").ok();
+    advises("wipe j", "has no journal there any more, and loses nothing");
+    run("wipe j --force").ok();
+    run("fail b pool").ok();
+    for command in [
+        "rebuild pool",
+        "rebuild pool --onto b",
+        "spare add b --array pool",
+        "journal add b --array pool",
+    ] {
+        advises(command, "`spindles add b pool` takes");
+    }
+    run("add b pool").ok();
+    run("fail c pool").ok();
+    run("wipe c --force").ok();
+    run("add c pool").ok();
     assert_eq!(run("status pool").status, 0);
 }
 

@@ -340,7 +340,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
     folder.run("spare add @small --shared").ok();
     fs::remove_file(folder.path("b")).expect("it is there");
     let texts = [
-        "no rebuild to go on with; ",
+        "lacks member 1, and no device is there to be filled; ",
         "/small: too small: it has 1 MiB, and a member needs 8 MiB",
         "--onto",
     ];
@@ -357,7 +357,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
     run.fails(
         1,
         &[
-            "no rebuild to go on with; ",
+            "lacks member 1, and no device is there to be filled; ",
             "/s is too small: it has 8 MiB, and needs 16 MiB",
             "--onto",
         ],
