@@ -219,9 +219,26 @@ pub fn sockets() -> Vec<(String, PathBuf)> {
 pub fn sockets_named(name: &str) -> Vec<(String, PathBuf)> {
     let mut sockets = sockets();
     sockets.retain(|(uuid, path)| {
-        uuid == name || fs::read_to_string(path.with_extension(NAME)).is_ok_and(|it| it == name)
+        let names = names_at(path);
+        uuid == name || names.lines().next() == Some(name)
     });
     sockets
+}
+
+/// What an array is called by now that was called so when its serving began, or since then.
+#[must_use]
+pub fn renamed(name: &str) -> Option<String> {
+    sockets().into_iter().find_map(|(_, path)| {
+        let names = names_at(&path);
+        let mut names = names.lines();
+        let now = names.next()?.to_owned();
+        (names.any(|before| before == name) && UnixStream::connect(path).is_ok()).then_some(now)
+    })
+}
+
+/// The names of a served array, a line each: the one that it has, and those that it had.
+fn names_at(socket: &Path) -> String {
+    fs::read_to_string(socket.with_extension(NAME)).unwrap_or_default()
 }
 
 /// A socket that is younger may not be listened on yet.
@@ -229,7 +246,7 @@ const SOCKET_AGE: Duration = Duration::from_secs(10);
 /// The extension of the file that has the name of a served array; its stem is that of the socket.
 const NAME: &str = "name";
 
-/// A file next to the socket of a served array, with the name of the array. Dropped, it is removed.
+/// A file next to the socket of a served array, with the names of the array. Dropped, it is removed.
 #[derive(Debug)]
 pub struct Named(PathBuf);
 
@@ -260,23 +277,34 @@ fn sweep_sockets(folder: &Path, older_than: Duration) {
             let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
             age.is_some_and(|age| age > older_than)
         };
-        let is_left = uuid_of_socket(&path).is_some()
+        let socket = path.with_extension("sock");
+        let is_named = path == socket || path == socket.with_extension(NAME);
+        let is_left = is_named
+            && uuid_of_socket(&socket).is_some()
             && entry.metadata().is_ok_and(is_old)
-            && UnixStream::connect(&path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+            && UnixStream::connect(&socket).is_err_and(|error| {
+                use io::ErrorKind::{ConnectionRefused, NotFound};
+                matches!(error.kind(), ConnectionRefused | NotFound)
+            });
         if is_left {
-            drop(fs::remove_file(path.with_extension(NAME)));
-            drop(fs::remove_file(path));
+            drop(fs::remove_file(socket.with_extension(NAME)));
+            drop(fs::remove_file(socket));
         }
     }
 }
 
 /// An array that may be served is called so from now on.
 pub(crate) fn rename(array: Uuid, name: &str) {
-    let path = own_socket(array).map(|path| path.with_extension(NAME));
-    if let Some(path) = path.filter(|path| path.exists()) {
+    let Some(socket) = own_socket(array) else {
+        return;
+    };
+    let path = socket.with_extension(NAME);
+    if path.exists() {
+        let before = names_at(&socket);
+        let before = before.lines().filter(|before| *before != name);
+        let names: Vec<&str> = [name].into_iter().chain(before).collect();
         // Where it can't be written, the array is found by its devices.
-        drop(fs::write(path, name));
+        drop(fs::write(path, names.join("\n")));
     }
 }
 
@@ -373,15 +401,15 @@ mod tests {
         use std::os::unix::net::UnixListener;
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        let [live, killed] = [1, 2].map(|byte| socket(Uuid([byte; 16])));
+        let [live, killed, gone] = [1, 2, 3].map(|byte| socket(Uuid([byte; 16])));
         let name_of = |socket: &str| socket.replace(".sock", ".name");
         let listener = UnixListener::bind(path(&live)).unwrap();
         // Another program may have its sockets here.
         for left in [&killed, "array-of-disks.sock", "other.sock"] {
             drop(UnixListener::bind(path(left)).unwrap());
         }
-        for name in [&name_of(&live), &name_of(&killed), "other"] {
-            fs::write(path(name), "pool").unwrap();
+        for name in [&live, &killed, &gone, "other"].map(name_of) {
+            fs::write(path(&name), "pool").unwrap();
         }
         let left = || {
             let entries = fs::read_dir(folder.path()).unwrap().flatten();
@@ -389,7 +417,7 @@ mod tests {
             names.collect::<std::collections::BTreeSet<_>>()
         };
         sweep_sockets(folder.path(), Duration::from_mins(1));
-        assert_eq!(left().len(), 7);
+        assert_eq!(left().len(), 8);
         sweep_sockets(folder.path(), Duration::ZERO);
         let kept = [
             &live,

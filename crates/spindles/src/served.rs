@@ -72,7 +72,12 @@ impl InServer {
         }
         match (served.pop(), denied) {
             (Some((_, path)), _) => Ok(Some(Self(path))),
-            (None, None) => Ok(None),
+            (None, None) => match notice::renamed(name) {
+                None => Ok(None),
+                Some(now) => anyhow::bail!(
+                    "array '{name}' is called '{now}' now: it was renamed while it is served"
+                ),
+            },
             (None, Some(path)) => anyhow::bail!("array '{name}' is {}", by_root(&path)),
         }
     }

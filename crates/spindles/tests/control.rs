@@ -799,7 +799,9 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
     one.does("rename crimson viridian");
     two.does("rename azure crimson");
     assert_eq!([uuid("viridian"), uuid("crimson")], uuids);
-    assert_eq!(elsewhere.run("status azure").status, 1);
+    let renamed = elsewhere.run("status azure");
+    let told = renamed.error.contains("'azure' is called 'crimson' now");
+    assert!(renamed.status == 1 && told, "{renamed:?}");
     // Whoever asks the wrong server is told so.
     let socket = one.control_of("viridian");
     let mut stream = UnixStream::connect(socket).expect("it listens");

@@ -214,7 +214,10 @@ fn a_name_is_not_that_of_another_export() {
             "{said}"
         );
     }
-    served.stop();
+    let said = served.stop();
+    for closed in ["array 'jazz' is closed", "array 'music' is closed"] {
+        assert!(said.contains(closed), "{said}");
+    }
 }
 
 /// The line that systemd shows, and the page of metrics, name the arrays.

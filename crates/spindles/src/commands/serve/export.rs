@@ -13,6 +13,7 @@ use super::subject::{self, Subject};
 use super::targets::What;
 use crate::ui::Ui;
 use spindles_format::Uuid;
+use spindles_io::ArraySnapshot;
 use spindles_io::assemble::{ArrayReport, AssembleOptions};
 use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
 use spindles_serve::{
@@ -104,6 +105,8 @@ pub(super) enum Told {
     Alarm(Alarm),
     /// For that program; people are told otherwise.
     Event(Alarm),
+    /// The array of an export is called so from now on.
+    Renamed(usize, String),
     /// How an export is by now.
     State(usize, String),
     /// No more clients of an export are served.
@@ -270,10 +273,20 @@ fn serve(server: Server, service: Service) {
     } = service;
     // They listen as long as there is something to be told.
     let tell = |told| drop(tells.send(told));
-    let name = server.name();
+    let mut name = server.name();
+    let name_of = |arrays: &[ArraySnapshot]| arrays.first().map(|array| array.name.clone());
+    let mut called = name_of(server.arrays());
+    let mut rename = |arrays: &[ArraySnapshot]| {
+        if let Some(now) = name_of(arrays).filter(|now| Some(now) != called.as_ref()) {
+            tell(Told::Renamed(number, now.clone()));
+            called = Some(now.clone());
+            name = now;
+        }
+    };
     let mut watch = Watch::default();
     let mut state = state_line(server.arrays());
     let ended = server.run(|news, arrays| {
+        rename(arrays);
         for alarm in watch.hear(news, arrays) {
             tell(Told::Alarm(alarm));
         }
@@ -284,6 +297,7 @@ fn serve(server: Server, service: Service) {
         }
     });
     let arrays = ended.as_ref().map_or(&[][..], Server::arrays);
+    rename(arrays);
     watch
         .end(arrays)
         .into_iter()

@@ -295,6 +295,7 @@ fn until_all_end(
             Told::Note(note) => ui.note(note),
             Told::Alarm(alarm) => teller.tell(&alarm),
             Told::Event(alarm) => teller.raise(&alarm),
+            Told::Renamed(number, name) => states.rename(number, name),
             Told::State(number, state) => {
                 states.set(number, state);
                 readiness.status(&states.to_string());

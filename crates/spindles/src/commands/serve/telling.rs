@@ -114,6 +114,12 @@ impl States {
         self.at[number] = format!(", at {}", addresses.join(" and "));
     }
 
+    /// The array of one of them has another name.
+    pub(super) fn rename(&mut self, number: usize, name: String) {
+        self.called[number] = format!("array '{name}'");
+        self.names[number] = name;
+    }
+
     /// One of them is otherwise by now.
     pub(super) fn set(&mut self, number: usize, state: String) {
         self.now[number] = state;
@@ -131,7 +137,7 @@ impl States {
         self.served == 0
     }
 
-    /// The name of an export.
+    /// The name of an export, or that which its array has by now.
     pub(super) fn name(&self, number: usize) -> &str {
         &self.names[number]
     }
