@@ -475,9 +475,16 @@ impl ArrayReport {
         }));
         lines.extend(self.loss(in_use));
         if self.stopped_writing {
+            let missing = self.missing();
+            let missing = if missing.is_empty() {
+                String::new()
+            } else {
+                let count = self.members.len();
+                format!(" ({} of {count} missing)", positions(missing))
+            };
             lines.push(format!(
-                "array '{name}' writes nothing any more: what must be durable first could not be written, for want \
-                 of space or as devices failed; mend that, then stop the server, and serve it again"
+                "array '{name}' has failed{missing}, and writes nothing any more: what must be durable first could not be \
+                 written, for want of space or as devices failed; mend that, then stop the server, and serve it again"
             ));
         }
         lines.extend(self.taken.iter().map(ToString::to_string));
@@ -523,7 +530,7 @@ impl ArrayReport {
                 positions(lost),
                 self.members.len(),
             ))
-        } else if !lost.is_empty() {
+        } else if !lost.is_empty() && !self.stopped_writing {
             Some(format!(
                 "array '{name}' is degraded: {} of {} missing; {}; {}",
                 positions(lost),
@@ -888,6 +895,7 @@ impl fmt::Display for Taken {
 
 #[cfg(test)]
 mod tests {
+    use super::MemberReport;
     use crate::assemble::{AssembleOptions, assemble};
     use crate::create::{CreateOptions, create};
     use spindles_layout::Expression;
@@ -928,5 +936,17 @@ mod tests {
             (vec![spare, other], 0)
         );
         assert!(!report.is_degraded(), "{report:?}");
+        // One that writes nothing more has failed, and is not merely degraded.
+        report.stopped_writing = true;
+        report.members[0] = MemberReport::Missing {
+            out_since: None,
+            held_out: false,
+        };
+        let said = report.warnings().join("\n");
+        assert!(
+            said.contains("'lake' has failed (member 0 of 2 missing)"),
+            "{said}"
+        );
+        assert!(!said.contains("degraded"), "{said}");
     }
 }

@@ -2,7 +2,8 @@
 //! something of ours. So no member is forgotten by typing, and one that was is named.
 
 use crate::assemble::outermost;
-pub use crate::errors::{FoundArray, ScanError};
+use crate::errors::few;
+pub use crate::errors::{FoundArray, ScanError, lines};
 use crate::identity::{Identity, file_below, identity, share_bytes};
 use crate::left_over::{self, is_member, newest};
 use crate::peer::is_address;
@@ -111,17 +112,9 @@ impl Given {
     }
 }
 
-/// So many names are listed.
-const NAMES_MAX: usize = 5;
-
 /// The names, the first of them if they are many; `None` for none.
 fn several(names: &[String]) -> Option<String> {
-    let (first, more) = names.split_at(names.len().min(NAMES_MAX));
-    let more = match more.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (!first.is_empty()).then(|| first.join(", ") + &more)
+    (!names.is_empty()).then(|| few(names))
 }
 
 /// Which devices are meant. What exists as a file or block device, and what has a '/' or a ':' in it,

@@ -334,8 +334,8 @@ fn kind_of(
             (&[&ARRAY_FAILED], what)
         }
         Event::WritingStopped => {
-            let what = "what must be durable before more is written could not be written, for want of space or as \
-                        devices failed: nothing more is written until that is mended and the array is opened anew";
+            let what = "the array has failed: what must be durable before more is written could not be written, for want of \
+                        space or as devices failed: nothing more is written until that is mended and the array is opened anew";
             (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {

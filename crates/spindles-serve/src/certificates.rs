@@ -1,9 +1,13 @@
 //! The certificates of a server, in the layout that nbdkit, libnbd, QEMU and libvirt have.
 
+use rustls::client::verify_server_name;
 use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
+};
+use rustls::{CertificateError, Error, ServerConfig, ServerConnection};
 use spindles_io::scan::shell_word;
 use spindles_io::tls::pem::{self, AUTHORITY};
 use spindles_io::tls::{CertificatesError, explain};
@@ -13,6 +17,8 @@ use std::sync::Arc;
 
 /// Who the server is, and the key that shows it.
 const SERVER: &str = "server-cert.pem";
+/// What a folder of a client has instead.
+const CLIENT: &str = "client-cert.pem";
 const KEY: &str = "server-key.pem";
 
 /// Which clients are let in.
@@ -28,6 +34,8 @@ pub enum Clients {
 #[derive(Clone, Debug)]
 pub struct Certificates {
     config: Arc<ServerConfig>,
+    /// By which clients know the server: those of its certificate.
+    names: Vec<String>,
     warning: Option<String>,
 }
 
@@ -39,7 +47,17 @@ impl Certificates {
     ///
     /// One is missing, or can't be used.
     pub fn read(folder: &Path, clients: Clients) -> Result<Self, CertificatesError> {
+        if folder.join(CLIENT).exists() && !folder.join(SERVER).exists() {
+            return Err(CertificatesError::Unfit {
+                path: folder.to_owned(),
+                reason: format!(
+                    "it has {CLIENT}, which is for clients, and no {SERVER}: give the folder with the certificates of the \
+                     server"
+                ),
+            });
+        }
         let own = pem::certificates(&folder.join(SERVER))?;
+        let names = names_of(own.first());
         let key = pem::key(&folder.join(KEY))?;
         let verifier = match clients {
             Clients::Certified => verifier(folder)?,
@@ -58,6 +76,7 @@ impl Certificates {
         config.send_tls13_tickets = 0;
         Ok(Self {
             config: Arc::new(config),
+            names,
             warning: exposure(&folder.join(KEY)),
         })
     }
@@ -68,10 +87,41 @@ impl Certificates {
         self.warning.as_deref()
     }
 
+    /// The name by which clients come to this machine: its own, if its certificate has that, or else one that it has.
+    pub(crate) fn host<'a>(&'a self, machine: &'a str) -> &'a str {
+        let is_plain = |name: &&String| !name.contains('*');
+        if self.names.iter().any(|name| name == machine) {
+            return machine;
+        }
+        self.names
+            .iter()
+            .find(is_plain)
+            .map_or(machine, String::as_str)
+    }
+
     /// A connection that is about to begin.
     pub(crate) fn connection(&self) -> Result<ServerConnection, rustls::Error> {
         ServerConnection::new(Arc::clone(&self.config))
     }
+}
+
+/// The host names of a certificate. It is asked for one that no host has.
+fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
+    let nobody = ServerName::try_from("nobody.invalid").expect("a name");
+    let certificate = certificate.and_then(|it| ParsedCertificate::try_from(it).ok());
+    let known = certificate.map(|it| verify_server_name(&it, &nobody));
+    let Some(Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+        presented,
+        ..
+    }))) = known
+    else {
+        return Vec::new();
+    };
+    let hosts = presented.iter().filter_map(|name| {
+        let name = name.strip_prefix("DnsName(\"")?;
+        name.strip_suffix("\")").map(str::to_owned)
+    });
+    hosts.collect()
 }
 
 /// That others than its owner may read a key, if so: whoever has it can pass for the server.

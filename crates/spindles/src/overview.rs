@@ -76,12 +76,17 @@ impl Listed {
         }
     }
 
-    fn row(&self) -> Vec<String> {
+    /// `several` are called so.
+    fn row(&self, several: bool) -> Vec<String> {
         let text = |key: &str| self.report.as_ref().ok()?[key].as_str().map(str::to_owned);
         let bytes = self.report.as_ref().ok();
         let bytes = bytes.and_then(|report| report["bytes"].as_u64());
         vec![
-            self.name.clone(),
+            if several {
+                format!("{} ({})", self.name, self.uuid)
+            } else {
+                self.name.clone()
+            },
             text("level").unwrap_or_else(|| "-".to_owned()),
             bytes.map_or_else(|| "-".to_owned(), |bytes| arrays::size(bytes).to_string()),
             text("state").unwrap_or_else(|| "not known".to_owned()),
@@ -161,7 +166,11 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
             found.places
         ));
     } else {
-        let rows: Vec<Vec<String>> = all.iter().map(Listed::row).collect();
+        let rows = all.iter().map(|listed| {
+            let same = all.iter().filter(|other| other.name == listed.name);
+            listed.row(same.count() > 1)
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
         ui.table(&["array", "level", "holds", "state", "served"], &rows);
     }
     for listed in &all {

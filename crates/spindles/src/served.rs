@@ -10,7 +10,7 @@ use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
-use spindles_io::scan::{FoundArray, Given};
+use spindles_io::scan::{FoundArray, Given, lines};
 use spindles_serve::control::{Answer, Answers, Ask, Asked};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{Handle, Offer, Seen, Stopper, User};
@@ -64,10 +64,11 @@ impl InServer {
             let known = served
                 .iter()
                 .filter_map(|(uuid, path)| ask_status(uuid, path));
+            let known: Vec<Known> = known.collect();
             anyhow::bail!(
                 "several arrays that are served are called '{name}': give the UUID of the one you mean in place of the \
                  name{}",
-                listed("", known)
+                lines("", &known)
             );
         }
         match (served.pop(), denied) {
@@ -145,20 +146,12 @@ fn add_devices<'a>(status: &'a Value, devices: &mut Vec<&'a str>) {
     }
 }
 
-/// A line for each of them, if there are any.
-fn listed(title: &str, arrays: impl Iterator<Item = Known>) -> String {
-    let lines: Vec<String> = arrays.map(|array| format!("\n  {array}")).collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!("{title}{}", lines.concat())
-}
-
 /// Served arrays that a look at devices did not find, for whoever gave a name that none of these has.
 pub(crate) fn also_served(found: &[FoundArray]) -> String {
     let is_found = |array: &Known| found.iter().any(|it| it.uuid.to_string() == array.uuid);
-    let others = known().into_iter().filter(|array| !is_found(array));
-    listed("\nServed:", others)
+    let mut others = known();
+    others.retain(|array| !is_found(array));
+    lines("\nServed:", &others)
 }
 
 /// The arrays that servers on this machine have, as far as this user may know.

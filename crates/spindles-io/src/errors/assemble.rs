@@ -168,7 +168,11 @@ pub enum AssembleError {
         refused: Vec<String>,
     },
     /// It can't become what it shall.
-    #[error("array '{array}' can't grow that way: {reason}")]
+    #[error("array '{array}' can't grow that way: {reason}{}", match reason {
+        PlanError::Degraded => format!("; `spindles status {}` says how", shell_word(array)),
+        PlanError::Unclean => format!(", with `spindles resync {}`", shell_word(array)),
+        _ => String::new(),
+    })]
     CantGrow {
         /// The array.
         array: String,

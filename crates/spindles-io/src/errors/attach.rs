@@ -1,5 +1,6 @@
 //! Why a device can't take a place of an array.
 
+use super::lists::few;
 use super::open::OpenError;
 use crate::TooSmall;
 use crate::shell::shell_word;
@@ -131,6 +132,6 @@ fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
 fn listed(title: &str, names: &[String]) -> String {
     match names {
         [] => String::new(),
-        names => format!("{title}{}", names.join(", ")),
+        names => format!("{title}{}", few(names)),
     }
 }

@@ -1,5 +1,6 @@
 //! Why the devices of an array were not changed.
 
+use super::lists::few;
 use super::{AssembleError, AttachError, CloseError, CreateError, OpenError, ScanError, because};
 use crate::TooSmall;
 use crate::identity::same;
@@ -158,7 +159,7 @@ pub enum ChangeError {
     /// A new device is none.
     #[error(
         "{device} is a member of array '{array}' already: the new device has to be another than {}",
-        members.join(", ")
+        few(members)
     )]
     AlreadyMember {
         /// The array.

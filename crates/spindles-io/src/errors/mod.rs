@@ -5,6 +5,7 @@ mod assemble;
 mod attach;
 mod change;
 mod create;
+mod lists;
 mod open;
 mod scan;
 
@@ -15,6 +16,8 @@ pub(crate) use change::replace_first;
 pub use change::{ChangeError, OwnRole};
 pub use create::CreateError;
 pub(crate) use create::NAME_BYTES_MAX;
+pub(crate) use lists::few;
+pub use lists::lines;
 pub(crate) use open::failed;
 pub use open::{CloseError, OpenError};
 pub use scan::{FoundArray, ScanError};

@@ -1,5 +1,6 @@
 //! Why it is not known which devices a user means.
 
+use super::lists::{few, lines};
 use spindles_format::Uuid;
 use spindles_layout::ExpressionError;
 use std::fmt;
@@ -22,7 +23,7 @@ impl fmt::Display for FoundArray {
             Some(name) => write!(f, "'{name}'"),
             None => f.write_str("one whose name can't be read, as too much of it is missing"),
         }?;
-        write!(f, " ({}: {})", self.uuid, self.devices.join(", "))
+        write!(f, " ({}: {})", self.uuid, few(&self.devices))
     }
 }
 
@@ -77,13 +78,4 @@ pub enum ScanError {
 
 fn listed(arrays: &[FoundArray]) -> String {
     lines("\nFound:", arrays)
-}
-
-fn lines(title: &str, rows: &[impl fmt::Display]) -> String {
-    let mut text = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        let title = if index == 0 { title } else { "" };
-        text = format!("{text}{title}\n  {row}");
-    }
-    text
 }

@@ -42,9 +42,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let what = match &removed {
         Removed::Member(out) => {
             let (array, member) = (&out.array, out.member);
-            ui.line(format!(
-                "array '{array}' has let go of member {member}, {device}"
-            ));
+            if ui.serving().is_some() {
+                ui.line(format!(
+                    "array '{array}' has let go of member {member}, {device}"
+                ));
+            } else {
+                ui.line(format!(
+                    "nothing was changed: array '{array}' is not served, so nobody has member {member}, {device}, which is out"
+                ));
+                let (word, of) = (shell_word(device), shell_word(array));
+                ui.note(format!(
+                    "`spindles add {word} {of}` takes it back; `spindles wipe {word}` makes a plain device of it"
+                ));
+            }
             "member"
         }
         Removed::Replaced(Out { array, member }, by) => {

@@ -7,11 +7,12 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use serde_json::json;
 use spindles_io::assemble::AssembleOptions;
+use spindles_io::host::report_of;
 use spindles_io::settings::set_degraded_writes;
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
-    about: "Change a setting that an array keeps in its superblocks",
+    about: "Show or change a setting that an array keeps in its superblocks",
     details: "--degraded-writes says what happens where members are away that may hold something that is \
               given up when the array is written without them. There are two such cases. Members that \
               could have gone on alone, such as one half of a mirror, may have been written since, and \
@@ -51,8 +52,8 @@ impl DegradedWrites {
 struct Arguments {
     /// Whether it is written while members are away that may be newer, or alone hold blocks of the
     /// last writes before a crash
-    #[arg(long, value_name = "WHAT", required = true)]
-    degraded_writes: DegradedWrites,
+    #[arg(long, value_name = "WHAT")]
+    degraded_writes: Option<DegradedWrites>,
     #[command(flatten)]
     array: ArrayArguments,
     #[command(flatten)]
@@ -65,13 +66,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         degraded: arguments.degraded.degraded,
         ..AssembleOptions::default()
     };
-    let allowed = arguments.degraded_writes.allowed();
     let devices = arguments.array.devices(&[], ui)?;
-    let report = set_degraded_writes(
-        arrays::host(&arrays::names(&devices), ui),
-        &options,
-        allowed,
-    )?;
+    let (report, allowed) = if let Some(what) = arguments.degraded_writes {
+        let names = arrays::names(&devices);
+        let set = set_degraded_writes(arrays::host(&names, ui), &options, what.allowed());
+        (set?, what.allowed())
+    } else {
+        // Nothing is changed: it is shown.
+        let report = report_of(&devices)?;
+        let allowed = report.degraded_writes;
+        (report, allowed)
+    };
     let name = &report.name;
     ui.line(if allowed {
         format!(

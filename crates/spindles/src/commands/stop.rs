@@ -61,7 +61,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let Some(serving) = ui.serving() else {
-        return Err(why_not(&given));
+        return Err(why_not(&given, &arguments.devices.join(" ")));
     };
     let name = serving.name();
     if !arguments.force {
@@ -98,7 +98,7 @@ fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
 }
 
 /// No server does what this user says with that array.
-fn why_not(given: &Given) -> anyhow::Error {
+fn why_not(given: &Given, called: &str) -> anyhow::Error {
     let devices = arrays::names(&given.devices);
     match server_of(&devices) {
         Some(Server {
@@ -137,9 +137,9 @@ fn why_not(given: &Given) -> anyhow::Error {
     match look(&devices, &options) {
         // Another user's server, or no server at all: who it is.
         Err(AssembleError::Open(error)) => {
-            anyhow!("no server of this user, or of root, has that array: {error}")
+            anyhow!("no server of this user, or of root, has {called}: {error}")
         }
-        _ => anyhow!("nobody serves that array"),
+        _ => anyhow!("nobody serves {called}"),
     }
 }
 

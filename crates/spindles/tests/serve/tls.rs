@@ -63,6 +63,26 @@ fn libnbd_and_qemu_copy_with_certificates() {
     assert!(json["requests"].as_u64() > Some(100), "{said}");
 }
 
+/// The line for clients has a name that they find in the certificate, and the folder of a client is told apart.
+#[test]
+fn the_server_is_called_as_in_its_certificate() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    certificates(&pool);
+    let served = pool.serve_at("0.0.0.0:0", &["--tls", "server"]);
+    assert!(
+        served.uri.starts_with("nbds://localhost:"),
+        "{}",
+        served.uri
+    );
+    served.stop();
+    let refused = pool.spindles(&["serve", "pool", "--nbd", "0", "--tls", "client"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        told.contains("client-cert.pem, which is for clients"),
+        "{told}"
+    );
+}
+
 #[test]
 fn who_shows_no_certificate_of_the_authority_is_refused() {
     if !has("nbdinfo", "libnbd-bin") {

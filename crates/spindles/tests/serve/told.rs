@@ -1,6 +1,7 @@
 //! Texts for an administrator who has the wrong idea of an array: each says how it is, and what to type next.
 
 use super::{MIB, POOL_SERVED, Pool, Served};
+use std::fs::File;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -176,6 +177,38 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
     }
     for served in served {
         served.stop_has_come();
+    }
+}
+
+/// What is typed wrongly, or does nothing, is answered with what to type.
+#[test]
+fn what_does_nothing_says_what_would() {
+    let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
+    let file = File::create(pool.path("d")).expect("a file");
+    file.set_len(16 << 20).expect("its length");
+    for (line, wanted) in [
+        ("serve pool --nbd /run/s", "give unix:/run/s for a socket"),
+        ("serve pool --nbd 99999", "a PORT up to 65535"),
+        ("serve pool --fuse /no/p", "there is no such folder"),
+        (
+            "journal remove d --array pool",
+            "`spindles journal remove --array pool`",
+        ),
+        ("set pool", "array 'pool' is written only with --degraded"),
+        ("stop pool", "nobody serves pool"),
+        ("fail b pool", "`spindles add b pool` takes it back"),
+        (
+            "grow pool --add d",
+            "rebuild the array first; `spindles status pool` says how",
+        ),
+        ("remove b pool", "nothing was changed: array 'pool' is not"),
+        ("remove b pool", "`spindles add b pool` takes it back"),
+        ("add b pool", "member 1 is active again"),
+        ("replace b pool --onto d", "member 1 is d now"),
+        ("replace b pool --onto d", "d is member 1 of array 'pool'"),
+    ] {
+        let told = pool.told(line);
+        assert!(told.contains(wanted), "{line}: {told}");
     }
 }
 

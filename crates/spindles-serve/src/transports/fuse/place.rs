@@ -18,7 +18,10 @@ const STICKY: u32 = 0o1000;
 #[derive(Debug, Error)]
 pub(super) enum PlaceError {
     /// The system says so.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {source}{}", .path.display(), match source.kind() {
+        io::ErrorKind::NotFound => ": there is no such folder; make it, or give another path",
+        _ => "",
+    })]
     Io {
         /// Where.
         path: PathBuf,

@@ -1,5 +1,6 @@
 //! Where a server listens.
 
+use crate::certificates::Certificates;
 use crate::control::folder_of;
 use crate::left_behind::Fleeting;
 use rustix::system::uname;
@@ -26,7 +27,7 @@ pub(super) enum Address {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum AddressError {
     /// It has another form.
-    #[error("{0:?} is no address: unix:PATH, PORT, HOST, or HOST:PORT")]
+    #[error("{0:?} is no address: give {meant}", meant = meant(.0))]
     Form(String),
     /// Nobody knows the host.
     #[error("{host}: there is no such host: {reason}")]
@@ -36,6 +37,17 @@ pub(super) enum AddressError {
         /// What the system says.
         reason: String,
     },
+}
+
+/// What to give in place of something that is no address.
+fn meant(text: &str) -> String {
+    if text.starts_with(['/', '.']) {
+        format!("unix:{text} for a socket there")
+    } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("a PORT up to {}", u16::MAX)
+    } else {
+        "unix:PATH, PORT, HOST, or HOST:PORT".to_owned()
+    }
 }
 
 impl Address {
@@ -55,8 +67,8 @@ impl Address {
         }
     }
 
-    /// As programs take it.
-    pub(super) fn uri(&self, export: &str, encrypted: bool) -> String {
+    /// As programs take it; with certificates they encrypt, and the server is called as in these.
+    pub(super) fn uri(&self, export: &str, certificates: Option<&Certificates>) -> String {
         let export = escaped(export);
         match self {
             Self::Unix(path) => {
@@ -66,8 +78,8 @@ impl Address {
                 format!("nbd+unix:///{export}?socket={socket}")
             }
             Self::Tcp(address) => {
-                let scheme = if encrypted { "nbds" } else { "nbd" };
-                format!("{scheme}://{}/{export}", reachable(*address))
+                let scheme = certificates.map_or("nbd", |_| "nbds");
+                format!("{scheme}://{}/{export}", reachable(*address, certificates))
             }
         }
     }
@@ -82,10 +94,11 @@ impl Address {
 }
 
 /// An address that others can connect to: that of all addresses of this machine is none, and its name stands for it.
-fn reachable(address: SocketAddr) -> String {
+fn reachable(address: SocketAddr, certificates: Option<&Certificates>) -> String {
     let own = uname();
     match own.nodename().to_str() {
         Ok(name) if address.ip().is_unspecified() && !name.is_empty() => {
+            let name = certificates.map_or(name, |it| it.host(name));
             format!("{name}:{}", address.port())
         }
         _ => address.to_string(),
@@ -183,14 +196,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_address_is_told_what_would_be() {
+        for (text, wanted) in [
+            ("/run/s", "give unix:/run/s for"),
+            ("99999", "a PORT up to 65535"),
+            ("", "unix:PATH, PORT,"),
+        ] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_printed_can_be_connected_to() {
-        let uri = |text: &str, encrypted| text.parse::<Address>().unwrap().uri("a b", encrypted);
-        assert_eq!(uri("127.0.0.1:9", false), "nbd://127.0.0.1:9/a%20b");
-        assert_eq!(uri("[2001:db8::1]:9", true), "nbds://[2001:db8::1]:9/a%20b");
+        let uri = |text: &str| text.parse::<Address>().unwrap().uri("a b", None);
+        assert_eq!(uri("127.0.0.1:9"), "nbd://127.0.0.1:9/a%20b");
+        assert_eq!(uri("[2001:db8::1]:9"), "nbd://[2001:db8::1]:9/a%20b");
         let name = uname();
         let name = name.nodename().to_str().unwrap();
         for all in ["0.0.0.0:9", "[::]:9"] {
-            assert_eq!(uri(all, true), format!("nbds://{name}:9/a%20b"));
+            assert_eq!(uri(all), format!("nbd://{name}:9/a%20b"));
         }
     }
 

@@ -77,7 +77,7 @@ impl Front {
 
 impl Door for Front {
     fn address(&self, export: &str) -> String {
-        self.address.uri(export, self.certificates.is_some())
+        self.address.uri(export, self.certificates.as_ref())
     }
 
     /// Where there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is

@@ -3,11 +3,13 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
+use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::JournalReport;
 use spindles_io::journal::remove;
+use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -27,6 +29,9 @@ struct Arguments {
     /// The array: its name, or its devices with that of its journal if it is there
     #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
+    /// Whoever gives the device too is told what is enough
+    #[arg(hide = true)]
+    devices: Vec<String>,
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
@@ -35,6 +40,13 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if !arguments.devices.is_empty() {
+        return Err(Usage::error(format!(
+            "{}: the array is enough, it knows its device: `spindles journal remove --array {}`",
+            arguments.devices.join(", "),
+            shell_word(&arguments.array)
+        )));
+    }
     let devices = arguments.scan.devices(&[arguments.array], &[], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
     let report = remove(
