@@ -504,3 +504,27 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     assert_eq!(closed.last_scrub_s, scrubbed_s);
     assert!(closed.last_written_s >= opened_s + 200);
 }
+
+/// What an array does that has failed comes to no end, and so it is stopped, and not begun.
+#[test]
+fn an_array_that_fails_stops_its_scrub() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 3);
+    setup.persistent = true;
+    setup.spec.member_blocks = vec![480; 4];
+    let mut world = filled(&setup);
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    (0..60).for_each(|_| world.step());
+    world.gone = MemberSet::EMPTY.with(MemberIndex(1)).with(MemberIndex(2));
+    world.run();
+    let stopped = |event: &Event| matches!(event, Event::ScrubStopped(_));
+    assert!(world.events.iter().any(stopped), "{:?}", world.events);
+    let status = world.engine.status();
+    assert!(
+        status.stopped_writing && status.jobs.is_empty(),
+        "{status:?}"
+    );
+    assert_eq!(
+        world.command(Command::Scrub(Scrub::default())),
+        Err(CommandError::BeyondTolerance)
+    );
+}
