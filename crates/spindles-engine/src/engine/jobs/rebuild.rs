@@ -354,10 +354,6 @@ impl Engine {
         let (low, blocks) = (u64::from(range.low), range.blocks);
         let not_held = self.slots_not_held(id, range.low + blocks);
         let places = !range.rows.unreadable.minus(not_held).is_empty();
-        if places && self.halve(id) {
-            self.plan_range(id);
-            return true;
-        }
         let filled = not_held.minus(self.missing_slots(id));
         for slot in filled.iter() {
             let place = self.groups[id.index()].slots()[usize::from(slot)];

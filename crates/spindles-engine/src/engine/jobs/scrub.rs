@@ -252,9 +252,6 @@ impl Engine {
             self.ranges[id].error.get_or_insert(error);
             return self.finish(id);
         }
-        if self.halve(id) {
-            return self.plan_range(id);
-        }
         self.tell_repairs(id, false);
         self.finish_rows(id);
     }
