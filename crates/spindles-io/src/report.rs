@@ -495,7 +495,7 @@ impl ArrayReport {
             lines.push(format!(
                 "array '{name}' is degraded: it has a device for its journal that is not there, and its \
                  members log meanwhile; give that device too, or give the array another one with \
-                 spindles journal add, or none with spindles journal remove"
+                 `spindles journal add DEV --array {outermost}`, or none with `spindles journal remove --array {outermost}`"
             ));
         }
         if self.read_only {

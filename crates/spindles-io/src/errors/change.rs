@@ -240,7 +240,8 @@ pub enum ChangeError {
     },
     /// It has one already.
     #[error(
-        "array '{array}' has its journal on {device}: take that away first, with spindles journal remove"
+        "array '{array}' has its journal on {device}: take that away first, with `spindles journal remove --array {}`",
+        shell_word(array)
     )]
     HasJournal {
         /// The array.
