@@ -150,11 +150,7 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
         (!lacking.is_empty()).then(|| positions(lacking) + &of)
     });
     let lacks: Vec<String> = lacks.collect();
-    let state = match state_of(&outermost.status) {
-        ArrayState::Failed => ArrayState::Failed,
-        _ if lacks.is_empty() => ArrayState::Healthy,
-        _ => ArrayState::Degraded,
-    };
+    let state = state_of(&outermost.status);
     if lacks.is_empty() {
         return state.name().to_owned();
     }

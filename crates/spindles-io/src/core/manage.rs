@@ -1,6 +1,7 @@
 //! Devices take places in arrays: of what is missing, and of members that still work.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
+use super::tree::in_use;
 use crate::errors::AttachError;
 use crate::members::DeviceIndex;
 use crate::probe::Probe;
@@ -258,9 +259,7 @@ fn find_missing(
     wanted: Option<MemberIndex>,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let of_devices = arrays_of_devices(carry);
-    let of_arrays = carry.arrays();
-    let of_arrays =
-        of_arrays.filter(|(_, array)| array.engine().record().is_some() && !array.is_left_over());
+    let of_arrays = in_use(carry).filter(|(_, array)| array.engine().record().is_some());
     let missing = of_devices.chain(of_arrays).flat_map(|(index, array)| {
         let members = array.engine().status().members.into_iter();
         let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
@@ -281,12 +280,9 @@ fn find_missing(
     })
 }
 
-/// Arrays with superblocks that have no other arrays for members.
+/// Arrays in use with superblocks that have no other arrays for members.
 pub(super) fn arrays_of_devices(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
-    carry
-        .arrays()
-        .filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
-        .filter(|(_, array)| !array.is_left_over())
+    in_use(carry).filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
 }
 
 /// What would lie where on a device that becomes this member of an array with superblocks.
