@@ -284,6 +284,12 @@ fn says_so(device: &str) -> Option<bool> {
     Some(is_marked || found.record().is_ok())
 }
 
+/// Whether a device says that it is a spare.
+#[must_use]
+pub fn is_spare(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| probe.found().spare().is_some())
+}
+
 /// Whether a device says that the journal of an array is on it.
 #[must_use]
 pub fn holds_journal(device: &str) -> bool {

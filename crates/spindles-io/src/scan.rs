@@ -256,8 +256,8 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
 }
 
 /// Devices that `resolve` gave for these arguments, by the arrays that they belong to, each with the first argument that
-/// means it, and in that order. What belongs to none is left to whoever opens the array, where there is only one; of
-/// several it stands by itself.
+/// means it, and in that order. A spare is given to each that may take it: the first that needs it does. What belongs to
+/// none is left to whoever opens the array, where there is only one; of several it stands by itself.
 #[must_use]
 pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<String>)> {
     let mut scan = Scan::new(devices);
@@ -271,13 +271,21 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
         let means = |argument: &&str| words(argument).iter().any(is_meant);
         arguments.iter().position(means).unwrap_or(0)
     };
+    let serves = |device: &String, array: &FoundArray| {
+        let found = scan.found.iter().find(|it| it.name == *device);
+        let spare = found.and_then(Found::spare);
+        spare.is_some_and(|it| it.is_shared() || array.devices.contains(device))
+    };
     let mut left = devices.to_vec();
+    let spares: Vec<String> = left
+        .extract_if(.., |it| arrays.iter().any(|array| serves(it, array)))
+        .collect();
     let mut groups = Vec::new();
     for array in arrays {
         let at = first(&|word| array.devices.contains(word) || is_called(&array, word));
-        // A spare of several is the first one's.
         let own = left.extract_if(.., |it| array.devices.contains(it));
-        groups.push((at, own.collect()));
+        let spares = spares.iter().filter(|it| serves(it, &array));
+        groups.push((at, own.chain(spares.cloned()).collect()));
     }
     let alone = left
         .into_iter()

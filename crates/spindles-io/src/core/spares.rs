@@ -128,21 +128,30 @@ fn take(
     member: MemberIndex,
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
+    // Whoever has taken it has it open.
+    if let Some(probe) = Probe::glance(name) {
+        label(carry, &probe, array)?;
+    }
     let device = carry.add_device_meanwhile(name)?;
     // Nobody else can take it from here on; before, somebody may have.
     let clear = |source| AttachError::Clear {
         device: name.to_owned(),
         source,
     };
-    let found = Probe::held(name).map_err(clear)?.found();
-    let spare = found.spare().filter(|spare| serves(carry, spare, array));
-    let spare = spare.ok_or_else(|| AttachError::TakenAlready {
-        device: name.to_owned(),
-    })?;
+    let spare = label(carry, &Probe::held(name).map_err(clear)?, array)?;
     let record = carry.array(array).engine().record();
     let uuid = record.expect("it has a vacancy").uuid;
-    labels::claim(name, spare, uuid, areas).map_err(clear)?;
+    labels::claim(name, &spare, uuid, areas).map_err(clear)?;
     join(carry, name, array, member, areas, Node::Device(device))
+}
+
+/// What a device says that is a spare, and that this array may take still.
+fn label(carry: &Carry, probe: &Probe, array: ArrayIndex) -> Result<SpareRecord, AttachError> {
+    let found = probe.found();
+    let spare = found.spare().filter(|spare| serves(carry, spare, array));
+    spare.cloned().ok_or_else(|| AttachError::TakenAlready {
+        device: probe.name.clone(),
+    })
 }
 
 /// Whether an array may take a spare: it, or one around it, is named by that.

@@ -84,7 +84,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// Somebody else was faster.
-    #[error("{device} is not a spare of this array any more")]
+    #[error("{device} is not a spare of this array any more: another array may have taken it")]
     TakenAlready {
         /// The device.
         device: String,
