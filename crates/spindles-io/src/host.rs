@@ -35,6 +35,9 @@ pub trait Served: Debug {
     /// What its superblocks say now, or said when they could be read last: too many devices may be away for that.
     fn report(&self) -> ArrayReport;
 
+    /// Knows a device from now on that belongs to it, and that it can't use yet.
+    fn remember(&self, device: &str);
+
     /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
     /// from the devices that it has, with `more`, and without those that are to go.
     ///

@@ -148,6 +148,15 @@ impl Served for Handle {
         said.clone()
     }
 
+    fn remember(&self, device: &str) {
+        let device = absolute(device);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have had another part before.
+        if !given.contains(&device) {
+            given.push(device);
+        }
+    }
+
     fn reopen(
         &self,
         more: Option<&str>,
@@ -157,12 +166,7 @@ impl Served for Handle {
         let (mut devices, _) = self.known();
         devices.retain(|device| belongs(device));
         if let Some(more) = more {
-            let more = absolute(more);
-            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may have had another part before.
-            if !given.contains(&more) {
-                given.push(more);
-            }
+            self.remember(more);
         }
         let is_new = |device: &String| !devices.contains(device);
         let journals = self.given().into_iter();

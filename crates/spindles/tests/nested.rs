@@ -184,3 +184,59 @@ fn an_array_that_is_given_up_is_not_scrubbed() {
         nest.stop();
     }
 }
+
+/// An array that is out, though its server has it open, comes back by the command that status names, or by any of its
+/// devices.
+#[test]
+fn an_array_comes_back_while_it_is_served() {
+    for (inside, cut, back) in [
+        ("raid1", &["a", "b"][..], "add b nest"),
+        ("raid0", &["b"], "rebuild nest"),
+    ] {
+        let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
+        nest.serve();
+        nest.write();
+        let held = nest.cut(cut);
+        nest.ends("scrub nest", 0);
+        for (name, bytes) in cut.iter().zip(held) {
+            std::fs::write(nest.path(name), bytes).expect("room");
+        }
+        let said = nest.ends("status nest", 3);
+        let advice = "`spindles rebuild nest` brings array 'nest.0' up to date";
+        assert!(said.contains(advice), "{said}");
+        let said = nest.ends(back, 0);
+        let done = "array 'nest': member 0 is active again";
+        assert!(said.contains(done), "{said}");
+        assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
+        nest.ends("copy --force nbd+unix:///nest?socket=socket out", 0);
+        let read = |name| std::fs::read(nest.path(name)).expect("it is there");
+        assert!(read("out").starts_with(&read("in")));
+        nest.stop();
+        let said = nest.ends("scrub nest", 0);
+        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    }
+}
+
+/// Of an array that was away where serving began, the devices are added one after the other: what is of no use yet is
+/// kept, and nothing is said to be overwritten for it.
+#[test]
+fn devices_of_an_array_that_was_away_are_added() {
+    for inside in ["raid0", "raid1"] {
+        let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
+        let away = tempfile::tempdir_in(nest.folder.path()).expect("a folder");
+        for name in ["a", "b"] {
+            std::fs::rename(nest.path(name), away.path().join(name)).expect("it is ours");
+        }
+        nest.serve();
+        nest.write();
+        for (name, status) in [("b", 1), ("a", 0)] {
+            std::fs::rename(away.path().join(name), nest.path(name)).expect("it is ours");
+            let said = nest.ends(&format!("add {name} nest"), status);
+            assert!(!said.contains("or take another"), "{said}");
+        }
+        nest.ends("status nest", 0);
+        nest.stop();
+        let said = nest.ends("scrub nest", 0);
+        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    }
+}

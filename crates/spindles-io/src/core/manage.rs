@@ -206,7 +206,7 @@ pub(crate) fn bring_back(
     let found = Probe::glance(name).ok_or_else(not_returning)?.found();
     let (record, areas) = found.record().map_err(|_| not_returning())?;
     let (member, areas) = (areas.member, *areas);
-    let array = carry.arrays().find(|(_, array)| {
+    let array = in_use(carry).find(|(_, array)| {
         let truth = array.engine().record();
         truth.is_some_and(|truth| {
             truth.uuid == record.uuid && returns_since(truth, &found).is_some()
