@@ -437,14 +437,20 @@ fn choose<'a>(
         .collect();
     match meant.as_slice() {
         [array] => Ok(array),
-        [] => Err(ScanError::Unknown {
-            name: name.to_owned(),
-            places: scan.described(),
-            found: arrays.to_vec(),
-            skipped: {
-                let denied = several(&scan.unreadable);
-                let denied = denied.map(|names| format!("{names}: permission denied"));
-                scan.skipped.iter().cloned().chain(denied).collect()
+        [] => Err(match scan.around(name, arrays) {
+            Some(array) => ScanError::Inside {
+                name: name.to_owned(),
+                array: array.clone(),
+            },
+            None => ScanError::Unknown {
+                name: name.to_owned(),
+                places: scan.described(),
+                found: arrays.to_vec(),
+                skipped: {
+                    let denied = several(&scan.unreadable);
+                    let denied = denied.map(|names| format!("{names}: permission denied"));
+                    scan.skipped.iter().cloned().chain(denied).collect()
+                },
             },
         }),
         several => Err(ScanError::Ambiguous {
@@ -695,6 +701,22 @@ impl Scan {
             }
         }
         arrays
+    }
+
+    /// Which of these arrays an array is inside of that is called so.
+    fn around<'a>(&self, name: &str, arrays: &'a [FoundArray]) -> Option<&'a FoundArray> {
+        let is_inside = |found: &&Found| {
+            let record = found.record();
+            record.is_ok_and(|(array, _)| {
+                let uuid = array.uuid.to_string();
+                let is_called = array.name.as_str() == name || uuid.eq_ignore_ascii_case(name);
+                array.parent != Uuid::NIL && is_called
+            })
+        };
+        let inside = self.found.iter().find(is_inside)?;
+        arrays
+            .iter()
+            .find(|array| array.devices.contains(&inside.name))
     }
 
     /// What was found, is not `taken` and belongs to the arrays of the devices given.

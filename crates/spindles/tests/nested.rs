@@ -240,3 +240,30 @@ fn devices_of_an_array_that_was_away_are_added() {
         assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
     }
 }
+
+/// Commands take the array around all others, and no text tells people to type another one.
+#[test]
+fn commands_are_given_the_outermost_array() {
+    let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
+    for is_served in [false, true] {
+        if is_served {
+            nest.serve();
+        }
+        let said = nest.ends("fail b nest", 0);
+        assert!(
+            said.contains("`spindles add b nest` takes it back"),
+            "{said}"
+        );
+        let said = nest.ends("fail c nest", 1);
+        assert!(said.contains(" nest --onto DEV`"), "{said}");
+        for line in ["status nest.0", "add b nest.0", "scrub nest.0"] {
+            let said = nest.ends(line, 1);
+            assert!(
+                said.contains("'nest.0' is an array inside 'nest' "),
+                "{said}"
+            );
+        }
+        nest.ends("add b nest", 0);
+    }
+    nest.stop();
+}

@@ -1,7 +1,7 @@
 //! Devices take places in arrays: of what is missing, and of members that still work.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
-use super::tree::in_use;
+use super::tree::{arrays_above, in_use};
 use crate::errors::AttachError;
 use crate::members::DeviceIndex;
 use crate::probe::Probe;
@@ -170,10 +170,17 @@ pub(crate) fn fail(
         .command(array, Command::Fail(member))
         .map_err(|reason| AttachError::StaysIn {
             array: carry.array(array).name().to_owned(),
+            outermost: outermost(carry, array).to_owned(),
             device: name.to_owned(),
             reason,
         })?;
     Ok((array, member))
+}
+
+/// The name by which commands take an array: its own, or that of the one around it.
+pub(crate) fn outermost(carry: &Carry, array: ArrayIndex) -> &str {
+    let outermost = arrays_above(carry, array).last();
+    carry.array(outermost.unwrap_or(array)).name()
 }
 
 /// Closes the device of a member that is out, so that others may have it.

@@ -92,11 +92,13 @@ pub enum AttachError {
     /// The array does not put out that member.
     #[error(
         "{device} stays a member of array '{array}': {}",
-        why_it_stays(*reason, array, device)
+        why_it_stays(*reason, outermost, device)
     )]
     StaysIn {
         /// The array.
         array: String,
+        /// That, or the array around it: what commands are given.
+        outermost: String,
         /// The device.
         device: String,
         /// As the engine answered.
