@@ -318,27 +318,21 @@ impl Managed for Driver {
     }
 
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
-        let mut result = Err(CommandError::NoRedundancy);
-        for array in tree::in_use_from_the_top(&self.core.carry) {
-            if self.core.carry.array(array).engine().can_scrub()
-                && !tree::is_mended_from_above(&self.core.carry, array)
-            {
-                self.core.carry.command(array, Command::Scrub(scrub))?;
-                result = Ok(());
-            }
+        for array in tree::to_scrub(&self.core.carry, tree::Pass::First)? {
+            self.core.carry.command(array, Command::Scrub(scrub))?;
         }
-        result
+        Ok(())
     }
 
     fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
-        let mut begun = false;
-        for array in tree::in_use_from_the_top(&self.core.carry) {
-            if tree::is_mended_from_above(&self.core.carry, array) {
-                self.core.carry.command(array, Command::Scrub(scrub))?;
-                begun = true;
-            }
+        let below = match tree::to_scrub(&self.core.carry, tree::Pass::Below) {
+            Err(CommandError::NoRedundancy | CommandError::BeyondTolerance) => return Ok(false),
+            below => below?,
+        };
+        for array in below {
+            self.core.carry.command(array, Command::Scrub(scrub))?;
         }
-        Ok(begun)
+        Ok(true)
     }
 
     fn scrub_progress(&self) -> ScrubProgress {

@@ -133,8 +133,8 @@ pub fn scrub<'a>(
         });
     }
     let mut open = VecDeque::new();
-    let (mut through, mut below) = (true, false);
-    let mut repaired_for_others = 0;
+    let (mut through, mut below, mut wanted) = (true, false, true);
+    let (mut repaired_for_others, mut failed) = (0, 0);
     let mut state = loop {
         // Read before the events: what a scrub sends at its end is then in the queue.
         let state = target.scrub_progress();
@@ -144,6 +144,11 @@ pub fn scrub<'a>(
                 && found.fate == Fate::Repaired
             {
                 repaired_for_others += u64::from(found.blocks);
+            }
+            if let (Event::ScrubStopped(_), true) = (event, wanted) {
+                // The array has failed.
+                through = false;
+                failed += 1;
             }
             for finding in findings(&*target, &report, &name, &event) {
                 join(&mut open, finding, report_finding);
@@ -168,18 +173,19 @@ pub fn scrub<'a>(
             }
             continue;
         }
-        if !progress(state.done_bytes, state.total_bytes) && through {
-            through = false;
+        if !progress(state.done_bytes, state.total_bytes) && wanted {
+            (wanted, through) = (false, false);
             target.stop_job("scrub");
         }
         if !target.work() {
-            // An array that lost too much comes to no end.
+            // What it waits for does not come.
             through = false;
             break target.scrub_progress();
         }
     };
     // An inner array repairs what the scrub of one around it meets there.
     state.found.repaired_blocks += repaired_for_others;
+    state.failed += failed;
     let open = open.make_contiguous();
     open.sort_by(|one, other| one.place().cmp(&other.place()));
     open.iter().for_each(&mut *report_finding);

@@ -20,7 +20,7 @@ use spindles_block::{
     BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
-use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, OutReason, Output};
+use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, Member, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What will happen.
@@ -644,6 +644,15 @@ impl World {
                 // It may be gone again, before anybody noticed.
                 if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
                     self.found_again(array, MemberSet::EMPTY.with(member));
+                }
+                // It counted already for one that was put out while this was being recorded.
+                if self.stack.is_short_of_space {
+                    let out = self.engine(array).status().members.into_iter();
+                    let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
+                    let lost = self.stack.arrays[array].lost;
+                    for late in out.filter(|it| !lost.contains(it.member)) {
+                        self.put_out_for_space(array, late.member);
+                    }
                 }
                 if self.is_beside(array, member) {
                     self.detach_beside();

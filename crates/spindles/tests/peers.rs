@@ -697,6 +697,39 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     );
 }
 
+/// An array inside another fails while both are scrubbed: the scrub comes to its end, and so does one after it.
+#[test]
+fn a_scrub_ends_where_an_array_inside_fails() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let disks = ["a", "b", "c", "d", "e", "f"];
+    let world = World::new();
+    for disk in disks {
+        world.disk(disk, 24 * MIB);
+    }
+    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
+    let urls = disks.map(|disk| world.url(disk, ""));
+    let (low, high) = (urls[..3].join(","), urls[3..].join(","));
+    let array = format!("raid1(raid5({low}),raid5({high}))");
+    world.done("", &["create", "nest", &array]);
+    let _served = world.serve_on("nest", &urls.join(":"));
+    let pool = world.url("nest", "nest");
+    std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
+    world.done("", &["copy", "in", &pool]);
+    // Gone, which nobody has met yet.
+    for peer in &mut peers[..2] {
+        drop(peer.take());
+    }
+    let meets = told(&world.spindles("none", &["scrub", "nest"]));
+    assert!(
+        meets.contains("member 0 is out") && meets.contains("too many members are lost"),
+        "{meets}"
+    );
+    let again = told(&world.spindles("none", &["scrub", "nest"]));
+    assert!(again.contains("without member 0"), "{again}");
+}
+
 /// Our own server, with an array of files on each machine: an array of arrays that spans them.
 #[test]
 fn an_array_spans_our_own_servers() {

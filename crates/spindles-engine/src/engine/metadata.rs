@@ -56,7 +56,7 @@ impl Engine {
     /// What must be durable before more is written can't be made so: nothing more is written, and
     /// those that wait for it are told.
     pub(crate) fn stop_writing(&mut self) {
-        if !self.metadata.broken && self.geometry.survives(self.lost) {
+        if !self.metadata.broken && !self.has_failed() {
             self.output(Output::Event(Event::WritingStopped)); // Otherwise it was said that it has failed.
         }
         self.metadata.broken = true;
@@ -94,7 +94,7 @@ impl Engine {
             self.metadata.wanted = false;
             return;
         }
-        if !self.geometry.survives(self.lost) {
+        if self.has_failed() {
             // A failed array stays as the superblocks have it: its members may come back. Nothing is waited
             // for that would come before an update.
             self.stop_writing();

@@ -440,7 +440,7 @@ impl Engine {
     /// with parity has failed.
     pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
         if self.missing.contains(member) {
-            return self.geometry.survives(self.lost);
+            return !self.has_failed();
         }
         let was_filled = self.lost.contains(member);
         let lost = self.lost.with(member);

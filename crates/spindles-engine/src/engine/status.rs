@@ -18,7 +18,7 @@ impl Engine {
     pub fn status(&self) -> Status {
         Status {
             state: self.state(),
-            stopped_writing: self.metadata.is_broken() || !self.geometry.survives(self.lost),
+            stopped_writing: self.metadata.is_broken() || self.has_failed(),
             survives_more: self.geometry.survives_more(self.lost).unwrap_or(0),
             members: self
                 .members

@@ -504,3 +504,53 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     assert_eq!(closed.last_scrub_s, scrubbed_s);
     assert!(closed.last_written_s >= opened_s + 200);
 }
+
+/// What an array does that has failed comes to no end, and so it is stopped, and not begun.
+#[test]
+fn an_array_that_fails_stops_its_scrub() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 3);
+    setup.persistent = true;
+    setup.spec.member_blocks = vec![480; 4];
+    let mut world = filled(&setup);
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    (0..60).for_each(|_| world.step());
+    world.gone = MemberSet::EMPTY.with(MemberIndex(1)).with(MemberIndex(2));
+    world.run();
+    let stopped = |event: &Event| matches!(event, Event::ScrubStopped(_));
+    assert!(world.events.iter().any(stopped), "{:?}", world.events);
+    let status = world.engine.status();
+    assert!(
+        status.stopped_writing && status.jobs.is_empty(),
+        "{status:?}"
+    );
+    assert_eq!(
+        world.command(Command::Scrub(Scrub::default())),
+        Err(CommandError::BeyondTolerance)
+    );
+}
+
+/// Bad blocks of several members in one stretch, each row of which is made of what can be read of that row: read as a
+/// whole, and written in part.
+#[test]
+fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
+    for (level, members) in [("raid5", 4), ("raid6", 5), ("raid1", 2), ("raid10", 4)] {
+        for range_blocks in [1, 8] {
+            let mut setup = setup(Level::by_name(level).unwrap(), members, 9);
+            setup.range_blocks = range_blocks;
+            let mut world = filled(&setup);
+            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+            let contents = world.read(0, blocks).unwrap();
+            let spoil = |world: &mut World| {
+                for (member, row) in (0..).zip(0..u64::try_from(members).unwrap()) {
+                    let start = world.data_start[usize::from(member)];
+                    world.medium.insert((member, start + row * 2 + 1));
+                }
+            };
+            spoil(&mut world);
+            assert!(world.read(0, blocks).unwrap() == contents, "{level}");
+            spoil(&mut world);
+            world.write(1, &contents[BLOCK..4 * BLOCK]).unwrap();
+            assert!(world.read(0, blocks).unwrap() == contents, "{level}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use crate::members::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex};
+use spindles_engine::CommandError;
 
 /// All devices under a node, from left to right; that of an array's journal comes after its members.
 pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
@@ -112,11 +113,48 @@ pub(super) fn arrays_above(
 
 /// Whether a scrub of an array around this one repairs it too: it has checksums and no redundancy, and
 /// that one has redundancy.
-pub(crate) fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
+fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
     let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
     carry.array(array).engine().can_scrub()
         && !redundant(array)
         && arrays_above(carry, array).any(redundant)
+}
+
+/// The scrubs of a tree come in two passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Of all arrays that don't wait for the second.
+    First,
+    /// Of those that the first has mended from above.
+    Below,
+}
+
+/// The arrays that one pass of a scrub goes through. One inside another that has failed is left out: the array around
+/// it says what is lost with it.
+///
+/// # Errors
+///
+/// Why there is none, or what is under way in one of them; then none is to be begun.
+pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, CommandError> {
+    let mut all = Vec::new();
+    let mut why_none = CommandError::NoRedundancy;
+    for array in in_use_from_the_top(carry) {
+        if is_mended_from_above(carry, array) != (pass == Pass::Below) {
+            continue;
+        }
+        match carry.array(array).engine().may_scrub() {
+            Ok(()) => all.push(array),
+            Err(CommandError::NoRedundancy) => {}
+            Err(lost @ CommandError::BeyondTolerance) if carry.array(array).parent().is_some() => {
+                why_none = lost;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if all.is_empty() {
+        return Err(why_none);
+    }
+    Ok(all)
 }
 
 /// Whether the array that this one is a member of has all of its data without those that failed, or goes

@@ -109,17 +109,32 @@ impl Engine {
         if job.stopped.is_none() {
             return Err(CommandError::MustGoOn);
         }
-        let row = job.row();
-        let walk = &mut self.jobs.walks[row];
-        if walk.stage != Stage::Going {
+        if self.walk(job).stage != Stage::Going {
             return Err(CommandError::NoSuchJob);
         }
-        walk.stage = Stage::Stopping;
+        self.begin_to_stop(job.row());
+        Ok(())
+    }
+
+    fn begin_to_stop(&mut self, row: usize) {
+        self.jobs.walks[row].stage = Stage::Stopping;
         self.jobs.going -= 1;
         self.jobs.wake = None;
         self.find_mark(row);
         self.job_may_have_stopped(row);
-        Ok(())
+    }
+
+    /// The array has failed: no job of it comes to its end. Whether one was stopped.
+    #[cold]
+    fn stop_what_may_be(&mut self) -> bool {
+        let going = |row: &usize| {
+            JOBS[*row].stopped.is_some() && self.jobs.walks[*row].stage == Stage::Going
+        };
+        let row = (0..JOBS.len()).find(going);
+        if let Some(row) = row {
+            self.begin_to_stop(row);
+        }
+        row.is_some()
     }
 
     fn job_may_have_stopped(&mut self, row: usize) {
@@ -136,8 +151,10 @@ impl Engine {
         self.jobs.wake = None;
         let clients = self.free_requests.len() < index(self.limits.requests);
         self.jobs.throttle.look(now, clients);
-        let fails = !self.lost.is_empty() && !self.geometry.survives(self.lost);
-        if self.closing != Closing::Open || self.holds_back() || fails {
+        if self.has_failed() {
+            return self.stop_what_may_be();
+        }
+        if self.closing != Closing::Open || self.holds_back() {
             return false;
         }
         let going = |walk: &Walk| walk.stage == Stage::Going;

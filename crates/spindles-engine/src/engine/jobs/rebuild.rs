@@ -108,7 +108,7 @@ impl Engine {
             && !self.read_only
             && !self.metadata.is_broken()
             && self.metadata.persistence().is_some()
-            && self.geometry.survives(self.lost);
+            && !self.has_failed();
         if !takes_devices {
             return MemberSet::EMPTY;
         }
@@ -137,7 +137,7 @@ impl Engine {
         if !self.missing.contains(member) {
             return Err(CommandError::NotMissing);
         }
-        if !self.geometry.survives(self.lost) {
+        if self.has_failed() {
             return Err(CommandError::BeyondTolerance);
         }
         self.suits(member, device, uuid)?;
@@ -272,7 +272,7 @@ impl Engine {
             return false;
         }
         let all = core::mem::take(&mut self.rebuild.joining);
-        if self.metadata.is_broken() || !self.geometry.survives(self.lost) {
+        if self.metadata.is_broken() || self.has_failed() {
             // They come too late. Who waited for them goes on.
             return true;
         }
@@ -354,10 +354,6 @@ impl Engine {
         let (low, blocks) = (u64::from(range.low), range.blocks);
         let not_held = self.slots_not_held(id, range.low + blocks);
         let places = !range.rows.unreadable.minus(not_held).is_empty();
-        if places && self.halve(id) {
-            self.plan_range(id);
-            return true;
-        }
         let filled = not_held.minus(self.missing_slots(id));
         for slot in filled.iter() {
             let place = self.groups[id.index()].slots()[usize::from(slot)];

@@ -93,7 +93,7 @@ impl Engine {
         if !waits || !self.opening.is_serving() || !self.is_quiet() {
             return false;
         }
-        if self.metadata.is_broken() || !self.geometry.survives(self.lost) {
+        if self.metadata.is_broken() || self.has_failed() {
             self.end_replace(ReplaceEnd::ArrayFailed);
             return true;
         }

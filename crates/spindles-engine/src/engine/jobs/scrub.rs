@@ -52,13 +52,26 @@ impl Engine {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
 
-    pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
+    /// Whether a scrub would be begun.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing to compare, too much is lost, or it is under way already.
+    pub fn may_scrub(&self) -> Result<(), CommandError> {
         if !self.can_scrub() {
             return Err(CommandError::NoRedundancy);
+        }
+        if self.has_failed() {
+            return Err(CommandError::BeyondTolerance);
         }
         if self.closing != Closing::Open || self.walk(&JOB).is_busy() {
             return Err(CommandError::JobGoing);
         }
+        Ok(())
+    }
+
+    pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
+        self.may_scrub()?;
         let kept = self.scrub.found.mark;
         let from = if scrub.anew || kept.0 >= self.geometry.blocks() {
             Place::default()
@@ -238,9 +251,6 @@ impl Engine {
             let error = RequestError::BeyondTolerance;
             self.ranges[id].error.get_or_insert(error);
             return self.finish(id);
-        }
-        if self.halve(id) {
-            return self.plan_range(id);
         }
         self.tell_repairs(id, false);
         self.finish_rows(id);

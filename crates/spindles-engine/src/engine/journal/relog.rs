@@ -43,7 +43,7 @@ impl Engine {
 
     /// What counts is durable in its place: the superblocks shall say so.
     pub(super) fn resume_flushed(&mut self) {
-        if !self.geometry.survives(self.lost) {
+        if self.has_failed() {
             return self.abandon_replay();
         }
         let replay = self.replay();

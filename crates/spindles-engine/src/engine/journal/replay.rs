@@ -89,7 +89,7 @@ impl Engine {
         if !self.replay_is(Stage::Due) {
             return;
         }
-        if !self.geometry.survives(self.lost) {
+        if self.has_failed() {
             return self.abandon_replay();
         }
         if self.mutated(Mutation::SkipReplay) {
@@ -583,7 +583,7 @@ impl Engine {
     /// Whether what was logged can't be carried out: too many members failed, or those that are there may not be
     /// put out, as they have no space for what they alone hold.
     fn places_fail(&self) -> bool {
-        !self.geometry.survives(self.lost) || !self.read_only && self.metadata.is_broken()
+        self.has_failed() || !self.read_only && self.metadata.is_broken()
     }
 
     /// Ends the replay without a new log: the journals may be needed when the members are back.

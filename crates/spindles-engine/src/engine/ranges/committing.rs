@@ -141,9 +141,15 @@ impl Engine {
         !self.has_checksums() || !whole || degraded || live || listed || first
     }
 
+    /// Whether more members are lost than the level survives.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.lost.is_empty() && !self.geometry.survives(self.lost)
+    }
+
     /// Whether nothing can be written any more.
     pub(crate) fn writes_nothing(&self) -> bool {
-        let failed = || !self.missing.is_empty() && !self.geometry.survives(self.lost);
+        let failed = || !self.missing.is_empty() && self.has_failed();
         self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 

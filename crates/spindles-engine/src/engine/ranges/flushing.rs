@@ -57,7 +57,7 @@ impl Engine {
 
     /// The flush that a stripe range sent for all that share it has ended.
     pub(super) fn flush_of_range_ended(&mut self, first: RangeId) {
-        if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
+        if self.has_failed() {
             self.ranges[first].error = Some(RequestError::BeyondTolerance);
         }
         let error = self.ranges[first].error;

@@ -145,6 +145,11 @@ impl Engine {
         let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
         let planned = plan(self.shape(id), health, ask, touched, preferred);
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
+            let places = !self.ranges[id].rows.unreadable.minus(not_held).is_empty();
+            if places && self.halve(id) {
+                // Members may have bad blocks in different rows: each row is made of what can be read of that row.
+                return self.plan_range(id);
+            }
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
@@ -176,8 +181,11 @@ impl Engine {
         let scratch_max = self.limits.range_blocks;
         let range = &mut self.ranges[id];
         if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
-            // A direct read that failed goes on in pieces that fit the scratch space.
+            // A direct read that failed goes on in pieces that fit the scratch space, of which not each need fail.
             range.blocks = scratch_max;
+            if !range.rows.unreadable.is_empty() {
+                range.forget_findings();
+            }
             return self.plan_range(id);
         }
         range.plan = plan;
