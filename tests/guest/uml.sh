@@ -11,13 +11,15 @@ shift
 
 # All threads of the server have given up what they do not need, as far as this kernel has that, and `status` says so.
 is_confined() {
-    local told task
+    local told task name rights
     told=$("$SPINDLES" status pool | sed -n 's/^ *sandbox of the server: //p')
     for task in /proc/"$server"/task/*; do
+        # One that has ended meanwhile has no rights.
+        name=$(cat "$task/comm" 2>/dev/null) && rights=$(cat "$task/status" 2>/dev/null) || continue
         # Of a ring: it has the rights of whoever asks, each time.
-        case $(cat "$task/comm") in iou-*) continue ;; esac
-        grep -q '^NoNewPrivs:[[:space:]]*1$' "$task/status" && grep -q '^CapPrm:[[:space:]]*0*$' "$task/status" &&
-            grep -q '^Seccomp:[[:space:]]*2$' "$task/status" || fail "$(cat "$task/comm"): $(cat "$task/status")"
+        case $name in iou-*) continue ;; esac
+        grep -q '^NoNewPrivs:[[:space:]]*1$' <<<"$rights" && grep -q '^CapPrm:[[:space:]]*0*$' <<<"$rights" &&
+            grep -q '^Seccomp:[[:space:]]*2$' <<<"$rights" || fail "$name: $rights"
     done
     case $told in
         # Not every kernel has that.
