@@ -364,9 +364,11 @@ impl Managed for Driver {
     fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
         let (index, member) = manage::fail(&mut self.core.carry, device)?;
         let spare = self.core.spares.next_for(&self.core.carry, index, member);
+        let outermost = manage::outermost(&self.core.carry, index).to_owned();
         let (array, member) = self.named((index, member));
         Ok(PutOut {
             array,
+            outermost,
             member,
             spare,
         })

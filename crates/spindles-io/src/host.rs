@@ -35,6 +35,9 @@ pub trait Served: Debug {
     /// What its superblocks say now, or said when they could be read last: too many devices may be away for that.
     fn report(&self) -> ArrayReport;
 
+    /// Knows a device from now on that belongs to it, and that it can't use yet.
+    fn remember(&self, device: &str);
+
     /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
     /// from the devices that it has, with `more`, and without those that are to go.
     ///
@@ -292,6 +295,12 @@ fn says_so(device: &str) -> Option<bool> {
     let found = Probe::glance(device)?.found();
     let is_marked = found.spare().is_some() || found.journal_device().is_some();
     Some(is_marked || found.record().is_ok())
+}
+
+/// Whether a device says that it is a spare.
+#[must_use]
+pub fn is_spare(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| probe.found().spare().is_some())
 }
 
 /// Whether a device says that the journal of an array is on it.

@@ -5,6 +5,7 @@ mod areas;
 pub mod assemble;
 mod at_rest;
 pub mod attach;
+mod away;
 mod backends;
 pub mod bad_pages;
 pub mod bench;

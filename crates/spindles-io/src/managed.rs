@@ -13,6 +13,8 @@ use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 pub struct PutOut {
     /// Its array.
     pub array: String,
+    /// That, or the array around it: what commands are given.
+    pub outermost: String,
     /// Its position.
     pub member: MemberIndex,
     /// The spare that is to take its place, where one fits: at once where the array stays open.

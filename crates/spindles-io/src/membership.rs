@@ -102,7 +102,7 @@ fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
             }
             next = next.filter(|next| *next != taken.device);
         }
-        if Instant::now() > end || target.has_ended() {
+        if next.is_none() || Instant::now() > end || target.has_ended() {
             return next;
         }
         sleep(PAUSE);

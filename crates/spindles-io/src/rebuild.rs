@@ -6,6 +6,7 @@ use crate::assemble::{
 };
 use crate::attach::{self, ChangeError, Use};
 use crate::await_resync;
+use crate::away::arrays_away;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
@@ -93,8 +94,10 @@ pub fn rebuild<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
     let host = host.into();
-    if let (Host::Served(served), Some(Expression::Array { .. })) = (host, &options.onto) {
-        return make(served, options, progress);
+    if let Host::Served(served) = host
+        && let Some(more) = to_open(served, options)?
+    {
+        return while_server_waits(served, more, options, progress);
     }
     let looked = match host {
         Host::Devices(devices) => look(devices, options)?,
@@ -116,9 +119,44 @@ pub fn rebuild<'a>(
     Ok(Rebuilt { wiped, ..rebuilt })
 }
 
-/// Makes an array anew inside one that is served: its server closes it for that, and goes on with both.
-fn make(
+/// The devices that a server opens too, where it has to close the array for that: an array inside it is made anew, or
+/// comes back.
+fn to_open(
     served: &dyn Served,
+    options: &RebuildOptions,
+) -> Result<Option<Vec<String>>, ChangeError> {
+    let device = match &options.onto {
+        Some(Expression::Array { .. }) => return Ok(Some(Vec::new())),
+        Some(Expression::Leaf(_)) if options.overwrite => return Ok(None),
+        Some(Expression::Leaf(device)) => Some(device.as_str()),
+        None => None,
+    };
+    let mut away = arrays_away(served, device);
+    if let Some(device) = device {
+        away.retain(|array| array.has(device));
+        if !away.is_empty() {
+            // It may take more devices than this one.
+            served.remember(device);
+        }
+        if let Some(array) = away.iter().find(|array| !array.returns) {
+            return Err(ChangeError::OfArrayAway {
+                device: device.to_owned(),
+                array: array.name.clone(),
+            });
+        }
+    }
+    let returning = away.into_iter().filter(|array| array.returns);
+    let mut devices: Vec<String> = returning.flat_map(|array| array.devices).collect();
+    let comes_back = !devices.is_empty();
+    devices.retain(|own| device.is_none_or(|device| !share_bytes(own, device)));
+    Ok(comes_back.then_some(devices))
+}
+
+/// Does it with an array that is served: its server closes it for that, and goes on with what has become of it and of
+/// `more` devices.
+fn while_server_waits(
+    served: &dyn Served,
+    more: Vec<String>,
     options: &RebuildOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
@@ -126,14 +164,22 @@ fn make(
         onto: options.onto.clone().map(with_absolute_names),
         ..options.clone()
     };
+    let is_made_anew = matches!(options.onto, Some(Expression::Array { .. }));
     // It hears all that happens from here on.
     let target = served.managed();
     let made = while_closed(served, None, None, move |devices, assemble| {
         let options = RebuildOptions {
-            assemble: assemble.clone(),
+            assemble: AssembleOptions {
+                // What comes back may be older than what is away still.
+                degraded: is_made_anew && assemble.degraded || options.assemble.degraded,
+                ..assemble.clone()
+            },
             ..options
         };
-        let ready = match look(devices, &options)? {
+        let more = more.iter().map(String::as_str);
+        let is_new = |more: &&str| !devices.iter().any(|device| share_bytes(device, more));
+        let devices: Vec<&str> = devices.iter().copied().chain(more.filter(is_new)).collect();
+        let ready = match look(&devices, &options)? {
             Looked::Ready(ready) => ready,
             Looked::Whole(report) => return Ok((None, Err(Rebuilt::nothing(*report)))),
         };
@@ -489,6 +535,13 @@ fn look_at(
     };
     let Some(expression) = expression else {
         let device = onto.leaves().concat();
+        let has_device = |lost: &&&Lost| lost.leaves.contains(&device);
+        if let Some(lost) = lost.iter().find(has_device)
+            && !options.overwrite
+        {
+            let array = lost.record.name.to_string();
+            return Err(ChangeError::OfArrayAway { device, array });
+        }
         let target = build.into_assembled().target;
         target.may_attach(&device, options.member)?;
         return Ok(Replacement::Device(device));

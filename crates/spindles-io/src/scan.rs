@@ -249,8 +249,8 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
 }
 
 /// Devices that `resolve` gave for these arguments, by the arrays that they belong to, each with the first argument that
-/// means it, and in that order. What belongs to none is left to whoever opens the array, where there is only one; of
-/// several it stands by itself.
+/// means it, and in that order. A spare is given to each that may take it: the first that needs it does. What belongs to
+/// none is left to whoever opens the array, where there is only one; of several it stands by itself.
 #[must_use]
 pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<String>)> {
     let mut scan = Scan::new(devices);
@@ -264,13 +264,21 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
         let means = |argument: &&str| words(argument).iter().any(is_meant);
         arguments.iter().position(means).unwrap_or(0)
     };
+    let serves = |device: &String, array: &FoundArray| {
+        let found = scan.found.iter().find(|it| it.name == *device);
+        let spare = found.and_then(Found::spare);
+        spare.is_some_and(|it| it.is_shared() || array.devices.contains(device))
+    };
     let mut left = devices.to_vec();
+    let spares: Vec<String> = left
+        .extract_if(.., |it| arrays.iter().any(|array| serves(it, array)))
+        .collect();
     let mut groups = Vec::new();
     for array in arrays {
         let at = first(&|word| array.devices.contains(word) || is_called(&array, word));
-        // A spare of several is the first one's.
         let own = left.extract_if(.., |it| array.devices.contains(it));
-        groups.push((at, own.collect()));
+        let spares = spares.iter().filter(|it| serves(it, &array));
+        groups.push((at, own.chain(spares.cloned()).collect()));
     }
     let alone = left
         .into_iter()
@@ -422,14 +430,20 @@ fn choose<'a>(
         .collect();
     match meant.as_slice() {
         [array] => Ok(array),
-        [] => Err(ScanError::Unknown {
-            name: name.to_owned(),
-            places: scan.described(),
-            found: arrays.to_vec(),
-            skipped: {
-                let denied = several(&scan.unreadable);
-                let denied = denied.map(|names| format!("{names}: permission denied"));
-                scan.skipped.iter().cloned().chain(denied).collect()
+        [] => Err(match scan.around(name, arrays) {
+            Some(array) => ScanError::Inside {
+                name: name.to_owned(),
+                array: array.clone(),
+            },
+            None => ScanError::Unknown {
+                name: name.to_owned(),
+                places: scan.described(),
+                found: arrays.to_vec(),
+                skipped: {
+                    let denied = several(&scan.unreadable);
+                    let denied = denied.map(|names| format!("{names}: permission denied"));
+                    scan.skipped.iter().cloned().chain(denied).collect()
+                },
             },
         }),
         several => Err(ScanError::Ambiguous {
@@ -680,6 +694,22 @@ impl Scan {
             }
         }
         arrays
+    }
+
+    /// Which of these arrays an array is inside of that is called so.
+    fn around<'a>(&self, name: &str, arrays: &'a [FoundArray]) -> Option<&'a FoundArray> {
+        let is_inside = |found: &&Found| {
+            let record = found.record();
+            record.is_ok_and(|(array, _)| {
+                let uuid = array.uuid.to_string();
+                let is_called = array.name.as_str() == name || uuid.eq_ignore_ascii_case(name);
+                array.parent != Uuid::NIL && is_called
+            })
+        };
+        let inside = self.found.iter().find(is_inside)?;
+        arrays
+            .iter()
+            .find(|array| array.devices.contains(&inside.name))
     }
 
     /// What was found, is not `taken` and belongs to the arrays of the devices given.

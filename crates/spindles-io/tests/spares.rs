@@ -165,13 +165,9 @@ fn nobody_takes_a_spare_that_another_array_has() {
     other.command(Command::Fail(member)).unwrap();
     until(other.as_mut(), &out(member));
     other.work();
-    assert!(
-        other.spares_taken()[0]
-            .error
-            .as_ref()
-            .unwrap()
-            .contains("in use")
-    );
+    let taken = other.spares_taken();
+    let why = taken[0].error.as_ref().unwrap();
+    assert!(why.contains("not a spare of this array any more"), "{why}");
     one.close().unwrap();
     other.close().unwrap();
     let paths = [&paths[3], &paths[4], &paths[5], shared].map(String::as_str);

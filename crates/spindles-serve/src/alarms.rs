@@ -150,11 +150,7 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
         (!lacking.is_empty()).then(|| positions(lacking) + &of)
     });
     let lacks: Vec<String> = lacks.collect();
-    let state = match state_of(&outermost.status) {
-        ArrayState::Failed => ArrayState::Failed,
-        _ if lacks.is_empty() => ArrayState::Healthy,
-        _ => ArrayState::Degraded,
-    };
+    let state = state_of(&outermost.status);
     if lacks.is_empty() {
         return state.name().to_owned();
     }
@@ -282,11 +278,13 @@ impl Watch {
 
 /// The alarm for all that a crash took, unless that was told when the first of it was found.
 fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+    // Commands are given that one's name.
+    let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
     let what = format!(
         "a crash took {}: they answer errors until they are written anew from a backup, `spindles examine {}` lists \
          them",
         losses.news()?,
-        shell_word(array)
+        shell_word(outermost)
     );
     Some(alarm(&[&BLOCKS_LOST], array, arrays, &what))
 }

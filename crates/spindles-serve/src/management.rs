@@ -7,7 +7,9 @@ use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
-use spindles_io::host::{Reopen, Served, absolute, belongs, holds_journal, is_plain, report_of};
+use spindles_io::host::{
+    Reopen, Served, absolute, belongs, holds_journal, is_plain, is_spare, report_of,
+};
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
@@ -29,7 +31,7 @@ const REOPEN_MAX: Duration = Duration::from_mins(1);
 pub struct Handle {
     offer: Offer,
     news: Newsroom,
-    /// From which it was assembled, and what came to it that its target need not have open.
+    /// From which it was assembled, but for spares, and what came to it that its target need not have open.
     given: Arc<Mutex<Vec<String>>>,
     options: AssembleOptions,
     /// What its superblocks said when they were read last.
@@ -46,10 +48,13 @@ impl Handle {
         options: &AssembleOptions,
         report: &ArrayReport,
     ) -> Self {
+        let is_spare = |device: &String| report.spares.iter().any(|it| it.name == *device);
+        let given = given.iter().filter(|device| !is_spare(device));
+        let given = given.cloned().collect();
         Self {
             offer: offer.clone(),
             news: news.clone(),
-            given: Arc::new(Mutex::new(given.to_vec())),
+            given: Arc::new(Mutex::new(given)),
             options: AssembleOptions {
                 // Nobody else can have written to what went out meanwhile.
                 degraded: true,
@@ -78,6 +83,19 @@ impl Handle {
         let given = self.given.lock();
         given.unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// What its target counts on, and what that has open. A spare is in the first alone, until it takes a place here:
+    /// where another array has taken it, it is in none.
+    fn known(&self) -> (Vec<String>, Vec<String>) {
+        let known = self.offer.call(|target| {
+            let open = target.facts().devices.iter();
+            let open: Vec<String> = open.map(|device| device.name.clone()).collect();
+            (target.devices(), open)
+        });
+        let (mut counted_on, open) = known.unwrap_or_default();
+        counted_on.retain(|device| open.contains(device) || is_spare(device));
+        (counted_on, open)
+    }
 }
 
 impl Handle {
@@ -102,13 +120,8 @@ impl Handle {
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
         // Those of members that are out too, which may come back.
-        let open = self.offer.call(|target| {
-            let mut devices = target.devices();
-            let all = target.facts().devices.iter();
-            devices.extend(all.map(|device| device.name.clone()));
-            devices
-        });
-        let all = open.unwrap_or_default().into_iter().chain(self.given());
+        let (counted_on, open) = self.known();
+        let all = counted_on.into_iter().chain(open).chain(self.given());
         let mut known = BTreeSet::new();
         let mut devices: Vec<String> = all.filter(|it| known.insert(it.clone())).collect();
         devices.retain(|device| belongs(device));
@@ -135,22 +148,25 @@ impl Served for Handle {
         said.clone()
     }
 
+    fn remember(&self, device: &str) {
+        let device = absolute(device);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have had another part before.
+        if !given.contains(&device) {
+            given.push(device);
+        }
+    }
+
     fn reopen(
         &self,
         more: Option<&str>,
         without: Option<&str>,
         reopen: Reopen,
     ) -> Result<(), AssembleError> {
-        let devices = self.offer.call(|target| target.devices());
-        let mut devices = devices.unwrap_or_default();
+        let (mut devices, _) = self.known();
         devices.retain(|device| belongs(device));
         if let Some(more) = more {
-            let more = absolute(more);
-            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may have had another part before.
-            if !given.contains(&more) {
-                given.push(more);
-            }
+            self.remember(more);
         }
         let is_new = |device: &String| !devices.contains(device);
         let journals = self.given().into_iter();

@@ -1,6 +1,7 @@
 //! Devices take places in arrays: of what is missing, and of members that still work.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
+use super::tree::{arrays_above, in_use};
 use crate::errors::AttachError;
 use crate::members::DeviceIndex;
 use crate::probe::Probe;
@@ -169,10 +170,17 @@ pub(crate) fn fail(
         .command(array, Command::Fail(member))
         .map_err(|reason| AttachError::StaysIn {
             array: carry.array(array).name().to_owned(),
+            outermost: outermost(carry, array).to_owned(),
             device: name.to_owned(),
             reason,
         })?;
     Ok((array, member))
+}
+
+/// The name by which commands take an array: its own, or that of the one around it.
+pub(crate) fn outermost(carry: &Carry, array: ArrayIndex) -> &str {
+    let outermost = arrays_above(carry, array).last();
+    carry.array(outermost.unwrap_or(array)).name()
 }
 
 /// Closes the device of a member that is out, so that others may have it.
@@ -205,7 +213,7 @@ pub(crate) fn bring_back(
     let found = Probe::glance(name).ok_or_else(not_returning)?.found();
     let (record, areas) = found.record().map_err(|_| not_returning())?;
     let (member, areas) = (areas.member, *areas);
-    let array = carry.arrays().find(|(_, array)| {
+    let array = in_use(carry).find(|(_, array)| {
         let truth = array.engine().record();
         truth.is_some_and(|truth| {
             truth.uuid == record.uuid && returns_since(truth, &found).is_some()
@@ -258,9 +266,7 @@ fn find_missing(
     wanted: Option<MemberIndex>,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let of_devices = arrays_of_devices(carry);
-    let of_arrays = carry.arrays();
-    let of_arrays =
-        of_arrays.filter(|(_, array)| array.engine().record().is_some() && !array.is_left_over());
+    let of_arrays = in_use(carry).filter(|(_, array)| array.engine().record().is_some());
     let missing = of_devices.chain(of_arrays).flat_map(|(index, array)| {
         let members = array.engine().status().members.into_iter();
         let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
@@ -281,12 +287,9 @@ fn find_missing(
     })
 }
 
-/// Arrays with superblocks that have no other arrays for members.
+/// Arrays in use with superblocks that have no other arrays for members.
 pub(super) fn arrays_of_devices(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
-    carry
-        .arrays()
-        .filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
-        .filter(|(_, array)| !array.is_left_over())
+    in_use(carry).filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
 }
 
 /// What would lie where on a device that becomes this member of an array with superblocks.

@@ -9,7 +9,7 @@ use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::positions;
 use crate::{ArraySnapshot, Counters, DeviceSnapshot, Incident, LostBytes, MemberSnapshot};
 use spindles_block::{MemberError, MemberSet};
-use spindles_engine::{ArrayState, Member, MemberStatus, OutReason, Status};
+use spindles_engine::{ArrayState, Member, OutReason, Status};
 use spindles_format::Uuid;
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
@@ -88,24 +88,31 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
     }
 }
 
-/// The state of an array. One inside it that has failed is lost to it, though its engine counts on that until a write
-/// to it fails: what can be read of it is read.
+/// The state of an array, by those inside it too. One that has failed is lost to it, though its engine counts on that
+/// until a write to it fails: what can be read of it is read. Where one is degraded, redundancy is gone.
 pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let array = carry.array(index);
     let mut status = array.engine().status();
-    let is_lost = |member: &&MemberStatus| {
-        let node = array.members().get(usize::from(member.member.0));
-        let inside = match node.copied().flatten() {
-            Some(Node::Array(inside)) => Some(inside),
-            Some(Node::Device(_)) | None => None,
-        };
-        member.state != Member::Active
-            || inside.is_some_and(|inside| self::status(carry, inside).stopped_writing)
-    };
-    let lost = status.members.iter().filter(is_lost);
-    let lost: MemberSet = lost.map(|member| member.member).collect();
+    let mut inside_is_degraded = false;
+    for (member, node) in status.members.iter_mut().zip(array.members()) {
+        if let (Member::Active, Some(Node::Array(inside))) = (member.state, node) {
+            let inside = self::status(carry, *inside);
+            inside_is_degraded |= inside.state == ArrayState::Degraded;
+            if inside.stopped_writing {
+                member.state = Member::Missing { reason: None };
+            }
+        }
+    }
+    let lost = status
+        .members
+        .iter()
+        .filter(|it| it.state != Member::Active);
+    let lost: MemberSet = lost.map(|it| it.member).collect();
     let geometry = array.engine().geometry();
-    status.state = ArrayState::of(geometry, lost);
+    status.state = match ArrayState::of(geometry, lost) {
+        ArrayState::Healthy if inside_is_degraded => ArrayState::Degraded,
+        state => state,
+    };
     status.survives_more = geometry.survives_more(lost).unwrap_or(0);
     status.stopped_writing |= status.state == ArrayState::Failed;
     status

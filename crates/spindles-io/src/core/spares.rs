@@ -128,6 +128,10 @@ fn take(
     member: MemberIndex,
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
+    // Whoever has taken it has it open.
+    if let Some(probe) = Probe::glance(name) {
+        label(carry, &probe, array)?;
+    }
     let device = carry.add_device_meanwhile(name)?;
     if let Err(error) = claim(carry, name, array, areas) {
         // Whoever made something else of it is to have it.
@@ -148,14 +152,19 @@ fn claim(
         device: name.to_owned(),
         source,
     };
-    let found = Probe::held(name).map_err(clear)?.found();
-    let spare = found.spare().filter(|spare| serves(carry, spare, array));
-    let spare = spare.ok_or_else(|| AttachError::TakenAlready {
-        device: name.to_owned(),
-    })?;
+    let spare = label(carry, &Probe::held(name).map_err(clear)?, array)?;
     let record = carry.array(array).engine().record();
     let uuid = record.expect("it has a vacancy").uuid;
-    labels::claim(name, spare, uuid, areas).map_err(clear)
+    labels::claim(name, &spare, uuid, areas).map_err(clear)
+}
+
+/// What a device says that is a spare, and that this array may take still.
+fn label(carry: &Carry, probe: &Probe, array: ArrayIndex) -> Result<SpareRecord, AttachError> {
+    let found = probe.found();
+    let spare = found.spare().filter(|spare| serves(carry, spare, array));
+    spare.cloned().ok_or_else(|| AttachError::TakenAlready {
+        device: probe.name.clone(),
+    })
 }
 
 /// Whether an array may take a spare: it, or one around it, is named by that.

@@ -60,8 +60,11 @@ pub(crate) fn devices_in_use(carry: &Carry) -> impl Iterator<Item = DeviceIndex>
 }
 
 fn is_in_use(carry: &Carry, array: ArrayIndex) -> bool {
-    let top = arrays_above(carry, array).last().unwrap_or(array);
-    !carry.array(top).is_left_over()
+    let is_part = |array: ArrayIndex| match carry.array(array).parent() {
+        Some((around, member)) => !carry.array(around).engine().is_out(member),
+        None => !carry.array(array).is_left_over(),
+    };
+    is_part(array) && arrays_above(carry, array).all(is_part)
 }
 
 /// All arrays, each before its members.

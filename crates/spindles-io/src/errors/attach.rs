@@ -85,7 +85,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// Somebody else was faster.
-    #[error("{device} is not a spare of this array any more")]
+    #[error("{device} is not a spare of this array any more: another array may have taken it")]
     TakenAlready {
         /// The device.
         device: String,
@@ -93,11 +93,13 @@ pub enum AttachError {
     /// The array does not put out that member.
     #[error(
         "{device} stays a member of array '{array}': {}",
-        why_it_stays(*reason, array, device)
+        why_it_stays(*reason, outermost, device)
     )]
     StaysIn {
         /// The array.
         array: String,
+        /// That, or the array around it: what commands are given.
+        outermost: String,
         /// The device.
         device: String,
         /// As the engine answered.

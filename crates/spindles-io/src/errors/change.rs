@@ -54,6 +54,17 @@ pub enum ChangeError {
         /// What was refused, and why.
         refused: Vec<String>,
     },
+    /// A device is of an array inside this one, of which too little is there.
+    #[error(
+        "{device} is a member of array '{array}', of which too much is missing: bring back its other devices too, and \
+         add them, then it comes back as a whole; or have {device} overwritten with --force"
+    )]
+    OfArrayAway {
+        /// The device.
+        device: String,
+        /// The array.
+        array: String,
+    },
     /// The new device failed.
     #[error(
         "array '{array}': the device in the place of member {member} failed while it was filled"

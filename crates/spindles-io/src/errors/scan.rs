@@ -50,6 +50,14 @@ pub enum ScanError {
         /// Where could not be looked, and why.
         skipped: Vec<String>,
     },
+    /// That is an array inside another.
+    #[error("'{name}' is an array inside {array}: commands are given that one, or its devices")]
+    Inside {
+        /// What was typed.
+        name: String,
+        /// The one that is no member of another.
+        array: FoundArray,
+    },
     /// Several arrays of that name.
     #[error(
         "{} arrays are called '{name}': give the UUID of the one you mean in place of the name{}",

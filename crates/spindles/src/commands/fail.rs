@@ -54,7 +54,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!(
         "array '{array}': member {member}, {device}, is out"
     ));
-    let (word, of) = (shell_word(device), shell_word(array));
+    let (word, of) = (shell_word(device), shell_word(&out.outermost));
     ui.note(match (&out.spare, ui.serving()) {
         (None, _) => format!(
             "it stays out until `spindles add {word} {of}` takes it back, or another device has its place"

@@ -411,10 +411,15 @@ impl View<'_> {
             );
         }
         if let Some(room) = report.room_bytes {
+            // One inside another is not grown by itself.
+            let grow = if depth == 0 {
+                format!(": spindles grow {} --size max", report.as_written())
+            } else {
+                String::new()
+            };
             line(format!(
-                "  its members have room for {}: spindles grow {} --size max",
-                arrays::size(room),
-                report.as_written()
+                "  its members have room for {}{grow}",
+                arrays::size(room)
             ));
         }
         line(format!(

@@ -493,3 +493,51 @@ fn devices_are_grouped_by_their_arrays() {
     }
     served.stop();
 }
+
+/// One spare for several arrays of a server: the first that needs it has it, and for the others it is none any more.
+#[test]
+fn a_shared_spare_is_taken_once() {
+    for shared in [
+        &["spare add s --shared"][..],
+        &["spare add s --array pool", "spare add s --array music"],
+    ] {
+        let pool = two();
+        make(&pool, &["s", "t", "log"]);
+        let does = |line: &str, wanted: i32| {
+            let (code, said) = status_of(&pool, line);
+            assert_eq!(code, Some(wanted), "{line}: {said}");
+            said
+        };
+        for line in shared {
+            does(line, 0);
+        }
+        // Where it is not shared it is found by itself.
+        let more = if shared.len() == 1 { &["s"][..] } else { &[] };
+        let served = serve(&pool, more);
+        for array in ["pool", "music"] {
+            assert!(does(&format!("status {array}"), 0).contains("  spare: "));
+        }
+        let said = does("fail e music", 0);
+        assert!(said.contains("s, a spare, takes its place"), "{said}");
+        assert!(!does("status pool", 0).contains("  spare: "));
+        does("fail a pool", 0);
+        let said = does("status pool", 3);
+        assert!(said.contains("add takes it back"), "{said}");
+        // What closes an array and opens it again does without it too.
+        does("journal add log --array pool", 0);
+        does("stop pool music", 0);
+        served.stop_has_come();
+        // The one that is opened first takes it at once.
+        does("spare add t --shared", 0);
+        does("fail d music", 0);
+        let served = pool.serve_what(&["pool", "music", "t", "--degraded"], super::POOL_SERVED);
+        let has_taken = || status_of(&pool, "status pool").1.contains("/t, active");
+        assert!((0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            has_taken()
+        }));
+        does("status music", 3);
+        does("stop pool music", 0);
+        served.stop_has_come();
+    }
+}

@@ -174,6 +174,13 @@ impl Export {
         devices.map_or(&[], Vec::as_slice)
     }
 
+    /// Whether that spare took a place in the array when it was opened.
+    pub(super) fn has_taken(&self, spare: &str) -> bool {
+        let taken = self.array.as_ref().map(|(report, ..)| &report.taken);
+        let mut taken = taken.into_iter().flatten();
+        taken.any(|taken| taken.device == spare && taken.error.is_none())
+    }
+
     /// What is told when it begins to be served.
     pub(super) fn beginning(&self) -> Beginning {
         Beginning {

@@ -355,7 +355,11 @@ fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<
     let (arrays, others): (Vec<_>, Vec<_>) =
         (whats.into_iter().enumerate()).partition(|(_, what)| matches!(what, What::Assembled(_)));
     let mut exports: Vec<(usize, Export)> = Vec::new();
-    for (at, what) in others.into_iter().chain(arrays) {
+    for (at, mut what) in others.into_iter().chain(arrays) {
+        if let What::Assembled(devices) = &mut what {
+            // A spare of several may have taken a place by now.
+            devices.retain(|device| !exports.iter().any(|(_, it)| it.has_taken(device)));
+        }
         match Export::open(what, arguments) {
             Ok(export) => exports.push((at, export)),
             Err(error) => {

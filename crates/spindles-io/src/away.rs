@@ -1,0 +1,63 @@
+//! Arrays inside one that is served, which have no part in it now: too many of their devices were away, or failed.
+//! When these are back, such an array gets what it missed, as any member does; its server has to open it for that.
+
+use crate::host::{Served, absolute, report_of};
+use crate::identity::share_bytes;
+use crate::probe::Probe;
+use spindles_format::Uuid;
+
+/// An array that is away.
+pub(crate) struct Away {
+    pub(crate) name: String,
+    uuid: Uuid,
+    /// Its devices that are there.
+    pub(crate) devices: Vec<String>,
+    /// Whether it comes back when they are opened.
+    pub(crate) returns: bool,
+}
+
+impl Away {
+    /// Whether that is a device of it.
+    pub(crate) fn has(&self, device: &str) -> bool {
+        self.devices.iter().any(|own| share_bytes(own, device))
+    }
+}
+
+/// Those that have devices among the ones that the server knows, and a new one.
+pub(crate) fn arrays_away(served: &dyn Served, new: Option<&str>) -> Vec<Away> {
+    let mut devices = served.devices();
+    let is_new = |new: &&str| !devices.iter().any(|device| share_bytes(device, new));
+    let new = new.filter(is_new).map(absolute);
+    devices.extend(new);
+    let mut arrays: Vec<Away> = Vec::new();
+    // With a device of somebody else's they are no array.
+    let Ok(report) = report_of(&devices) else {
+        return arrays;
+    };
+    let here = report.uuids();
+    let returning = report.arrays().into_iter().flat_map(|it| &it.returning);
+    let returning: Vec<&str> = returning.map(|(_, name)| name.as_str()).collect();
+    for device in devices {
+        let Some(found) = Probe::glance(&device).map(|probe| probe.found()) else {
+            continue;
+        };
+        let Ok((array, _)) = found.record() else {
+            continue;
+        };
+        if here.contains(&array.uuid) || !here.contains(&array.parent) {
+            continue;
+        }
+        if let Some(known) = arrays.iter_mut().find(|it| it.uuid == array.uuid) {
+            known.devices.push(device);
+            continue;
+        }
+        let name = array.name.to_string();
+        arrays.push(Away {
+            uuid: array.uuid,
+            devices: vec![device],
+            returns: returning.contains(&format!("array '{name}'").as_str()),
+            name,
+        });
+    }
+    arrays
+}

@@ -1,0 +1,269 @@
+//! Arrays of arrays: what is said of them holds, and what is advised does what it should, served and not served.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// Of each file.
+const BYTES: u64 = 16 << 20;
+
+/// Six files in a folder, an array on them, and perhaps its server.
+struct Nest {
+    folder: TempDir,
+    server: Option<Child>,
+    /// Where the server has metrics.
+    metrics: String,
+}
+
+/// What a command said, and its exit status.
+#[derive(Debug)]
+struct Run {
+    said: String,
+    status: i32,
+}
+
+impl Nest {
+    /// Array 'nest' as that describes it, on files a to f.
+    fn new(expression: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nest = Self {
+            folder,
+            server: None,
+            metrics: String::new(),
+        };
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            nest.make(name);
+        }
+        nest.ends(&format!("create nest {expression}"), 0);
+        nest
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file that holds nothing.
+    fn make(&self, name: &str) {
+        let file = File::create(self.path(name)).expect("a file");
+        file.set_len(BYTES).expect("its length");
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        command
+            .args(line.split(' '))
+            .current_dir(self.folder.path());
+        command
+    }
+
+    fn run(&self, line: &str) -> Run {
+        let Output {
+            stdout,
+            stderr,
+            status,
+        } = self.command(line).output().expect("the command runs");
+        Run {
+            said: String::from_utf8([stdout, stderr].concat()).expect("text"),
+            status: status.code().expect("it ends by itself"),
+        }
+    }
+
+    /// Runs a command that ends with that exit status; what it said.
+    fn ends(&self, line: &str, status: i32) -> String {
+        let run = self.run(line);
+        assert_eq!(run.status, status, "{line}: {}", run.said);
+        run.said
+    }
+
+    fn serve(&mut self) {
+        let mut command = self.command("serve nest --nbd unix:socket --metrics 0 --degraded");
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut server = command.spawn().expect("the command runs");
+        let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
+        self.server = Some(server);
+        let mut said = String::new();
+        while !said.contains("'nest' has metrics: ") {
+            assert!(lines.read_line(&mut said).expect("a line") > 0, "{said}");
+        }
+        let (_, url) = said.split_once("http://").expect("its address");
+        url.split_once('/')
+            .expect("a path")
+            .0
+            .clone_into(&mut self.metrics);
+        // What it says later goes nowhere, and it is not kept from saying it.
+        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+    }
+
+    fn stop(&mut self) {
+        self.ends("stop nest", 0);
+        let mut server = self.server.take().expect("it ran");
+        assert!(server.wait().expect("it ends").success());
+    }
+
+    /// The state that metrics have of an array, or nothing where they have none of it.
+    fn state(&self, array: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(&self.metrics).expect("it listens");
+        let request = b"GET /metrics HTTP/1.0\r\nHost: a\r\n\r\n";
+        stream.write_all(request).expect("it reads");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("text");
+        let sample = format!("spindles_array_state{{array=\"{array}\",state=\"");
+        let mut states = page.lines().filter_map(|line| line.strip_prefix(&sample));
+        let state = states.find_map(|rest| rest.strip_suffix("\"} 1"));
+        state.map(str::to_owned)
+    }
+
+    /// Writes some of the array.
+    fn write(&self) {
+        let bytes: Vec<u8> = (0..6 << 20)
+            .map(|at: u32| at.to_le_bytes()[2] ^ 0x5a)
+            .collect();
+        std::fs::write(self.path("in"), bytes).expect("room");
+        self.ends("copy in nbd+unix:///nest?socket=socket", 0);
+    }
+
+    /// Cuts off what these files hold; what they held.
+    fn cut(&self, files: &[&str]) -> Vec<Vec<u8>> {
+        let cut = files.iter().map(|name| {
+            let bytes = std::fs::read(self.path(name)).expect("it is there");
+            let file = OpenOptions::new().write(true).open(self.path(name));
+            file.and_then(|file| file.set_len(0)).expect("it is ours");
+            bytes
+        });
+        cut.collect()
+    }
+}
+
+impl Drop for Nest {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            drop(server.kill());
+            drop(server.wait());
+        }
+    }
+}
+
+/// Whoever watches metrics learns what status says.
+#[test]
+fn redundancy_that_is_gone_inside_is_gone() {
+    let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
+    nest.serve();
+    assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
+    nest.ends("fail b nest", 0);
+    nest.ends("status nest", 3);
+    for (array, state) in [
+        ("nest", "degraded"),
+        ("nest.0", "degraded"),
+        ("nest.1", "healthy"),
+    ] {
+        assert_eq!(nest.state(array).as_deref(), Some(state), "{array}");
+    }
+    nest.ends("add b nest", 0);
+    assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
+    nest.stop();
+}
+
+/// What is left of an array that the one around it goes on without is nobody's: neither its findings nor its state are
+/// those of that one, whether it keeps redundancy of its own or not.
+#[test]
+fn an_array_that_is_given_up_is_not_scrubbed() {
+    for (inside, cut) in [("raid1", &["a", "b"][..]), ("raid0", &["b"])] {
+        let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
+        nest.serve();
+        nest.write();
+        nest.cut(cut);
+        let found = nest.ends("scrub nest", 0);
+        assert!(found.contains("array 'nest': member 0 is out"), "{found}");
+        assert!(!found.contains("not repaired"), "{found}");
+        nest.ends("status nest", 3);
+        assert_eq!(nest.state("nest").as_deref(), Some("degraded"));
+        assert_eq!(nest.state("nest.0"), None);
+        nest.stop();
+    }
+}
+
+/// An array that is out, though its server has it open, comes back by the command that status names, or by any of its
+/// devices.
+#[test]
+fn an_array_comes_back_while_it_is_served() {
+    for (inside, cut, back) in [
+        ("raid1", &["a", "b"][..], "add b nest"),
+        ("raid0", &["b"], "rebuild nest"),
+    ] {
+        let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
+        nest.serve();
+        nest.write();
+        let held = nest.cut(cut);
+        nest.ends("scrub nest", 0);
+        for (name, bytes) in cut.iter().zip(held) {
+            std::fs::write(nest.path(name), bytes).expect("room");
+        }
+        let said = nest.ends("status nest", 3);
+        let advice = "`spindles rebuild nest` brings array 'nest.0' up to date";
+        assert!(said.contains(advice), "{said}");
+        let said = nest.ends(back, 0);
+        let done = "array 'nest': member 0 is active again";
+        assert!(said.contains(done), "{said}");
+        assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
+        nest.ends("copy --force nbd+unix:///nest?socket=socket out", 0);
+        let read = |name| std::fs::read(nest.path(name)).expect("it is there");
+        assert!(read("out").starts_with(&read("in")));
+        nest.stop();
+        let said = nest.ends("scrub nest", 0);
+        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    }
+}
+
+/// Of an array that was away where serving began, the devices are added one after the other: what is of no use yet is
+/// kept, and nothing is said to be overwritten for it.
+#[test]
+fn devices_of_an_array_that_was_away_are_added() {
+    for inside in ["raid0", "raid1"] {
+        let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
+        let away = tempfile::tempdir_in(nest.folder.path()).expect("a folder");
+        for name in ["a", "b"] {
+            std::fs::rename(nest.path(name), away.path().join(name)).expect("it is ours");
+        }
+        nest.serve();
+        nest.write();
+        for (name, status) in [("b", 1), ("a", 0)] {
+            std::fs::rename(away.path().join(name), nest.path(name)).expect("it is ours");
+            let said = nest.ends(&format!("add {name} nest"), status);
+            assert!(!said.contains("or take another"), "{said}");
+        }
+        nest.ends("status nest", 0);
+        nest.stop();
+        let said = nest.ends("scrub nest", 0);
+        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    }
+}
+
+/// Commands take the array around all others, and no text tells people to type another one.
+#[test]
+fn commands_are_given_the_outermost_array() {
+    let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
+    for is_served in [false, true] {
+        if is_served {
+            nest.serve();
+        }
+        let said = nest.ends("fail b nest", 0);
+        assert!(
+            said.contains("`spindles add b nest` takes it back"),
+            "{said}"
+        );
+        let said = nest.ends("fail c nest", 1);
+        assert!(said.contains(" nest --onto DEV`"), "{said}");
+        for line in ["status nest.0", "add b nest.0", "scrub nest.0"] {
+            let said = nest.ends(line, 1);
+            assert!(
+                said.contains("'nest.0' is an array inside 'nest' "),
+                "{said}"
+            );
+        }
+        nest.ends("add b nest", 0);
+    }
+    nest.stop();
+}
