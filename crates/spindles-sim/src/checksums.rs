@@ -401,10 +401,10 @@ impl Stack {
         }
     }
 
-    /// Whether a member is an array that lost blocks to a crash.
-    fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
-        let mut lost = self.lost_blocks.iter();
-        lost.any(|&(below, _)| self.arrays[below].above == Some((array, member)))
+    /// Whether a member is an array that lost blocks to a crash, at some time.
+    pub(crate) fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
+        let mut lost = self.lost_once.iter();
+        lost.any(|&below| self.arrays[below].above == Some((array, member)))
     }
 
     /// Whether these blocks of a member of some array rotted at some time.

@@ -31,6 +31,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
         is_short_of_space: false,
         decayed: BTreeMap::new(),
         lost_blocks: BTreeSet::new(),
+        lost_once: BTreeSet::new(),
         block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),
     };
     build(options, &options.tree, options.keepers(), false, &mut stack);

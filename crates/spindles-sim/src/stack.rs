@@ -83,6 +83,9 @@ pub struct Stack {
     pub decayed: BTreeMap<(usize, u64), Decay>,
     /// Blocks of arrays that an engine told as lost, and that were not written since.
     pub lost_blocks: BTreeSet<(usize, u64)>,
+    /// Arrays of which an engine ever told that. They may have been written since: with checksums of the array around
+    /// them that are lost, until a read or a scrub finds that.
+    pub lost_once: BTreeSet<usize>,
     /// Blocks that an array could not fill on an array inside it, and knows so: counted from where that begins.
     pub unfilled: BTreeSet<(usize, MemberIndex, BlockIndex)>,
     /// There is no space for what disks hold nothing of yet, or was not since the last opening: any may be put out.
@@ -785,6 +788,7 @@ mod tests {
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
+            lost_once: BTreeSet::new(),
             unfilled: BTreeSet::new(),
             is_short_of_space: false,
             block_bytes: BLOCK,
@@ -942,6 +946,7 @@ mod tests {
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
+            lost_once: BTreeSet::new(),
             unfilled: BTreeSet::new(),
             is_short_of_space: false,
             block_bytes: BLOCK,

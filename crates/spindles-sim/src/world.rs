@@ -558,8 +558,15 @@ impl World {
             self.excuse(&sectors, 0).is_some() || is_in_doubt && self.is_gone_from(block)
         };
         let lost = block.0..block.0 + u64::from(blocks);
+        // What lost its checksum below is proved by the other members alone.
+        let missing = self.stack.arrays[array].lost;
+        let mut members = (0..)
+            .map(MemberIndex)
+            .take(self.stack.arrays[array].members.len());
+        let unproved =
+            !missing.is_empty() && members.any(|member| self.stack.lost_below(array, member));
         let may = if array == self.stack.top() {
-            self.errors_excused || lost.clone().all(is_excused)
+            self.errors_excused || unproved || lost.clone().all(is_excused)
         } else {
             self.stack.may_lose_blocks(array)
         };
@@ -571,6 +578,7 @@ impl World {
         }
         let lost = lost.map(|block| (array, block));
         self.stack.lost_blocks.extend(lost);
+        self.stack.lost_once.insert(array);
     }
 
     /// A device that takes a place goes without these blocks: others must be unreadable there too.
