@@ -26,8 +26,8 @@ pub struct Labelled {
     pub lacking: Vec<String>,
     /// Before that: who has it open or locked, for people.
     pub users: Option<String>,
-    /// What else is on it stays: an array counts on that, or whose it is can't be told.
-    stays: bool,
+    /// All else on it goes too, if it is a file: no array counts on that.
+    pub is_emptied: bool,
 }
 
 /// How it is said what an array loses: before that, and after it.
@@ -106,7 +106,7 @@ impl Labelled {
             device: found.name,
             holds,
             users: None,
-            stays: is_needed,
+            is_emptied: !is_needed,
         }
     }
 }
@@ -126,11 +126,14 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     }
     // Nobody else writes to them from here on.
     let labelled = look_at(devices, Tense::Past)?;
-    for Labelled { device, stays, .. } in &labelled {
-        let wiped = if *stays {
-            clear(device)
-        } else {
+    for Labelled {
+        device, is_emptied, ..
+    } in &labelled
+    {
+        let wiped = if *is_emptied {
             clearing::empty(device)
+        } else {
+            clear(device)
         };
         wiped.map_err(|source| failed(device, "clear", source))?;
     }
