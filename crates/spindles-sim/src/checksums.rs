@@ -2,7 +2,7 @@
 //! clients ask, which only checksums can find.
 
 use crate::maps::Kept;
-use crate::stack::{Below, Stack, View};
+use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
@@ -402,9 +402,17 @@ impl Stack {
     }
 
     /// Whether a member is an array that lost blocks to a crash, at some time.
-    pub(crate) fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
+    fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
         let mut lost = self.lost_once.iter();
         lost.any(|&below| self.arrays[below].above == Some((array, member)))
+    }
+
+    /// Whether blocks of an array may be known by nobody: one member lost their checksums below, and others that could
+    /// prove them are missing.
+    pub(crate) fn may_lack_proof(&self, array: usize) -> bool {
+        let Array { lost, members, .. } = &self.arrays[array];
+        let mut members = (0..).map(MemberIndex).take(members.len());
+        !lost.is_empty() && members.any(|member| self.lost_below(array, member))
     }
 
     /// Whether these blocks of a member of some array rotted at some time.

@@ -90,7 +90,9 @@ impl World {
 
     /// Whether errors are right: see `Scene`.
     pub(crate) fn excuses_errors(&self) -> bool {
-        self.errors_excused || self.stack.is_short_of_space
+        self.errors_excused
+            || self.stack.is_short_of_space
+            || self.stack.may_lack_proof(self.stack.top())
     }
 
     /// So much of a write from its start as there is space for, in whole blocks. That is taken.

@@ -285,13 +285,14 @@ impl World {
         if self.failure.is_some() {
             return;
         }
+        let errors_excused = self.excuses_errors();
         let mut scene = Scene {
             now: self.queue.now(),
             options: &self.options,
             stack: &self.stack,
             history: &mut self.client.history,
             lost_at: &self.lost_at,
-            errors_excused: self.errors_excused || self.stack.is_short_of_space,
+            errors_excused,
         };
         for (checker, check) in &mut self.watch {
             if let Err(what) = check.see(&mut scene, seen) {
@@ -558,15 +559,8 @@ impl World {
             self.excuse(&sectors, 0).is_some() || is_in_doubt && self.is_gone_from(block)
         };
         let lost = block.0..block.0 + u64::from(blocks);
-        // What lost its checksum below is proved by the other members alone.
-        let missing = self.stack.arrays[array].lost;
-        let mut members = (0..)
-            .map(MemberIndex)
-            .take(self.stack.arrays[array].members.len());
-        let unproved =
-            !missing.is_empty() && members.any(|member| self.stack.lost_below(array, member));
         let may = if array == self.stack.top() {
-            self.errors_excused || unproved || lost.clone().all(is_excused)
+            self.errors_excused || self.stack.may_lack_proof(array) || lost.clone().all(is_excused)
         } else {
             self.stack.may_lose_blocks(array)
         };
