@@ -33,7 +33,7 @@ pub enum AssembleError {
     /// One of two devices with the same journal is a copy of the other.
     #[error(
         "{first} and {second} are both the device with the journal of one array{}: one is a copy of the other; leave one \
-         out, or make the copy a plain device: `spindles wipe {} --force`",
+         out, or make the copy a plain device: `spindles wipe {}`",
         older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default(),
         shell_word(older.as_ref().unwrap_or(second))
     )]
