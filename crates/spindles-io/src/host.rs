@@ -9,6 +9,7 @@ use crate::identity::share_bytes;
 use crate::is_address;
 use crate::probe::Probe;
 use crate::{CloseError, Managed, OpenOptions, Target};
+use spindles_format::{ArrayRecord, Found};
 use std::fmt::{self, Debug};
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -285,6 +286,17 @@ pub fn belongs(device: &str) -> bool {
     says_so(device).unwrap_or(false)
 }
 
+/// Whether a device says that it is a member of this array or of one inside it, or a spare, or has a journal.
+#[must_use]
+pub fn belongs_to(device: &str, array: &ArrayReport) -> bool {
+    let Some(found) = Probe::glance(device).map(|probe| probe.found()) else {
+        return false;
+    };
+    let arrays = array.uuids();
+    let is_one = |own: &ArrayRecord| arrays.contains(&own.uuid) || arrays.contains(&own.parent);
+    is_marked(&found) || found.record().is_ok_and(|(own, _)| is_one(own))
+}
+
 /// Whether a device can be read, and says that it belongs to none.
 #[must_use]
 pub fn is_plain(device: &str) -> bool {
@@ -293,8 +305,11 @@ pub fn is_plain(device: &str) -> bool {
 
 fn says_so(device: &str) -> Option<bool> {
     let found = Probe::glance(device)?.found();
-    let is_marked = found.spare().is_some() || found.journal_device().is_some();
-    Some(is_marked || found.record().is_ok())
+    Some(is_marked(&found) || found.record().is_ok())
+}
+
+fn is_marked(found: &Found) -> bool {
+    found.spare().is_some() || found.journal_device().is_some()
 }
 
 /// Whether a device says that it is a spare.

@@ -510,6 +510,13 @@ impl Scan {
     /// That members of the arrays on these devices are not where it looks, and how to look elsewhere too.
     fn elsewhere(&self, devices: &[String]) -> String {
         let mut places = Vec::new();
+        if devices.is_empty() {
+            places.extend(
+                self.places
+                    .iter()
+                    .map(|it| format!("--scan {}", shell_word(it))),
+            );
+        }
         for device in devices {
             let path = Path::new(device);
             let is_file = !is_address(device) && path.metadata().is_ok_and(|it| it.is_file());

@@ -8,7 +8,7 @@ use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
-    Reopen, Served, absolute, belongs, holds_journal, is_plain, is_spare, report_of,
+    Reopen, Served, absolute, belongs, belongs_to, holds_journal, is_plain, is_spare, report_of,
 };
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
@@ -79,6 +79,11 @@ impl Handle {
 }
 
 impl Handle {
+    fn said(&self) -> ArrayReport {
+        let said = self.said.lock();
+        said.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn given(&self) -> Vec<String> {
         let given = self.given.lock();
         given.unwrap_or_else(PoisonError::into_inner).clone()
@@ -121,10 +126,14 @@ impl Served for Handle {
     fn devices(&self) -> Vec<String> {
         // Those of members that are out too, which may come back.
         let (counted_on, open) = self.known();
-        let all = counted_on.into_iter().chain(open).chain(self.given());
+        let given = self.given();
+        let all = counted_on.iter().chain(&open).chain(&given);
         let mut known = BTreeSet::new();
-        let mut devices: Vec<String> = all.filter(|it| known.insert(it.clone())).collect();
-        devices.retain(|device| belongs(device));
+        let mut devices: Vec<String> = all.filter(|it| known.insert(*it)).cloned().collect();
+        // What was let go may be another array's by now.
+        let said = self.said();
+        devices
+            .retain(|device| belongs_to(device, &said) || open.contains(device) && belongs(device));
         devices
     }
 
@@ -138,9 +147,10 @@ impl Served for Handle {
     }
 
     fn report(&self) -> ArrayReport {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         // When inner arrays have failed, their superblocks can be read, but not those of the array around them.
-        if let Ok(report) = report_of(&self.devices())
+        let now = report_of(&self.devices());
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(report) = now
             && report.uuid == said.uuid
         {
             *said = report;

@@ -119,7 +119,7 @@ pub enum AssembleError {
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
          what is here (last written {}); what is written now can never be put together with that{}: bring \
          the missing back, or go on without them by {}, or for good by spindles set \
-         --degraded-writes allow{}",
+         --degraded-writes allow --degraded{}",
         utc(*last_written_s),
         if *holds_last_writes {
             ", and blocks of the last writes before a crash that they alone may hold are lost"

@@ -541,3 +541,34 @@ fn a_shared_spare_is_taken_once() {
         served.stop_has_come();
     }
 }
+
+/// A device that one array let go becomes a member of the other: the first does not count on it any more.
+#[test]
+fn a_device_goes_from_one_array_to_the_other() {
+    let pool = two();
+    let larger = File::create(pool.path("f")).expect("a file");
+    larger.set_len(32 << 20).expect("its length");
+    let served = serve(&pool, &[]);
+    let does = |line: &str| {
+        let (code, said) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        said
+    };
+    for line in [
+        "fail c pool",
+        "remove c pool",
+        "rebuild pool --onto f",
+        "wipe c --force",
+        "fail e music",
+        "rebuild music --onto c",
+    ] {
+        does(line);
+    }
+    assert!(does("status music").contains("/c, active"));
+    let said = does("status pool");
+    assert!(!said.contains("left out"), "{said}");
+    does("grow pool --size max");
+    does("rename pool ocean");
+    does("stop ocean music");
+    served.stop_has_come();
+}
