@@ -228,7 +228,7 @@ pub(crate) struct DeviceOfArray {
 impl DeviceOfArray {
     /// The device, and those of the array as [`Scan::devices`] has them.
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
-        let devices = devices_apart(&self.device, &self.devices, &self.scan, ui)?;
+        let devices = devices_apart(&[&self.device], &self.devices, &self.scan, ui)?;
         Ok((device_meant(&self.device, &devices)?, devices))
     }
 }
@@ -254,7 +254,7 @@ impl MemberOfArray {
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
         let Some(member) = self.member else {
             let first = self.first.as_deref().expect("clap demands it");
-            let devices = devices_apart(first, &self.others, &self.scan, ui)?;
+            let devices = devices_apart(&[first], &self.others, &self.scan, ui)?;
             return Ok((device_meant(first, &devices)?, devices));
         };
         let array = self.first.iter().chain(&self.others).cloned();
@@ -289,14 +289,15 @@ impl MemberOfArray {
     }
 }
 
-/// The devices of an array, of which one has another part in the command.
-fn devices_apart(
-    device: &str,
+/// The devices of an array, of which some have another part in the command, the first of them as a member of it.
+pub(crate) fn devices_apart(
+    apart: &[&str],
     array: &[String],
     scan: &Scan,
     ui: &Ui,
 ) -> anyhow::Result<Vec<String>> {
-    if !Path::new(device).exists()
+    if let [device, ..] = apart
+        && !Path::new(device).exists()
         && let Some(named) = scan::called(device, scan.places())
     {
         let name = scan::shell_word(device);
@@ -307,7 +308,7 @@ fn devices_apart(
             others.join(" "),
         )));
     }
-    scan.devices(array, &[device], ui)
+    scan.devices(array, apart, ui)
 }
 
 /// Which device of an array a word means, where it means one that the array has. What is there for whoever typed it is

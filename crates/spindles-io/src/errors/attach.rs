@@ -45,7 +45,7 @@ pub enum AttachError {
     },
     /// The device is no member, or one that is out.
     #[error(
-        "{device} is not an active member of this array{}",
+        "{device} is no member of this array, or is out already{}",
         listed("; active: ", active)
     )]
     NotMember {

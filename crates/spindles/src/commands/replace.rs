@@ -74,7 +74,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return Err(error);
     }
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
-    let devices = (arguments.scan).devices(&arguments.devices, &apart, ui)?;
+    let devices = arrays::devices_apart(&apart, &arguments.devices, &arguments.scan, ui)?;
     let old = arrays::device_meant(&arguments.old, &devices)?;
     let options = ReplaceOptions {
         assemble: AssembleOptions {
