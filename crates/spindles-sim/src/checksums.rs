@@ -432,6 +432,17 @@ impl Stack {
             || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 
+    /// Whether a disk holds these bytes from a block on, or would if nothing were rotten, but for blocks that it was filled
+    /// without: what they hold is of no use, and is not read before what is written there is durable.
+    pub(crate) fn writes_nothing_new(&self, disk: usize, first: BlockIndex, bytes: &[u8]) -> bool {
+        let mut blocks = (first.0..).zip(bytes.chunks_exact(self.block_bytes));
+        blocks.all(|(block, bytes)| {
+            let block = BlockIndex(block);
+            self.disks[disk].is_unfilled(self.sectors(disk, block))
+                || self.should_hold(disk, block, bytes)
+        })
+    }
+
     /// Whether a disk holds these bytes from a block on, or would if nothing were rotten.
     pub(crate) fn should_hold(&self, disk: usize, first: BlockIndex, bytes: &[u8]) -> bool {
         let mut blocks = (first.0..).zip(bytes.chunks_exact(self.block_bytes));

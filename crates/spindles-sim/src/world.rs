@@ -761,7 +761,7 @@ impl World {
             is_member
                 && !is_late
                 && !self.scrubs_quietly
-                && !self.stack.should_hold(disk, io.block, bytes)
+                && !self.stack.writes_nothing_new(disk, io.block, bytes)
         };
         let logs = disk == self.journal_number();
         let shown = data.as_ref().filter(|bytes| logs || changes(bytes));

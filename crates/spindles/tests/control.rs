@@ -531,7 +531,7 @@ fn a_device_is_never_taken_for_another_one() {
     std::fs::write(&other, "of somebody else").expect("room");
     let (code, told) = fails("a");
     assert_eq!(code, Some(1), "{told}");
-    let named = format!("{} is not an active member", other.display());
+    let named = format!("{} is no member", other.display());
     assert!(told.contains(&named), "{told}");
     assert_eq!(fails("./b").0, Some(1));
     assert_eq!(states(&place.json("status pool")), ["active"; 3]);

@@ -93,7 +93,7 @@ fn a_spare_that_takes_a_place_is_named() {
         "array 'pool': command done: spindles spare add s --array pool",
         "array 'pool': command done: spindles fail b pool",
         "array 'pool': command done: spindles remove b pool",
-        "command ended with exit status 1: spindles fail nosuch pool: nosuch is not an active member",
+        "command ended with exit status 1: spindles fail nosuch pool: nosuch is no member",
     ] {
         let line = served.says(wanted);
         assert!(
