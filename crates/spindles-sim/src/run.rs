@@ -459,6 +459,15 @@ fn open_array(world: &mut World, array: usize) -> bool {
     let wrongly_taken = (lost.difference(lost.difference(all)))
         .difference(assembly.missing)
         .difference(filled);
+    if !wrongly_taken.is_empty() && world.stack.is_short_of_space {
+        // Arrays inside that can't write may answer nothing either: an administrator waits until there is space.
+        return refuse(
+            world,
+            array,
+            "what went on without these members can't be read",
+            None,
+        );
+    }
     if !wrongly_taken.is_empty() {
         // Not a failure by itself: nothing may have been written meanwhile.
         world.note(&format!(
