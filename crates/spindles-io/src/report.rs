@@ -731,9 +731,12 @@ impl ArrayReport {
         let mut held_out = arrays.iter().flat_map(|array| &array.held_out);
         if let Some(device) = held_out.next() {
             let device = shell_word(device);
+            let or = match self.spares.first() {
+                Some(spare) => format!("`{rebuild}` fills spare {}", spare.name),
+                None => format!("put a new device in its place: `{rebuild} --onto DEV`"),
+            };
             return Some(format!(
-                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or put a new device \
-                 in its place: `{rebuild} --onto DEV`",
+                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or {or}",
                 self.as_written()
             ));
         }

@@ -197,10 +197,23 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
     let arrays: BTreeSet<Uuid> = arrays.chain(meant.iter().copied()).collect();
     let of_these = scan.left_over.iter().filter_map(|found| {
-        let (array, _) = found.record().ok()?;
+        let (array, own) = found.record().ok()?;
         let is_given = devices.iter().any(|name| share_bytes(name, &found.name));
         (arrays.contains(&array.uuid) && !is_given).then(|| {
             let device = shell_word(&found.name);
+            let place = usize::from(own.member.0);
+            let now = newest(&given, array.uuid).unwrap_or(array);
+            let place_is_its = now.members().get(place).map(|it| it.device_uuid)
+                == array.members().get(place).map(|it| it.device_uuid);
+            if place_is_its {
+                return format!(
+                    "left out: {}: array '{}' went on without it for longer than it remembers; `spindles rebuild {} \
+                     --onto {device} --force` fills it anew",
+                    found.name,
+                    now.name,
+                    shell_word(&now.name.to_string())
+                );
+            }
             format!(
                 "left out: {}: array '{}' has another device in its position by now; \
                  `spindles wipe {device}` makes it nobody's",

@@ -83,6 +83,12 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     for (device, probe) in devices.iter().zip(probes) {
         let known = probe.found().spare().cloned();
         let mut record = if let Some(known) = &known {
+            if uuid.is_none() && !known.is_shared() {
+                warnings.get_or_insert_default().push(format!(
+                    "{device} was the spare of an array, which found it by itself; from now on it is given with the \
+                     devices of each array that may take it"
+                ));
+            }
             serving_too(known, device, uuid)?
         } else {
             wiped.extend(create::may_overwrite(device, overwrite)?);
@@ -168,18 +174,21 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
         force: true,
         ..AssembleOptions::default()
     };
-    let mut array = of.map(|host| host.look(&looking)).transpose()?;
-    let mut left = Vec::new();
+    let mut spares = Vec::new();
     for device in devices {
         // One that a server has, as it has its members, is none that anybody waits for.
         let found = match Probe::glance(device) {
             Some(probe) => probe.found(),
             None => Probe::open(device)?.found(),
         };
+        let device = (*device).to_owned();
+        spares.push((found.spare().cloned()).ok_or(ChangeError::NoSpare { device })?);
+    }
+    // What is no spare may be a member, without which the array could not be opened.
+    let mut array = of.map(|host| host.look(&looking)).transpose()?;
+    let mut left = Vec::new();
+    for (device, spare) in devices.iter().zip(spares) {
         let name = || (*device).to_owned();
-        let Some(spare) = found.spare() else {
-            return Err(ChangeError::NoSpare { device: name() });
-        };
         let others = match &array {
             None => Vec::new(),
             Some(array) => {

@@ -58,6 +58,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     )?;
     drop(on_progress);
     arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
+    for warning in resynced.report.warnings() {
+        ui.note(warning);
+    }
     let name = &resynced.report.name;
     if !resynced.through
         && let Some(no_space) = no_space(&resynced.report.incidents)
@@ -71,7 +74,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     // Of arrays inside it too.
     let was_clean = resynced.report.is_clean();
     ui.line(if was_clean {
-        format!("array '{name}' is clean: there is nothing to do")
+        format!("array '{name}' is clean: there is nothing to resync")
     } else {
         format!("array '{name}' is consistent")
     });

@@ -916,7 +916,11 @@ fn a_resync_of_arrays_inside_is_something_to_do() {
     let json = folder.run("resync @a @b @c @d --json").ok().json();
     assert_eq!(json["was_clean"], true);
     let run = folder.run("resync @a @b @c @d").ok();
-    assert!(run.out.contains("there is nothing to do"), "{}", run.out);
+    assert!(
+        run.out.contains("there is nothing to resync"),
+        "{}",
+        run.out
+    );
 }
 
 /// Each waits until the others are through, and takes the array as they left it.

@@ -79,7 +79,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             Some((name, _)) if !spare.shared => {
                 format!("{} is a spare of array '{name}'", spare.name)
             }
-            _ => format!("{} is a shared spare", spare.name),
+            _ => format!(
+                "{} is a shared spare: arrays that it is given with take it, as by `spindles serve NAME {}`",
+                spare.name,
+                shell_word(&spare.name)
+            ),
         });
     }
     for device in &devices {
