@@ -68,7 +68,7 @@ pub struct Persistence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultLimits {
     /// So many reads that failed in different places within `errors_window_ns` put a member out,
-    /// where the level survives it; 0 for never.
+    /// where the level survives it and no other has them too; 0 for never.
     pub errors_max: u32,
     /// See `errors_max`; in nanoseconds.
     pub errors_window_ns: u64,

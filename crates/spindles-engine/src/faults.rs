@@ -121,6 +121,15 @@ impl Faults {
         self.recent[usize::from(member.0)].clear();
     }
 
+    /// Whether another member had an error within that time too.
+    pub(crate) fn others_fail(&self, member: MemberIndex, now: Instant) -> bool {
+        let mut others = (0..).map(MemberIndex).zip(&self.recent);
+        others.any(|(other, recent)| {
+            let is_recent = |last: &Instant| now.ns_since(*last) <= self.limits.errors_window_ns;
+            other != member && recent.back().is_some_and(is_recent)
+        })
+    }
+
     /// Another error of a member. Whether that is one too many.
     pub(crate) fn is_too_many(&mut self, member: MemberIndex, now: Instant) -> bool {
         let recent = &mut self.recent[usize::from(member.0)];

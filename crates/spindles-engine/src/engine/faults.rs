@@ -55,7 +55,9 @@ impl Engine {
         let is_rot = error == MemberError::Corrupt;
         if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
             let bad_elsewhere = self.bad.members().without(member).difference(self.missing);
-            if bad_elsewhere.is_empty() && self.can_spare(member) {
+            // What others can't read it alone may hold.
+            let is_alone = bad_elsewhere.is_empty() && !self.faults.others_fail(member, self.now);
+            if is_alone && self.can_spare(member) {
                 self.put_out(member, OutReason::TooManyErrors);
             }
         }

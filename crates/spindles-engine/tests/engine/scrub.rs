@@ -554,3 +554,27 @@ fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
         }
     }
 }
+
+/// Latent errors on all members: who met its twentieth first is not put out, since it alone may hold what the others
+/// can't read.
+#[test]
+fn nobody_is_put_out_for_errors_while_others_have_them_too() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
+    setup.errors_max = 20;
+    setup.spec.chunk_blocks = 1;
+    setup.spec.member_blocks = vec![160; 4];
+    let mut world = filled(&setup);
+    let blocks = world.engine.geometry().blocks();
+    for row in 0..160 {
+        let member = u8::try_from(row % 4).unwrap();
+        let start = world.data_start[usize::from(member)];
+        world.medium.insert((member, start + row));
+    }
+    for block in 0..blocks {
+        world.read(block, 1).unwrap();
+    }
+    world.run();
+    let out = |event: &Event| matches!(event, Event::MemberOut { .. });
+    assert!(!world.events.iter().any(out));
+    assert!(world.medium.is_empty());
+}
