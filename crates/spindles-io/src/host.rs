@@ -7,6 +7,7 @@ use crate::assemble::{
 };
 use crate::identity::share_bytes;
 use crate::is_address;
+use crate::left_over;
 use crate::probe::Probe;
 use crate::{CloseError, Managed, OpenOptions, Target};
 use spindles_format::{ArrayRecord, Found};
@@ -286,15 +287,26 @@ pub fn belongs(device: &str) -> bool {
     says_so(device).unwrap_or(false)
 }
 
-/// Whether a device says that it is a member of this array or of one inside it, or a spare, or has a journal.
+/// Those of the devices that say that they are members of this array or of one inside it, spares, or have a journal. One
+/// of the array that another has the place of by now is none. What is `open` belongs to it whatever it says.
 #[must_use]
-pub fn belongs_to(device: &str, array: &ArrayReport) -> bool {
-    let Some(found) = Probe::glance(device).map(|probe| probe.found()) else {
-        return false;
-    };
+pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Vec<String> {
     let arrays = array.uuids();
     let is_one = |own: &ArrayRecord| arrays.contains(&own.uuid) || arrays.contains(&own.parent);
-    is_marked(&found) || found.record().is_ok_and(|(own, _)| is_one(own))
+    let found = |device: &String| Some(Probe::glance(device)?.found());
+    let mut found: Vec<Found> = devices.iter().filter_map(found).collect();
+    found.retain(|found| {
+        let is_here = || open.contains(&found.name);
+        is_marked(found)
+            || found
+                .record()
+                .is_ok_and(|(own, _)| is_one(own) || is_here())
+    });
+    let left_over = left_over::set_apart(&mut found);
+    let in_use = left_over.into_iter().filter(|it| open.contains(&it.name));
+    let mut belonging: Vec<String> = found.into_iter().chain(in_use).map(|it| it.name).collect();
+    belonging.sort_by_key(|name| devices.iter().position(|device| device == name));
+    belonging
 }
 
 /// Whether a device can be read, and says that it belongs to none.

@@ -233,6 +233,14 @@ pub fn add<'a>(
         ..options.clone()
     };
     let rebuilt = rebuild(host, &options, progress)?;
+    if let Host::Served(_) = host {
+        // With an array inside that came back, its members that a command put out before are still out.
+        let mut opened = host.open(&options.assemble)?;
+        if opened.target.bring_back(device).is_ok() {
+            return Ok(Added::Member(Box::new(fill(opened, None, progress)?)));
+        }
+        opened.close()?;
+    }
     Ok(Added::Member(Box::new(rebuilt)))
 }
 

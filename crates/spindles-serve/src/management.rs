@@ -8,7 +8,7 @@ use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
-    Reopen, Served, absolute, belongs, belongs_to, holds_journal, is_plain, is_spare, report_of,
+    Reopen, Served, absolute, belonging, belongs, holds_journal, is_plain, is_spare, report_of,
 };
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
@@ -129,12 +129,9 @@ impl Served for Handle {
         let given = self.given();
         let all = counted_on.iter().chain(&open).chain(&given);
         let mut known = BTreeSet::new();
-        let mut devices: Vec<String> = all.filter(|it| known.insert(*it)).cloned().collect();
+        let devices: Vec<String> = all.filter(|it| known.insert(*it)).cloned().collect();
         // What was let go may be another array's by now.
-        let said = self.said();
-        devices
-            .retain(|device| belongs_to(device, &said) || open.contains(device) && belongs(device));
-        devices
+        belonging(&devices, &open, &self.said())
     }
 
     fn managed(&self) -> Box<dyn Managed> {

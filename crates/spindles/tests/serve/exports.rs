@@ -572,3 +572,31 @@ fn a_device_goes_from_one_array_to_the_other() {
     does("stop ocean music");
     served.stop_has_come();
 }
+
+/// All members are exchanged, and the array is opened anew so often that no record knows the first ones any more: its
+/// server does not count on them.
+#[test]
+fn devices_that_were_replaced_are_forgotten() {
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    for name in ["d", "e", "f"] {
+        let larger = File::create(pool.path(name)).expect("a file");
+        larger.set_len(32 << 20).expect("its length");
+    }
+    let served = pool.serve_what(&["pool"], super::POOL_SERVED);
+    let does = |line: &str| {
+        let (code, said) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+    };
+    for (old, new) in [("a", "d"), ("b", "e"), ("c", "f")] {
+        does(&format!("fail {old} pool"));
+        does(&format!("rebuild pool --onto {new}"));
+    }
+    for _ in 0..4 {
+        does("set pool --degraded-writes allow");
+        does("set pool --degraded-writes ask");
+    }
+    does("grow pool --size max");
+    does("rename pool ocean");
+    does("stop ocean");
+    served.stop_has_come();
+}
