@@ -476,8 +476,8 @@ fn open_array(world: &mut World, array: usize) -> bool {
         world.found_again(array, wrongly_taken);
     }
     for member in assembly.missing.iter() {
-        // Beyond the budget an array may not tell what it is a member of.
-        let beyond = world.options.beyond;
+        // Beyond the budget, or without space, an array may not tell what it is a member of.
+        let beyond = world.options.beyond || world.stack.is_short_of_space;
         world.stack.lose_array(array, member, beyond);
     }
     if !create::catch_up(world, array, &assembly) {
