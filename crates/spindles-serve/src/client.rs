@@ -46,6 +46,43 @@ impl Desk<'_> {
     }
 }
 
+/// What a client may take that needs room in the export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayTake {
+    /// Nothing: others come first.
+    Nothing,
+    /// Short requests, of at most `SHORT_SLOTS`: clients hold room and move nothing, for which long ones wait.
+    Short,
+    /// Whatever there is room for.
+    All,
+}
+
+/// The slots of a short request.
+pub(crate) const SHORT_SLOTS: u64 = 4;
+/// So many of the slots of an export, one in so many, are for short requests alone, so that a few long ones that are
+/// not moved on don't take all.
+const SHORT_PART: u64 = 8;
+
+impl MayTake {
+    /// Whether a request that needs so many slots may be taken.
+    pub(crate) fn fits(self, slots: u64, export: &Export) -> bool {
+        let count = |slots: usize| u64::try_from(slots).expect("64 bits");
+        let free = count(export.free_slots());
+        let is_short = slots <= SHORT_SLOTS;
+        match self {
+            _ if slots == 0 => true,
+            Self::Nothing => false,
+            Self::Short => is_short && slots <= free,
+            Self::All if is_short => slots <= free,
+            Self::All => {
+                // The longest fits into what is left, whatever there is.
+                let all = u64::from(export.limits().slots);
+                slots + (all / SHORT_PART).min(all.saturating_sub(slots)) <= free
+            }
+        }
+    }
+}
+
 /// A client: a descriptor that requests come from and replies go to. It takes a request when the export has
 /// room for all of it, and holds slots of the export until the reply is sent.
 pub(crate) trait Client: Debug + Send {
@@ -53,7 +90,7 @@ pub(crate) trait Client: Debug + Send {
     fn descriptor(&self) -> RawFd;
 
     /// Takes what has come, as far as it goes; what needs room in the export only where it may.
-    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn;
+    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn;
 
     /// An access that was taken is answered.
     fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>);

@@ -1,7 +1,7 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::client::{Client, Desk, Turn};
+use crate::client::{Client, Desk, MayTake, Turn};
 use crate::guard::Guard;
 use crate::news::{News, Newsroom};
 use crate::numbers::{Served, ServerNumbers};
@@ -33,7 +33,7 @@ const GUARDS: u32 = 1 << 30;
 /// After so many turns with something to do, those are looked out for that were quiet.
 const TURNS_UNHEARD: u32 = 16;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
-const TICKS: u32 = 4;
+const TICKS: u32 = 10;
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub struct Server {
     polling: Polling,
     /// Those that wait for room in the export, the first first.
     starved: VecDeque<usize>,
+    /// Meanwhile others hold room and move nothing.
+    is_hindered: bool,
     arrived: Receiver<Arrival>,
     stopper: Stopper,
     ticker: Ticker,
@@ -166,6 +168,7 @@ impl Server {
             quiet: Vec::new(),
             polling: Polling::new(),
             starved: VecDeque::new(),
+            is_hindered: false,
             arrived,
             stopper,
             limits,
@@ -547,7 +550,12 @@ impl Server {
         let mut desk = Desk { export, user };
         let before = guest.client.moved();
         if guest.turn == Turn::More {
-            let may_take = self.starved.is_empty() && self.exchange.is_none();
+            let may_take = match (self.exchange.is_some(), self.starved.is_empty()) {
+                (true, _) => MayTake::Nothing,
+                (false, true) => MayTake::All,
+                (false, false) if self.is_hindered => MayTake::Short,
+                (false, false) => MayTake::Nothing,
+            };
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
                 self.starved.push_back(user);
@@ -571,24 +579,37 @@ impl Server {
         if self.exchange.is_some() {
             return did;
         }
-        while let Some(&user) = self.starved.front() {
-            let guest = self.guests[user].as_mut().expect("it is not over");
-            let export = &mut self.export;
-            let before = guest.client.moved().requests;
-            let turn = guest.client.receive(true, &mut Desk { export, user });
-            let took = guest.client.moved().requests > before;
-            if turn == Turn::Full && !took {
-                break;
-            }
+        while let Some(&user) = self.starved.front()
+            && self.feed_one(user, MayTake::All)
+        {
             did = true;
-            guest.turn = turn;
-            self.starved.pop_front();
-            if turn == Turn::Full {
-                self.starved.push_back(user); // Others have their turn.
+        }
+        if self.is_hindered {
+            // The first may wait for long.
+            for user in Vec::from_iter(self.starved.iter().copied()) {
+                did |= self.feed_one(user, MayTake::Short);
             }
-            self.is_due(user);
         }
         did
+    }
+
+    /// One that waited takes what it may. Whether it took anything.
+    fn feed_one(&mut self, user: usize, may_take: MayTake) -> bool {
+        let guest = self.guests[user].as_mut().expect("it is not over");
+        let export = &mut self.export;
+        let before = guest.client.moved().requests;
+        let turn = guest.client.receive(may_take, &mut Desk { export, user });
+        let took = guest.client.moved().requests > before;
+        if turn == Turn::Full && !took {
+            return false;
+        }
+        guest.turn = turn;
+        self.starved.retain(|it| *it != user);
+        if turn == Turn::Full {
+            self.starved.push_back(user); // Others have their turn.
+        }
+        self.is_due(user);
+        true
     }
 
     /// Forgets a client that is over, or sees to it that more of it is received.
@@ -632,12 +653,14 @@ impl Server {
     fn tick(&mut self) {
         let waits = self.exchange.is_some() || self.stopper.is_stopping();
         let hinders = waits || !self.starved.is_empty();
+        self.is_hindered = false;
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
             };
             let stuck = guest.client.is_stuck();
             guest.stuck_ticks = if stuck { guest.stuck_ticks + 1 } else { 0 };
+            self.is_hindered |= stuck && !self.starved.is_empty();
             if hinders && guest.stuck_ticks >= TICKS {
                 let export = &mut self.export;
                 guest.client.end(&mut Desk { export, user });

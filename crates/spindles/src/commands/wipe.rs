@@ -59,7 +59,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
         let is_file = || std::fs::metadata(name).is_ok_and(|it| it.is_file());
         if !arguments.force && device.is_emptied && is_file() {
-            ui.line("  no array counts on it any more: all of its contents go too");
+            ui.line("  all that is on it goes too");
         }
         if let Some(users) = device.users.as_ref().filter(|_| !arguments.force) {
             let command = freed_by(name).map_or_else(String::new, |it| format!(", as by `{it}`"));

@@ -48,6 +48,14 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
     let others: Vec<UnixStream> = (0..4).map(|_| evil(&reads)).collect();
     drop((deaf, others, kept));
     is_served(&mut good);
+    // Long writes that never come, more than the server has room for: short requests have some of their own.
+    let long: Vec<UnixStream> = (0..40)
+        .map(|_| evil(&[&request(1, 1, 0, 7 << 20)[..], &[1; 1000]].concat()))
+        .collect();
+    let waited = Instant::now();
+    (0..10).for_each(|_| is_served(&mut good));
+    assert!(waited.elapsed() < Duration::from_secs(15));
+    drop(long);
     println!("served after {:?}", begin.elapsed());
     let said = served.stop();
     assert!(said.contains("is closed"), "{said}");

@@ -12,7 +12,7 @@ use super::file::{ArrayFile, Asked, Decision};
 use super::leaving::Leaving;
 use super::message::{Ask, HEAD_BYTES, Message, Reply, features};
 use super::ring::{EntryId, Ring};
-use crate::client::{Client, Desk, Moved, Turn};
+use crate::client::{Client, Desk, MayTake, Moved, Turn};
 use rustix::io::Errno;
 use spindles_block::{Operation, RequestError};
 use spindles_io::export::{Access, Answer, SlotId};
@@ -159,7 +159,7 @@ impl Kernel {
     }
 
     /// Takes what came over the ring. `None` where the device is to be looked at, too.
-    fn receive_from_ring(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Option<Turn> {
+    fn receive_from_ring(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Option<Turn> {
         let ring = self.ring.as_mut()?;
         let Ok(looks_at_device) = ring.turn() else {
             self.lose();
@@ -182,7 +182,7 @@ impl Kernel {
             let from = Asker::Ring(entry);
             match self.decide(&message, desk) {
                 Decision::Access(access) => {
-                    if !may_take || desk.export.free_slots() == 0 {
+                    if !may_take.fits(1, desk.export) {
                         return Some(Turn::Full);
                     }
                     self.take_from_ring(entry, Pending::new(from, &message, access), desk);
@@ -278,7 +278,7 @@ impl Client for Kernel {
         self.descriptors.watched()
     }
 
-    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
         if let Some(turn) = self.receive_from_ring(may_take, desk) {
             return turn;
         }
@@ -286,7 +286,7 @@ impl Client for Kernel {
             if self.is_gone || self.leaving.has_left() {
                 return Turn::Drained;
             }
-            if !may_take || desk.export.free_slots() == 0 {
+            if !may_take.fits(1, desk.export) {
                 return Turn::Full;
             }
             let slot = desk.take(Access {

@@ -2,7 +2,7 @@
 
 use super::request::{Requests, Stage};
 use super::socket::Socket;
-use crate::client::{Client, Desk, Moved, Turn};
+use crate::client::{Client, Desk, MayTake, Moved, Turn};
 use spindles_block::Operation;
 use spindles_io::export::{Access, Answer, Export};
 use spindles_nbd::handshake::Agreed;
@@ -115,7 +115,7 @@ impl Connection {
     /// Takes a request that is there, or receives more where there is more.
     fn step(
         &mut self,
-        may_take: bool,
+        may_take: MayTake,
         drained: &mut bool,
         desk: &mut Desk<'_>,
     ) -> io::Result<Option<Turn>> {
@@ -209,7 +209,7 @@ impl Connection {
     fn take(
         &mut self,
         request: Request,
-        may_take: bool,
+        may_take: MayTake,
         desk: &mut Desk<'_>,
     ) -> io::Result<Option<Turn>> {
         let header = Request::encoded_bytes(self.headers);
@@ -221,8 +221,7 @@ impl Connection {
             Command::Flush | Command::Trim | Command::WriteZeroes => 1,
             Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => 0,
         };
-        let free = u64::try_from(desk.export.free_slots()).expect("64 bits");
-        if slots > if may_take { free } else { 0 } {
+        if !may_take.fits(slots, desk.export) {
             return Ok(Some(Turn::Full));
         }
         self.start += header;
@@ -509,7 +508,7 @@ impl Client for Connection {
         self.socket.descriptor()
     }
 
-    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
         let mut drained = false;
         self.turn_bytes = 0;
         for _ in 0..TURN_REQUESTS {

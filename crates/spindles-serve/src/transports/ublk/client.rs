@@ -4,7 +4,7 @@
 //! is copied once: by the kernel, between the memory of whoever asked and that of the slot.
 
 use super::leaving::Leaving;
-use crate::client::{Client, Desk, Moved, Turn};
+use crate::client::{Client, Desk, MayTake, Moved, Turn};
 use rustix::io::Errno;
 use spindles_block::{Operation, RequestError};
 use spindles_io::export::{Access, Answer};
@@ -156,7 +156,7 @@ impl Client for Kernel {
         self.queue.descriptor()
     }
 
-    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
         self.fetch();
         for _ in 0..TURN_REQUESTS {
             if self.is_gone || self.leaving.stays() {
@@ -165,7 +165,7 @@ impl Client for Kernel {
             let Some(ask) = self.next() else {
                 return Turn::Drained;
             };
-            if !may_take || desk.export.free_slots() == 0 {
+            if !may_take.fits(1, desk.export) {
                 self.next = Some(ask);
                 return Turn::Full;
             }
