@@ -551,10 +551,9 @@ impl Server {
         let before = guest.client.moved();
         if guest.turn == Turn::More {
             let may_take = match (self.exchange.is_some(), self.starved.is_empty()) {
-                (true, _) => MayTake::Nothing,
                 (false, true) => MayTake::All,
                 (false, false) if self.is_hindered => MayTake::Short,
-                (false, false) => MayTake::Nothing,
+                (true, _) | (false, false) => MayTake::Nothing,
             };
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
@@ -586,7 +585,8 @@ impl Server {
         }
         if self.is_hindered {
             // The first may wait for long.
-            for user in Vec::from_iter(self.starved.iter().copied()) {
+            let waiting: Vec<usize> = self.starved.iter().copied().collect();
+            for user in waiting {
                 did |= self.feed_one(user, MayTake::Short);
             }
         }

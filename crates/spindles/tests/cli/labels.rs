@@ -138,7 +138,7 @@ fn commands_that_are_advised_work_when_they_are_typed() {
     advises("wipe j", "`spindles journal remove --array pool` takes it");
     // Of two copies one is nobody's then.
     folder.copy("j", "k");
-    advises("scrub pool", "`spindles wipe k --force`");
+    advises("scrub pool", "`spindles wipe k`");
     advises("wipe k", "one is a copy of the other");
     run("wipe k --force").ok();
     run("scrub pool").ok();
