@@ -149,6 +149,8 @@ else:
     side = job["read"] if job["read"]["total_ios"] else job["write"]
     operations, elapsed_ns = side["total_ios"], side["runtime"] * 1e6
     client = job["usr_cpu"] + job["sys_cpu"]
+if operations == 0:
+    sys.exit(0)  # fio with a random generator ends at once now and then, whoever serves.
 cpu_us = ticks / per_second * 1e6 / operations
 print(operations / elapsed_ns * 1e9, cpu_us, client, sep="\t")
 ' "$@"
@@ -173,11 +175,14 @@ for round in $(seq "$rounds"); do
     for cell in $cells; do
         IFS=, read -r operation bytes depth client <<<"$cell"
         for name in $(shuf -e $systems); do
-            before=$(ticks "${pids[$name]}")
-            told=$(work "${client:-fio}" "$name" "$operation" "$bytes" "$depth" 2>"$folder/client.said") ||
-                fail "$name" "$cell"
-            after=$(ticks "${pids[$name]}")
-            measured=$(figures "${client:-fio}" $((after - before)) "$ticks_second" <<<"$told")
+            measured=
+            while [ -z "$measured" ]; do
+                before=$(ticks "${pids[$name]}")
+                told=$(work "${client:-fio}" "$name" "$operation" "$bytes" "$depth" 2>"$folder/client.said") ||
+                    fail "$name" "$cell"
+                after=$(ticks "${pids[$name]}")
+                measured=$(figures "${client:-fio}" $((after - before)) "$ticks_second" <<<"$told")
+            done
             printf '%s\t' "$round" "$cell" "$name" >>"$results"
             echo "$measured" >>"$results"
         done
