@@ -41,7 +41,7 @@ pub(crate) fn look_at_new(
 }
 
 /// Refuses new devices that the array of these `devices`, or one inside it, counts on: active members,
-/// its journal, and spares of it where they are to be something else. What can come back is told so.
+/// its journal, and spares of it where they are to be something else. A member that can come back gets an error that says so.
 fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Result<(), ChangeError> {
     let said = |device: &&str| {
         let found = Probe::glance(device)?.found();

@@ -119,8 +119,8 @@ pub fn rebuild<'a>(
     Ok(Rebuilt { wiped, ..rebuilt })
 }
 
-/// The devices that a server opens too, where it has to close the array for that: an array inside it is made anew, or
-/// comes back.
+/// The devices that a server has to open in addition, when the array must be closed and opened again: to make an array
+/// inside it anew, or to take one back. `None` where the array can stay open.
 fn to_open(
     served: &dyn Served,
     options: &RebuildOptions,

@@ -635,6 +635,20 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     }
 }
 
+/// Makes an array of that level of two raid5 with three servers each: the servers, and where the members are found.
+fn two_of_three(world: &World, name: &str, level: &str) -> ([Option<Peer>; 6], String) {
+    let disks = ["a", "b", "c", "d", "e", "f"];
+    for disk in disks {
+        world.disk(disk, 24 * MIB);
+    }
+    let peers = disks.map(|disk| Some(world.nbdkit(disk)));
+    let urls = disks.map(|disk| world.url(disk, ""));
+    let (low, high) = (urls[..3].join(","), urls[3..].join(","));
+    let array = format!("{level}(raid5({low}),raid5({high}))");
+    world.done("", &["create", name, &array]);
+    (peers, urls.join(":"))
+}
+
 /// An array of which arrays have failed has failed too where its level does not survive that, is found by its name, and is
 /// stopped by it.
 #[test]
@@ -642,17 +656,9 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
-    let disks = ["a", "b", "c", "d", "e", "f"];
     let world = World::new();
-    for disk in disks {
-        world.disk(disk, 24 * MIB);
-    }
-    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
-    let urls = disks.map(|disk| world.url(disk, ""));
-    let (low, high) = (urls[..3].join(","), urls[3..].join(","));
-    let array = format!("raid0(raid5({low}),raid5({high}))");
-    world.done("", &["create", "stack", &array]);
-    let _served = world.serve_with("stack", &urls.join(":"), &["--metrics", "0"]);
+    let (mut peers, places) = two_of_three(&world, "stack", "raid0");
+    let _served = world.serve_with("stack", &places, &["--metrics", "0"]);
     let pool = world.url("stack", "stack");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);
@@ -703,17 +709,9 @@ fn a_scrub_ends_where_an_array_inside_fails() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
-    let disks = ["a", "b", "c", "d", "e", "f"];
     let world = World::new();
-    for disk in disks {
-        world.disk(disk, 24 * MIB);
-    }
-    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
-    let urls = disks.map(|disk| world.url(disk, ""));
-    let (low, high) = (urls[..3].join(","), urls[3..].join(","));
-    let array = format!("raid1(raid5({low}),raid5({high}))");
-    world.done("", &["create", "nest", &array]);
-    let _served = world.serve_on("nest", &urls.join(":"));
+    let (mut peers, places) = two_of_three(&world, "nest", "raid1");
+    let _served = world.serve_on("nest", &places);
     let pool = world.url("nest", "nest");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);

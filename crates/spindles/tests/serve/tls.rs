@@ -63,7 +63,7 @@ fn libnbd_and_qemu_copy_with_certificates() {
     assert!(json["requests"].as_u64() > Some(100), "{said}");
 }
 
-/// The line for clients has a name that they find in the certificate, and the folder of a client is told apart.
+/// The line for clients has a name that they find in the certificate, and a client's folder given to a server is refused.
 #[test]
 fn the_server_is_called_as_in_its_certificate() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);

@@ -29,7 +29,7 @@ struct Arguments {
     /// The array: its name, or its devices with that of its journal if it is there
     #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
-    /// Whoever gives the device too is told what is enough
+    /// Refused, with a text that says that the array is enough
     #[arg(hide = true)]
     devices: Vec<String>,
     #[command(flatten)]
