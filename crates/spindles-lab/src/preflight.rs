@@ -151,6 +151,7 @@ pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
             stage,
             workload: spec.name.clone(),
         }),
+        ..Workload::default()
     }
 }
 

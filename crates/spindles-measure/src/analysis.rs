@@ -11,8 +11,8 @@ use crate::statistics::{
     median_of_blocks, outliers, steady,
 };
 use crate::{
-    Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run, System,
-    Traffic, Workload,
+    Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run,
+    System, Traffic, Workload,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -29,6 +29,9 @@ pub struct Analysis {
     pub experiment: Experiment,
     /// Where it was measured.
     pub environment: Environment,
+    /// What the parts can do by themselves, where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// One for each system × workload that has a run, workload by workload.
     pub cells: Vec<Cell>,
     /// Each cell against the baseline's, the control's among them.
@@ -238,7 +241,12 @@ impl Analysis {
     /// # Errors
     /// When there is no run.
     pub fn of(records: &[Record]) -> Result<Self, AnalysisError> {
-        let (experiment, environment, runs) = joined(records);
+        let Joined {
+            experiment,
+            environment,
+            calibration,
+            runs,
+        } = joined(records);
         if runs.is_empty() {
             return Err(AnalysisError::NoRuns);
         }
@@ -248,6 +256,7 @@ impl Analysis {
         let mut analysis = Self {
             experiment,
             environment,
+            calibration,
             cells,
             comparisons,
             own_comparisons,
@@ -289,9 +298,18 @@ impl Analysis {
     }
 }
 
-fn joined(records: &[Record]) -> (Experiment, Environment, Vec<Run>) {
+/// The records of experiments that were joined.
+struct Joined {
+    experiment: Experiment,
+    environment: Environment,
+    calibration: Option<Calibration>,
+    runs: Vec<Run>,
+}
+
+fn joined(records: &[Record]) -> Joined {
     let mut experiment: Option<Experiment> = None;
     let mut environment: Option<Environment> = None;
+    let mut calibration: Option<Calibration> = None;
     let mut runs: Vec<Run> = Vec::new();
     let (mut block_offset, mut order_offset) = (0, 0);
     for record in records {
@@ -312,6 +330,9 @@ fn joined(records: &[Record]) -> (Experiment, Environment, Vec<Run>) {
             Record::Environment(this) => {
                 environment.get_or_insert_with(|| this.clone());
             }
+            Record::Calibration(this) => {
+                calibration.get_or_insert_with(|| Calibration::clone(this));
+            }
             Record::Run(run) => {
                 let mut run = Run::clone(run);
                 run.repetition_block = run.repetition_block.saturating_add(block_offset);
@@ -320,11 +341,12 @@ fn joined(records: &[Record]) -> (Experiment, Environment, Vec<Run>) {
             }
         }
     }
-    (
-        experiment.unwrap_or_default(),
-        environment.unwrap_or_default(),
+    Joined {
+        experiment: experiment.unwrap_or_default(),
+        environment: environment.unwrap_or_default(),
+        calibration,
         runs,
-    )
+    }
 }
 
 /// The experiment with every system and workload that has a run, even where its own record

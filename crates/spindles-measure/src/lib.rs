@@ -7,6 +7,7 @@
 mod analysis;
 mod change;
 pub mod doubts;
+mod evidence;
 pub mod example;
 mod histogram;
 mod jobs;
@@ -21,11 +22,15 @@ pub use analysis::{
 };
 pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;
+pub use evidence::{
+    CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, Requests, Series, Slot,
+    THREADS_MAX, ThreadUse,
+};
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use record::{
-    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Phase, Rate, ReadError,
-    Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
+    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
+    ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
 pub use work::Difference;

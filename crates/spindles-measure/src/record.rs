@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Histogram, LateMember};
+use crate::{Calibration, Evidence, Histogram, LateMember, Series};
 
 /// Version of the schema. Grows when a field changes its meaning; a new field
 /// with a default does not change it.
@@ -22,6 +22,8 @@ pub enum Record {
     Experiment(Experiment),
     /// Where it was measured.
     Environment(Environment),
+    /// What the parts can do by themselves.
+    Calibration(Box<Calibration>),
     /// One workload once on one system.
     Run(Box<Run>),
 }
@@ -109,6 +111,37 @@ pub struct Workload {
     /// The job of the array that it runs beside, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+    /// The phase that it is, of a workload that has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// How long it runs, in nanoseconds; 0: until its work is done.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub duration_ns: u64,
+    /// Operations that come each second whether or not earlier ones were answered (an open loop);
+    /// 0: each waits for an answer (a closed loop).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub arrivals_per_s: u64,
+    /// Whatever else was chosen, by name: `nfiles`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// A phase of a workload that has several: each is recorded as a run of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// What the whole workload is called: `bonnie`.
+    pub workload: String,
+    /// What the phase is called: `rewrite`.
+    pub phase: String,
 }
 
 /// What a workload that runs beside a job is to that job.
@@ -276,6 +309,16 @@ pub struct Run {
     /// Latency per operation in nanoseconds from submission to answer:
     /// `read`, `write`, `flush` …
     pub latency: BTreeMap<String, Histogram>,
+    /// The same from the moment at which an operation was to begin, where it did not wait for an
+    /// earlier one to be answered (an open loop).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub response: BTreeMap<String, Histogram>,
+    /// What happened as time passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+    /// What was seen of the machine meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
     /// CPU time spent in the timed window.
     pub cpu_ns: Cpu,
     /// What the job did beside which it ran.

@@ -28,7 +28,7 @@ fn spotless() -> Vec<Record> {
         Record::Run(run) => {
             SYSTEMS.contains(&&*run.system.name) && WORKLOADS.contains(&&*run.workload.name)
         }
-        Record::Experiment(_) | Record::Environment(_) => true,
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
     });
     for record in &mut records {
         match record {
@@ -43,6 +43,7 @@ fn spotless() -> Vec<Record> {
                     .retain(|workload| WORKLOADS.contains(&&*workload.name));
             }
             Record::Environment(environment) => environment.virtualization.clear(),
+            Record::Calibration(_) => {}
             Record::Run(run) => {
                 run.scaled = false;
                 run.shared_device = false;
@@ -63,7 +64,7 @@ fn spotless() -> Vec<Record> {
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
     records.iter_mut().filter_map(|record| match record {
         Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_) | Record::Environment(_) => None,
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => None,
     })
 }
 
@@ -76,7 +77,7 @@ fn environment(records: &mut [Record]) -> &mut Environment {
         .iter_mut()
         .find_map(|record| match record {
             Record::Environment(environment) => Some(environment),
-            Record::Experiment(_) | Record::Run(_) => None,
+            Record::Experiment(_) | Record::Calibration(_) | Record::Run(_) => None,
         })
         .unwrap()
 }
@@ -84,7 +85,9 @@ fn environment(records: &mut [Record]) -> &mut Environment {
 fn experiment(records: &mut [Record]) -> &mut Experiment {
     match &mut records[0] {
         Record::Experiment(experiment) => experiment,
-        Record::Environment(_) | Record::Run(_) => panic!("the experiment comes first"),
+        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {
+            panic!("the experiment comes first")
+        }
     }
 }
 

@@ -111,7 +111,7 @@ fn page() -> String {
         let systems = match record {
             Record::Experiment(experiment) => experiment.systems.iter_mut().collect(),
             Record::Run(run) => vec![&mut run.system],
-            Record::Environment(_) => Vec::new(),
+            Record::Environment(_) | Record::Calibration(_) => Vec::new(),
         };
         let last = systems.into_iter().filter(|system| system.name == "raid6");
         last.for_each(|system| long.clone_into(&mut system.name));

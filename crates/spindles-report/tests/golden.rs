@@ -16,7 +16,7 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
         Record::Run(run) => {
             systems.contains(&&*run.system.name) && workloads.contains(&&*run.workload.name)
         }
-        Record::Experiment(_) | Record::Environment(_) => true,
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
     });
     for record in &mut records {
         match record {
@@ -31,7 +31,7 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
             Record::Run(run) if run.system.name == "raid5" => {
                 run.elapsed_ns = run.elapsed_ns * 100 / faster;
             }
-            Record::Environment(_) | Record::Run(_) => {}
+            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
         }
     }
     Analysis::of(&records).expect("the example has runs")

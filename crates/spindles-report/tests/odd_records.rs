@@ -9,14 +9,14 @@ type Plant = fn(&mut Vec<Record>);
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
     records.iter_mut().filter_map(|record| match record {
         Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_) | Record::Environment(_) => None,
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => None,
     })
 }
 
 fn keep_runs(records: &mut Vec<Record>, keep: impl Fn(&Run) -> bool) {
     records.retain(|record| match record {
         Record::Run(run) => keep(run),
-        Record::Experiment(_) | Record::Environment(_) => true,
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
     });
 }
 
@@ -127,7 +127,9 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
             let names = experiment.workloads.iter().take(3);
             names.map(|workload| workload.name.clone()).collect()
         }
-        Record::Environment(_) | Record::Run(_) => panic!("the experiment comes first"),
+        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {
+            panic!("the experiment comes first")
+        }
     };
     let beside = |name: &str| {
         let at = names.iter().position(|one| one == name)?;

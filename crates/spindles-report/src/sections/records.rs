@@ -16,12 +16,15 @@ fn body(analysis: &Analysis) -> String {
         Record::Experiment(analysis.experiment.clone()),
         Record::Environment(analysis.environment.clone()),
     ];
+    let calibration = analysis.calibration.iter();
+    let calibration = calibration.map(|it| Record::Calibration(Box::new(it.clone())));
     let runs = analysis
         .runs
         .iter()
         .map(|run| Record::Run(Box::new(run.clone())));
     let lines: Vec<String> = head
         .into_iter()
+        .chain(calibration)
         .chain(runs)
         .map(|record| to_line(&record).trim_end().to_owned())
         .collect();

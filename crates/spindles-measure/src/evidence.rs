@@ -1,0 +1,165 @@
+//! What was seen of the machine while a run was timed: the evidence from which it is said whether a
+//! cache answered, and what the bottleneck was. All of it is raw: differences of counters between the
+//! begin and the end of the timed window. What can't be read is left empty.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What was seen in the timed window of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// Those who ask: threads or state machines that each wait for one answer at a time.
+    pub actors: u32,
+    /// Time that all actors together spent, in nanoseconds, by operation: `read`, `fsync`, `think`,
+    /// `wait` (for another actor). Their sum is at most `actors` times the window.
+    pub actor_ns: BTreeMap<String, u64>,
+    /// CPU time of the threads that took part, the busiest first, at most [`THREADS_MAX`].
+    pub threads: Vec<ThreadUse>,
+    /// The block devices beneath, members first, in the order of the expression.
+    pub devices: Vec<DeviceUse>,
+    /// The network interfaces that carried it.
+    pub links: Vec<LinkUse>,
+    /// Time in which at least one thread of the machine waited for a CPU (`/proc/pressure/cpu`, some).
+    pub cpu_pressure_ns: Option<u64>,
+    /// What the page cache held and did.
+    pub cache: CacheUse,
+}
+
+/// So many threads are kept.
+pub const THREADS_MAX: usize = 8;
+
+/// CPU time of one thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadUse {
+    /// Whose: `actor 3`, `engine`, `kworker/…`.
+    pub name: String,
+    /// In user space and in the kernel.
+    pub cpu_ns: u64,
+}
+
+/// What one block device did, as `/proc/diskstats` counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceUse {
+    /// Kernel name: `sda`; of a simulated one its own.
+    pub name: String,
+    /// Whether it is a member of the array; else it carries one, or everything.
+    pub member: bool,
+    /// Time in which at least one request was in flight.
+    pub busy_ns: u64,
+    /// Time that all requests together were in flight: its ratio to the window is the mean queue.
+    pub queue_ns: u64,
+    /// Requests that read, and that wrote.
+    pub requests: Requests,
+    /// Bytes that they moved.
+    pub bytes: crate::Traffic,
+}
+
+/// How many requests there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Requests {
+    /// Of reads.
+    pub read: u64,
+    /// Of writes.
+    pub written: u64,
+    /// Of flushes.
+    pub flushed: u64,
+}
+
+/// What one network interface carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkUse {
+    /// Its name: `eth0`.
+    pub name: String,
+    /// What it can carry in one direction, bits per second; `None`: unknown.
+    pub bits_per_s: Option<u64>,
+    /// Bytes that came in.
+    pub received: u64,
+    /// Bytes that went out.
+    pub sent: u64,
+    /// How often its queue held a packet back to keep to its rate.
+    pub overlimits: u64,
+    /// Packets that it dropped.
+    pub drops: u64,
+    /// TCP segments that had to be sent again.
+    pub retransmits: u64,
+}
+
+/// What the page cache held and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheUse {
+    /// Bytes written but not yet on a device (`Dirty` and `Writeback`) when the window began.
+    pub dirty_before: u64,
+    /// The same when it ended.
+    pub dirty_after: u64,
+    /// How much of the files was in memory when the window began, in thousandths; `None`: unknown.
+    pub resident_permille: Option<u32>,
+    /// Bytes of the files or of the part of the target that the workload works on.
+    pub file_bytes: u64,
+    /// Memory that could hold them: what is available, or the limit of the control group.
+    pub memory_bytes: u64,
+    /// How long it took after the window until everything written was on the devices.
+    pub settle_ns: u64,
+    /// Whether caches were emptied before the window.
+    pub emptied: bool,
+}
+
+/// What the parts can do by themselves, measured before the first run: what a figure is held against.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Calibration {
+    /// Each member alone.
+    pub members: Vec<MemberRate>,
+    /// All members at once, reading in order: bytes per second together.
+    pub together_bytes_per_s: u64,
+    /// Copying memory, one thread, bytes per second.
+    pub copy_bytes_per_s: u64,
+    /// The workload on a target that does nothing, per second of what it counts: the harness's
+    /// ceiling, by the name of the workload.
+    pub ceilings: BTreeMap<String, f64>,
+}
+
+/// What one member can do by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemberRate {
+    /// Its name.
+    pub name: String,
+    /// 1 MiB after 1 MiB, bytes per second.
+    pub read_bytes_per_s: u64,
+    /// The same writing; 0 where nothing may be written.
+    pub write_bytes_per_s: u64,
+    /// 4 KiB at random places, one at a time, per second.
+    pub random_reads_per_s: u64,
+}
+
+/// What happened as time passed, in slots of equal length from the begin of the run, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Series {
+    /// Length of a slot.
+    pub slot_ns: u64,
+    /// So many slots at the begin are warm-up: they are shown, and no other figure of the run has them.
+    pub warm_up_slots: u32,
+    /// The slots.
+    pub slots: Vec<Slot>,
+}
+
+/// What was completed in one slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slot {
+    /// Operations.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: crate::Traffic,
+    /// Latencies: pairs of a power of two and how many operations took at least that many
+    /// nanoseconds and less than twice as many.
+    pub latency: Vec<(u8, u64)>,
+}
