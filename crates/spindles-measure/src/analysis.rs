@@ -281,6 +281,13 @@ impl Analysis {
             .find(|c| c.system == system && c.workload == workload)
     }
 
+    /// The runs of a cell that finished, in the order they ran.
+    pub fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().filter(|run| {
+            run.system.name == cell.system && run.workload.name == cell.workload && run.counts()
+        })
+    }
+
     /// The systems that are compared: all but the baseline and the control.
     pub fn compared(&self) -> impl Iterator<Item = &System> {
         self.experiment.systems.iter().filter(|system| {
@@ -406,10 +413,7 @@ fn cells_of(experiment: &Experiment, runs: &[Run]) -> Vec<Cell> {
 }
 
 fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
-    let good: Vec<&&Run> = runs
-        .iter()
-        .filter(|run| run.failed.is_none() && run.per_second() > 0.0)
-        .collect();
+    let good: Vec<&&Run> = runs.iter().filter(|run| run.counts()).collect();
     let rates: Vec<f64> = good.iter().map(|run| run.per_second()).collect();
     let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
     let repetitions = good

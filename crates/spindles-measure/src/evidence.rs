@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::to_f64;
+
 /// What was seen in the timed window of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -149,6 +151,24 @@ pub struct Series {
     pub warm_up_slots: u32,
     /// The slots.
     pub slots: Vec<Slot>,
+}
+
+impl Series {
+    /// What was completed in each slot, a second.
+    pub fn per_second(&self, rate: crate::Rate) -> Vec<f64> {
+        let slots = self.slots.iter().map(|slot| match rate {
+            crate::Rate::Bytes => slot.bytes.total(),
+            crate::Rate::Operations => slot.operations,
+        });
+        let seconds = to_f64(self.slot_ns.max(1)) / 1e9;
+        slots.map(|amount| to_f64(amount) / seconds).collect()
+    }
+
+    /// The same of the slots after the warm-up.
+    pub fn after_warm_up(&self, rate: crate::Rate) -> Vec<f64> {
+        let warm_up = usize::try_from(self.warm_up_slots).unwrap_or(usize::MAX);
+        self.per_second(rate).into_iter().skip(warm_up).collect()
+    }
 }
 
 /// What was completed in one slot.

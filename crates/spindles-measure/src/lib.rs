@@ -13,6 +13,7 @@ mod histogram;
 mod jobs;
 mod late;
 mod record;
+mod resolution;
 pub mod statistics;
 mod work;
 
@@ -33,4 +34,5 @@ pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
+pub use resolution::{HALF_WIDTH_TARGET, Progress, Unresolved};
 pub use work::Difference;

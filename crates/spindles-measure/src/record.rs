@@ -345,6 +345,11 @@ impl Run {
         }
         crate::histogram::to_f64(self.counted) * 1e9 / crate::histogram::to_f64(self.elapsed_ns)
     }
+
+    /// Whether it finished and has a result: others count nowhere.
+    pub(crate) fn counts(&self) -> bool {
+        self.failed.is_none() && self.per_second() > 0.0
+    }
 }
 
 /// A part of a run.

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, Comparison, Difference, Doubt, Environment, Experiment, Histogram, Io,
-    LateMember, Record, Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
-    statistics::Random, to_line,
+    Analysis, AnalysisError, Comparison, Difference, Doubt, Environment, Experiment,
+    HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress, Record, Run, Series, Slot, Traffic,
+    Verdict, Verdicts, change, doubts, example, from_lines, statistics::Random, to_line,
 };
 
 const SYSTEMS: &[&str] = &[
@@ -706,4 +706,60 @@ fn members_that_answered_late_are_told_once_for_all_repetitions() {
     assert_eq!(from_lines(&text).unwrap(), records);
     // Most runs have none, and no word of it.
     assert_eq!(text.matches("late_members").count(), 2);
+}
+
+/// A runner stops once every headline ratio is known, and says at its limit which are not.
+#[test]
+fn a_runner_learns_when_to_stop() {
+    let scattered = |blocks: u32, scatter: f64| {
+        let mut random = Random::new(3);
+        let mut records = spotless();
+        records.retain(|it| !matches!(it, Record::Run(run) if run.repetition_block >= blocks));
+        of_system(&mut records, "raid5").for_each(|run| {
+            run.elapsed_ns = nanoseconds(1e9 * (scatter * random.normal()).exp());
+        });
+        let analysis = Analysis::of(&records).unwrap();
+        analysis.progress(HALF_WIDTH_TARGET, 5, 6)
+    };
+    assert_eq!(scattered(4, 0.001), Progress::More);
+    assert_eq!(scattered(5, 0.001), Progress::Resolved);
+    assert_eq!(scattered(5, 0.3), Progress::More);
+    let Progress::NotResolvable(open) = scattered(6, 0.3) else {
+        panic!("six blocks are the limit");
+    };
+    assert_eq!(open.len(), 3);
+    for one in open {
+        assert_eq!(one.system, "raid5");
+        assert!(one.half_width > 0.05, "{one:?}");
+        assert!(one.blocks_needed.is_none_or(|needed| needed > 6), "{one:?}");
+    }
+}
+
+/// The steady state is asked for within a timed run too, without its warm-up.
+#[test]
+fn a_timed_run_that_never_settles_is_doubted() {
+    let found = |warm_up_slots, rate: fn(u64) -> u64| {
+        let mut records = spotless();
+        for run in of_system(&mut records, "raid4") {
+            run.workload.duration_ns = run.elapsed_ns;
+            let slot = |at| Slot {
+                operations: rate(at),
+                bytes: Traffic {
+                    read: rate(at) * 4096,
+                    written: 0,
+                },
+                latency: Vec::new(),
+            };
+            run.series = Some(Series {
+                slot_ns: 1_000_000,
+                warm_up_slots,
+                slots: (0..40).map(slot).collect(),
+            });
+        }
+        kinds_found(&records)
+    };
+    let warm = |at: u64| if at < 10 { 10 } else { 100 };
+    assert_eq!(found(10, warm), Vec::<String>::new());
+    assert_eq!(found(0, warm), ["not-steady"]);
+    assert_eq!(found(10, |at| 100 + 4 * at), ["not-steady"]);
 }

@@ -1,18 +1,38 @@
-//! The steady state test over the last five repetitions fails.
+//! The steady state test fails: over the last five repetitions, or within a run that was timed.
 
 use super::{Kind, by_workload, percent};
+use crate::statistics::{Steady, steady_over};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "not-steady",
     title: "Not steady",
-    remedy: "Over the last five repetitions these figures range by more than 20 % of their mean \
-             or trend by more than 10 %. Their intervals say how much that matters; on a flash \
-             device run longer, or precondition it.",
+    remedy: "Over the last five repetitions, or within a run after its warm-up, these figures range by \
+             more than 20 % of their mean or trend by more than 10 %. Their intervals say how much that \
+             matters; on a flash device run longer, or precondition it.",
     find: |analysis| {
         by_workload(analysis, |cell| {
-            let steady = cell.steady.filter(|steady| !steady.holds())?;
-            Some(format!("range {}", percent(steady.range)))
+            let fails = |steady: Option<Steady>| steady.filter(|steady| !steady.holds());
+            let between = fails(cell.steady).map(|it| format!("range {}", percent(it.range)));
+            let runs = analysis.runs_of(cell);
+            let within: Vec<Steady> = runs
+                .filter(|run| run.workload.duration_ns > 0)
+                .filter_map(|run| {
+                    let series = run.series.as_ref()?;
+                    fails(steady_over(&series.after_warm_up(run.workload.rate)))
+                })
+                .collect();
+            let worst = within.iter().map(|it| it.range).fold(0.0, f64::max);
+            let within = (!within.is_empty()).then(|| {
+                format!(
+                    "within {} of {} runs, range up to {}",
+                    within.len(),
+                    cell.repetitions.len(),
+                    percent(worst)
+                )
+            });
+            let said: Vec<String> = between.into_iter().chain(within).collect();
+            (!said.is_empty()).then(|| said.join("; "))
         })
     },
 };

@@ -2,12 +2,10 @@
 
 use super::{Kind, listed};
 use crate::Verdict;
-use crate::histogram::to_f64;
+use crate::resolution::HALF_WIDTH_TARGET;
 
-/// Half-width of an interval that settles a question, as a log-ratio (5 %).
-const TARGET: f64 = 0.05;
 /// More blocks than anybody waits for.
-const BLOCKS_MAX: f64 = 100.0;
+const BLOCKS_MAX: u32 = 100;
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
@@ -16,31 +14,30 @@ pub(super) static KIND: Kind = Kind {
     remedy: "The repetitions scatter more than the systems differ, so no winner is named. The \
              number of repetition blocks that would narrow the interval to ± 5 % is given.",
     find: |analysis| {
+        let unresolved = analysis.unresolved(HALF_WIDTH_TARGET);
+        let wide = unresolved.iter().filter(|it| {
+            let comparison = analysis.comparison(&it.system, &it.workload);
+            comparison.is_some_and(|it| it.verdict == Verdict::NoDifferenceShown)
+                && it.half_width.is_finite()
+        });
+        let wide: Vec<_> = wide.collect();
+        let of = |workload: &crate::Workload| {
+            let mine = wide.iter().filter(|it| it.workload == workload.name);
+            let said: Vec<String> = mine
+                .map(|it| match it.blocks_needed {
+                    Some(needed) if needed <= BLOCKS_MAX => {
+                        format!("{} (about {needed} blocks)", it.system)
+                    }
+                    _ => format!("{} (over {BLOCKS_MAX} blocks)", it.system),
+                })
+                .collect();
+            (!said.is_empty()).then(|| format!("{}: {}", workload.name, listed(&said)))
+        };
         analysis
             .experiment
             .workloads
             .iter()
-            .filter_map(|workload| {
-                let wide: Vec<String> = analysis
-                    .comparisons
-                    .iter()
-                    .filter(|c| c.workload == workload.name && !c.control)
-                    .filter(|c| c.verdict == Verdict::NoDifferenceShown)
-                    .filter_map(|c| {
-                        let half = (c.log_ratio.high - c.log_ratio.low) / 2.0;
-                        let blocks = to_f64(u64::try_from(c.log_ratio.blocks).ok()?);
-                        (half.is_finite() && half > TARGET).then(|| {
-                            let needed = (blocks * (half / TARGET).powi(2)).ceil();
-                            if needed > BLOCKS_MAX {
-                                format!("{} (over {BLOCKS_MAX:.0} blocks)", c.system)
-                            } else {
-                                format!("{} (about {needed:.0} blocks)", c.system)
-                            }
-                        })
-                    })
-                    .collect();
-                (!wide.is_empty()).then(|| format!("{}: {}", workload.name, listed(&wide)))
-            })
+            .filter_map(of)
             .collect()
     },
 };

@@ -61,6 +61,11 @@ impl Estimate {
         self.low > 0.0 || self.high < 0.0
     }
 
+    /// Half of what the interval spans.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
     fn unknown(value: f64, blocks: usize) -> Self {
         Self {
             value,

@@ -1,15 +1,20 @@
-//! Small statistics for few repetitions: intervals, tests, outliers, drift and
-//! the steady state. All of it deterministic: the same figures and the same
+//! Small statistics for few repetitions: intervals, tests, outliers, drift, the
+//! steady state, warm-up, plateaus and hills. All of it deterministic: the same figures and the same
 //! seed give the same answer on every machine of the same floating point.
 
+mod blocks_needed;
 mod design;
 mod distribution;
 mod drift;
 mod interval;
 mod outlier;
+mod plateaus;
 mod random;
 mod steady;
+mod two_modes;
+mod warm_up;
 
+pub use blocks_needed::{BLOCKS_NEEDED_MAX, blocks_needed};
 pub use design::{DesignError, design_error};
 pub use distribution::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided};
 pub use drift::{Drift, drift};
@@ -18,8 +23,11 @@ pub use interval::{
     mean_of_blocks, median_of_blocks,
 };
 pub use outlier::{MODIFIED_Z_MAX, outliers};
+pub use plateaus::{Plateau, plateaus};
 pub use random::Random;
-pub use steady::{Steady, WINDOW, steady};
+pub use steady::{Steady, WINDOW, steady, steady_over};
+pub use two_modes::{TwoModes, two_modes};
+pub use warm_up::warm_up;
 
 /// The arithmetic mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {

@@ -47,6 +47,15 @@ pub fn steady(rounds: &[f64]) -> Option<Steady> {
     })
 }
 
+/// Tests the slots of one run, without its warm-up: they are joined to [`WINDOW`] rounds of equal
+/// length; what is left over at the begin is not looked at. `None` when there are fewer slots.
+pub fn steady_over(slots: &[f64]) -> Option<Steady> {
+    let length = slots.len() / WINDOW;
+    let rounds = slots.get(slots.len() - length * WINDOW..)?;
+    let rounds = rounds.chunks_exact(length.max(1)).map(mean);
+    steady(&rounds.collect::<Vec<f64>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +76,20 @@ mod tests {
         let climb = steady(&[94.0, 97.0, 100.0, 103.0, 106.0]).unwrap();
         assert!((climb.excursion - 0.12).abs() < 1e-12 && (climb.range - 0.12).abs() < 1e-12);
         assert!(steady(&[1.0; 4]).is_none());
+    }
+
+    #[test]
+    fn slots_are_joined_to_five_rounds() {
+        // 13 slots: the first three are left over, then pairs of 90 and 110, which are steady together.
+        let mut slots = vec![5.0, 5.0, 5.0];
+        slots.extend([90.0, 110.0].repeat(5));
+        let found = steady_over(&slots).unwrap();
+        assert!(found.range.abs() < 1e-12 && found.holds());
+        assert!(
+            !steady_over(&[90.0, 110.0, 90.0, 110.0, 90.0])
+                .unwrap()
+                .holds()
+        );
+        assert!(steady_over(&[1.0; 4]).is_none());
     }
 }

@@ -1,0 +1,69 @@
+//! Whether the headline ratios of an experiment are known well enough, or how many repetition blocks that
+//! would take: what a runner asks after each block.
+
+use serde::Serialize;
+
+use crate::statistics::blocks_needed;
+use crate::{Analysis, Comparison};
+
+/// Half-width of an interval that settles a question, as a log-ratio: 5 %.
+pub const HALF_WIDTH_TARGET: f64 = 0.05;
+
+/// A headline ratio whose interval is still too wide.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unresolved {
+    /// Name of the system.
+    pub system: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Half of what the interval spans, as a log-ratio; infinite below two blocks.
+    pub half_width: f64,
+    /// About so many blocks would do; `None`: more than anybody waits for, or fewer than two so far.
+    pub blocks_needed: Option<u32>,
+}
+
+/// Whether to measure another block.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// Another block, please.
+    More,
+    /// Every headline ratio is known to within the target.
+    Resolved,
+    /// The limit is reached, and these ratios are not resolvable here.
+    NotResolvable(Vec<Unresolved>),
+}
+
+impl Analysis {
+    /// The headline ratios, that is all comparisons with the baseline but the control's, whose interval
+    /// is wider than `target` to each side.
+    pub fn unresolved(&self, target: f64) -> Vec<Unresolved> {
+        let headlines = self.comparisons.iter().filter(|it| !it.control);
+        headlines
+            .filter(|it| it.log_ratio.half_width() > target)
+            .map(|it| unresolved(it, target))
+            .collect()
+    }
+
+    /// Whether to measure another block, given the least and the most blocks that are wanted.
+    pub fn progress(&self, target: f64, blocks_min: usize, blocks_max: usize) -> Progress {
+        let blocks = self.blocks();
+        if blocks < blocks_min.min(blocks_max) {
+            return Progress::More;
+        }
+        let open = self.unresolved(target);
+        match (open.is_empty(), blocks < blocks_max) {
+            (true, _) => Progress::Resolved,
+            (false, true) => Progress::More,
+            (false, false) => Progress::NotResolvable(open),
+        }
+    }
+}
+
+fn unresolved(comparison: &Comparison, target: f64) -> Unresolved {
+    Unresolved {
+        system: comparison.system.clone(),
+        workload: comparison.workload.clone(),
+        half_width: comparison.log_ratio.half_width(),
+        blocks_needed: blocks_needed(&comparison.log_ratio, target),
+    }
+}
