@@ -10,6 +10,7 @@ use crate::statistics::{
     DesignError, Estimate, Steady, design_error, geometric_mean, holm, mean_of_blocks, median,
     median_of_blocks, outliers, steady,
 };
+use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
     Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run,
     System, Traffic, Workload,
@@ -81,6 +82,9 @@ pub struct Cell {
     /// Members that answered late in any repetition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_members: Vec<LateMember>,
+    /// What is said of caches and of the bottleneck, where the records have evidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdicts: Option<CellVerdicts>,
 }
 
 /// One repetition's result.
@@ -126,6 +130,9 @@ pub enum Verdict {
     Slower,
     /// The figures do not tell them apart.
     NoDifferenceShown,
+    /// One of the two is a figure of the load generator: above 70 % of what the harness does on a target
+    /// that does nothing.
+    Refused,
 }
 
 impl Verdict {
@@ -135,6 +142,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
+            Self::Refused => "refused",
         }
     }
 }
@@ -263,8 +271,41 @@ impl Analysis {
             findings: Vec::new(),
             runs,
         };
+        analysis.refuse();
+        let verdicts = analysis.cells.iter();
+        let verdicts: Vec<Option<CellVerdicts>> = verdicts
+            .map(|cell| CellVerdicts::of(&analysis, cell))
+            .collect();
+        for (cell, verdicts) in analysis.cells.iter_mut().zip(verdicts) {
+            cell.verdicts = verdicts;
+        }
         analysis.findings = crate::doubts::findings(&analysis);
         Ok(analysis)
+    }
+
+    /// What the harness does a second on a target that does nothing, where that was measured.
+    pub fn ceiling(&self, workload: &str) -> Option<f64> {
+        let ceilings = &self.calibration.as_ref()?.ceilings;
+        ceilings.get(workload).copied().filter(|&it| it > 0.0)
+    }
+
+    /// A figure of the load generator is no result, so there is nothing to compare.
+    fn refuse(&mut self) {
+        let refused: Vec<(String, String)> = self
+            .cells
+            .iter()
+            .filter(|cell| is_refused(cell.geometric_mean, self.ceiling(&cell.workload)))
+            .map(|cell| (cell.system.clone(), cell.workload.clone()))
+            .collect();
+        for it in self.comparisons.iter_mut().chain(&mut self.own_comparisons) {
+            let is_one = |system: &str| {
+                let mut refused = refused.iter();
+                refused.any(|(of, workload)| of == system && *workload == it.workload)
+            };
+            if is_one(&it.system) || is_one(&it.baseline) {
+                it.verdict = Verdict::Refused;
+            }
+        }
     }
 
     /// The cell of a system and a workload.
@@ -443,6 +484,7 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         application: Traffic::default(),
         members: Traffic::default(),
         late_members: Vec::new(),
+        verdicts: None,
     };
     let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
     for run in good {

@@ -52,8 +52,11 @@ pub struct DeviceUse {
     pub member: bool,
     /// Time in which at least one request was in flight.
     pub busy_ns: u64,
-    /// Time that all requests together were in flight: its ratio to the window is the mean queue.
+    /// Time that all requests together were in flight, flushes included: its ratio to the window is the
+    /// mean queue.
     pub queue_ns: u64,
+    /// Time in which flushes were in flight; not part of `busy_ns`. `None`: not counted (Linux before 5.5).
+    pub flush_ns: Option<u64>,
     /// Requests that read, and that wrote.
     pub requests: Requests,
     /// Bytes that they moved.
@@ -78,7 +81,8 @@ pub struct Requests {
 pub struct LinkUse {
     /// Its name: `eth0`.
     pub name: String,
-    /// What it can carry in one direction, bits per second; `None`: unknown.
+    /// What it can carry in one direction, bits per second, of a shaped one what it is shaped to; `None`:
+    /// unknown.
     pub bits_per_s: Option<u64>,
     /// Bytes that came in.
     pub received: u64,

@@ -15,6 +15,7 @@ mod late;
 mod record;
 mod resolution;
 pub mod statistics;
+pub mod verdicts;
 mod work;
 
 pub use analysis::{

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::statistics::blocks_needed;
-use crate::{Analysis, Comparison};
+use crate::{Analysis, Comparison, Verdict};
 
 /// Half-width of an interval that settles a question, as a log-ratio: 5 %.
 pub const HALF_WIDTH_TARGET: f64 = 0.05;
@@ -37,8 +37,11 @@ impl Analysis {
     /// The headline ratios, that is all comparisons with the baseline but the control's, whose interval
     /// is wider than `target` to each side.
     pub fn unresolved(&self, target: f64) -> Vec<Unresolved> {
-        let headlines = self.comparisons.iter().filter(|it| !it.control);
+        // What is refused stays so, however often it is measured.
+        let mut headlines: Vec<&Comparison> = self.comparisons.iter().collect();
+        headlines.retain(|it| !it.control && it.verdict != Verdict::Refused);
         headlines
+            .into_iter()
             .filter(|it| it.log_ratio.half_width() > target)
             .map(|it| unresolved(it, target))
             .collect()

@@ -4,9 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, Comparison, Difference, Doubt, Environment, Experiment,
-    HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress, Record, Run, Series, Slot, Traffic,
-    Verdict, Verdicts, change, doubts, example, from_lines, statistics::Random, to_line,
+    Analysis, AnalysisError, CacheUse, Calibration, Comparison, Difference, Doubt, Environment,
+    Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress, Record, Run,
+    Series, Slot, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
+    statistics::Random, to_line, verdicts::Grade,
 };
 
 const SYSTEMS: &[&str] = &[
@@ -128,6 +129,14 @@ const CAUSES: &[(&str, Plant)] = &[
         experiment(records).shared_device = true;
     }),
     ("scaled", |records| experiment(records).scaled = true),
+    ("load-generator", |records| {
+        // Every run does 1,000,000 a second.
+        let ceilings = [("dd-read".to_owned(), 1.25e6)].into();
+        records.push(Record::Calibration(Box::new(Calibration {
+            ceilings,
+            ..Calibration::default()
+        })));
+    }),
     ("late-members", |records| {
         of_system(records, "raid5").for_each(|run| {
             run.late_members = vec![LateMember {
@@ -762,4 +771,106 @@ fn a_timed_run_that_never_settles_is_doubted() {
     assert_eq!(found(10, warm), Vec::<String>::new());
     assert_eq!(found(0, warm), ["not-steady"]);
     assert_eq!(found(10, |at| 100 + 4 * at), ["not-steady"]);
+}
+
+/// What says more of the harness than of the system is compared with nothing, and no block is measured
+/// for its sake.
+#[test]
+fn a_result_near_the_ceiling_of_the_harness_is_refused() {
+    let with_ceiling = |ceiling: f64| {
+        let mut records = spotless();
+        of_system(&mut records, "raid5").for_each(|run| {
+            run.elapsed_ns += u64::from(run.repetition_block) * 200_000_000;
+        });
+        let ceilings = [("dd-read".to_owned(), ceiling)].into();
+        records.push(Record::Calibration(Box::new(Calibration {
+            ceilings,
+            ..Calibration::default()
+        })));
+        Analysis::of(&records).unwrap()
+    };
+    let analysis = with_ceiling(1.5e6);
+    let refused = |it: &Comparison| it.verdict == Verdict::Refused;
+    assert!(!analysis.comparisons.iter().any(refused));
+    let analysis = with_ceiling(1.25e6);
+    for comparison in &analysis.comparisons {
+        let is_near = comparison.workload == "dd-read";
+        assert_eq!(refused(comparison), is_near, "{comparison:?}");
+    }
+    let open = analysis.unresolved(HALF_WIDTH_TARGET);
+    assert!(!open.is_empty() && open.iter().all(|it| it.workload != "dd-read"));
+}
+
+/// Verdicts are made of evidence; records of before have none, and nothing is said of them.
+#[test]
+fn records_without_evidence_get_no_verdict() {
+    let records = spotless();
+    let analysis = Analysis::of(&records).unwrap();
+    assert!(analysis.cells.iter().all(|cell| cell.verdicts.is_none()));
+    assert!(
+        !serde_json::to_string(&analysis)
+            .unwrap()
+            .contains("verdicts")
+    );
+    let mut records = records;
+    of_system(&mut records, "raid5").for_each(|run| run.evidence = Some(Evidence::default()));
+    let analysis = Analysis::of(&records).unwrap();
+    let with: Vec<&str> = analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.verdicts.is_some())
+        .map(|cell| &*cell.system)
+        .collect();
+    assert_eq!(with, ["raid5"; 3]);
+}
+
+/// Other cells of an experiment are evidence too: other sizes, more actors, the same without caches.
+#[test]
+fn cells_beside_each_other_are_evidence() {
+    let rule = |plant: fn(&mut Vec<Record>)| {
+        let mut records = spotless();
+        records.retain(|it| !matches!(it, Record::Run(run) if run.system.name != "single"));
+        for run in runs(&mut records) {
+            run.io.direct = false;
+            run.workload.kind = "cp".to_owned();
+            run.evidence = Some(Evidence::default());
+        }
+        plant(&mut records);
+        // A record holds its workload whole, and the experiment the same.
+        let of_runs: Vec<_> = runs(&mut records).map(|run| run.workload.clone()).collect();
+        for workload in &mut experiment(&mut records).workloads {
+            let mine = of_runs.iter().find(|it| it.name == workload.name);
+            workload.clone_from(mine.unwrap());
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        let cell = analysis.cell("single", "dd-read").unwrap();
+        let verdicts = cell.verdicts.as_ref().unwrap();
+        verdicts
+            .cache
+            .iter()
+            .map(|it| (it.rule, it.grade))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rule(|_| {}), []);
+    let cold = |records: &mut Vec<Record>| {
+        for run in runs(records).filter(|run| run.workload.name == "dd-write") {
+            run.elapsed_ns *= 2;
+            run.evidence = Some(Evidence {
+                cache: CacheUse {
+                    emptied: true,
+                    ..CacheUse::default()
+                },
+                ..Evidence::default()
+            });
+        }
+    };
+    assert_eq!(rule(cold), [("control-run", Grade::CacheFigure)]);
+    let other_work = |records: &mut Vec<Record>| {
+        for run in runs(records).filter(|run| run.workload.name == "dd-write") {
+            run.elapsed_ns *= 2;
+            run.io.direct = true;
+            run.workload.size_bytes = 1 << 30;
+        }
+    };
+    assert_eq!(rule(other_work), []);
 }

@@ -154,6 +154,7 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
         Verdict::Faster => "▲",
         Verdict::Slower => "▼",
         Verdict::NoDifferenceShown => "·",
+        Verdict::Refused => "–",
     }
 }
 

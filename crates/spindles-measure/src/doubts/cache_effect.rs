@@ -1,8 +1,9 @@
-//! Figures that a cache may have made: bytes that never reached the members, or
-//! members that were reached through the page cache.
+//! Figures that a cache may have made: bytes that never reached the members, members that were reached
+//! through the page cache, and whatever else the rules of caches see.
 
 use super::{Kind, by_workload, percent};
-use crate::histogram::to_f64;
+use crate::Traffic;
+use crate::verdicts::hit_share;
 
 /// Share of bytes that may be missing at the members before we speak of a cache.
 const HIT_MAX: f64 = 0.05;
@@ -33,11 +34,16 @@ pub(super) static KIND: Kind = Kind {
         }
         // Reads that were not rebuilt from fewer members must be seen there in full.
         found.extend(by_workload(analysis, |cell| {
-            let hit = 1.0 - cell.read_amplification()?;
+            let hit = hit_share(cell.application, cell.members)?;
             (hit > HIT_MAX)
                 .then(|| format!("{} of the bytes were not read from members", percent(hit)))
         }));
         found.extend(device_hits(analysis));
+        found.extend(by_workload(analysis, |cell| {
+            let said = cell.verdicts.as_ref()?.cache.iter();
+            let said: Vec<&str> = said.map(|it| &*it.evidence).collect();
+            (!said.is_empty()).then(|| said.join("; "))
+        }));
         found
     },
 };
@@ -45,16 +51,15 @@ pub(super) static KIND: Kind = Kind {
 /// Runs whose physical devices moved fewer bytes than the members asked for.
 fn device_hits(analysis: &crate::Analysis) -> Vec<String> {
     by_workload(analysis, |cell| {
-        let (mut asked, mut moved) = (0_u64, 0_u64);
-        for run in &analysis.runs {
-            let mine = run.system.name == cell.system && run.workload.name == cell.workload;
-            if let Some(devices) = run.devices.filter(|_| mine) {
-                asked = asked.saturating_add(run.members.read);
-                moved = moved.saturating_add(devices.read);
+        let (mut asked, mut moved) = (Traffic::default(), Traffic::default());
+        for run in analysis.runs_of(cell) {
+            if let Some(devices) = run.devices {
+                asked.read = asked.read.saturating_add(run.members.read);
+                moved.read = moved.read.saturating_add(devices.read);
             }
         }
-        let hit = 1.0 - to_f64(moved) / to_f64(asked.max(1));
-        (asked > 0 && hit > HIT_MAX).then(|| {
+        let hit = hit_share(asked, moved)?;
+        (hit > HIT_MAX).then(|| {
             format!(
                 "{} of the bytes read did not come from the device",
                 percent(hit)

@@ -13,6 +13,7 @@ mod failed_runs;
 mod few_blocks;
 mod fluctuating;
 mod late_members;
+mod load_generator;
 mod member_bytes_disagree;
 mod no_control;
 mod no_disk;
@@ -54,6 +55,7 @@ pub static KINDS: &[&Kind] = &[
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
     &no_disk::KIND,
+    &load_generator::KIND,
     &cache_effect::KIND,
     &shared_device::KIND,
     &busy_machine::KIND,

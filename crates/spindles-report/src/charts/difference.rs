@@ -21,7 +21,7 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::NoDifferenceShown => "equal",
+        Verdict::NoDifferenceShown | Verdict::Refused => "equal",
     }
 }
 

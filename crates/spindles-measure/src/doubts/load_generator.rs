@@ -1,0 +1,23 @@
+//! Results that say more of the harness than of the system.
+
+use super::{Kind, by_workload, percent};
+use crate::verdicts::is_refused;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "load-generator",
+    title: "The load generator was the limit",
+    remedy: "These rates are above 70 % of what the harness itself does on a target that does nothing, \
+             so they are refused as results: no verdict is made of them. Ask for more per operation, or \
+             from more machines.",
+    find: |analysis| {
+        by_workload(analysis, |cell| {
+            let ceiling = analysis.ceiling(&cell.workload);
+            is_refused(cell.geometric_mean, ceiling).then_some(())?;
+            Some(format!(
+                "{} of the ceiling",
+                percent(cell.geometric_mean / ceiling?)
+            ))
+        })
+    },
+};

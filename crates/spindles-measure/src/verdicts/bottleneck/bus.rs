@@ -1,0 +1,40 @@
+//! What members share on the way to memory: a bus, a controller, an expander.
+
+use super::super::{Intervention, MemberFacts, megabytes};
+use super::{Reading, Rule};
+
+/// Members together are slower than the sum of each alone by at least this factor: they share something.
+const SHARED: f64 = 0.9;
+const BUSY: f64 = 0.9;
+
+pub(super) static RULE: Rule = Rule {
+    name: "bus",
+    words: "the bus or controller that the members share",
+    when: "members together reach less than 90 % of their sum alone, and here 90 % of that",
+    explains: &["one-slow-member", "one-hot-member", "flushes", "members"],
+    refuses: false,
+    read: |facts| {
+        let together = facts.together_bytes_per_s?;
+        let alone = facts
+            .members
+            .iter()
+            .map(|it| Some(it.alone.as_ref()?.read_bytes_per_s));
+        let sum = crate::histogram::to_f64(alone.sum::<Option<u64>>()?);
+        let rate: f64 = facts.members.iter().map(MemberFacts::bytes_per_s).sum();
+        (facts.members.len() > 1 && together < SHARED * sum).then(|| Reading {
+            level: rate / together / BUSY,
+            // A link that they share is one too, and is named as such.
+            certain: facts
+                .links
+                .iter()
+                .all(|link| link.busy.is_some_and(|busy| busy < 0.8)),
+            evidence: format!(
+                "the members moved {} together; they read {} together, and {} by themselves",
+                megabytes(rate),
+                megabytes(together),
+                megabytes(sum)
+            ),
+            intervention: Intervention::LeaveMemberOut,
+        })
+    },
+};

@@ -1,0 +1,27 @@
+//! One thread that has a CPU for itself and needs all of it: parity, or a single stream.
+
+use super::super::{Intervention, percent};
+use super::{Reading, Rule};
+
+const BUSY: f64 = 0.9;
+
+pub(super) static RULE: Rule = Rule {
+    name: "cpu-of-one-thread",
+    words: "the CPU time of one thread",
+    when: "one thread is on a CPU in 90 % of the time",
+    explains: &[],
+    refuses: false,
+    read: |facts| {
+        let (name, share) = facts.threads.first()?;
+        Some(Reading {
+            level: share / BUSY,
+            // Where all CPUs are busy, more than this thread is in want of them.
+            certain: facts.cpu_busy < 0.8,
+            evidence: format!(
+                "{name} was on a CPU in {} of the time",
+                percent(share.min(1.0))
+            ),
+            intervention: Intervention::TwoStreams,
+        })
+    },
+};

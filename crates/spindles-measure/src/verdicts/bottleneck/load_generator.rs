@@ -1,0 +1,37 @@
+//! Those who ask can't ask faster.
+
+use super::super::{Facts, Intervention, percent};
+use super::{Reading, Rule};
+
+/// From this share of the harness's own ceiling on a result is refused.
+pub const CEILING_SHARE_MAX: f64 = 0.7;
+
+pub(super) static RULE: Rule = Rule {
+    name: "load-generator",
+    words: "the load generator",
+    when: "the rate is at least 70 % of what the harness does on a target that does nothing",
+    explains: &[],
+    refuses: true,
+    read: |facts| {
+        let share = facts.per_second / facts.ceiling?;
+        Some(Reading {
+            level: share / CEILING_SHARE_MAX,
+            certain: true,
+            evidence: format!(
+                "the rate is {} of what the harness does on a target that does nothing",
+                percent(share)
+            ),
+            intervention: Intervention::SecondGenerator,
+        })
+    },
+};
+
+/// Whether a result is refused: it says more of the harness than of the system.
+pub(crate) fn is_refused(per_second: f64, ceiling: Option<f64>) -> bool {
+    let facts = Facts {
+        per_second,
+        ceiling,
+        ..Facts::default()
+    };
+    (RULE.read)(&facts).is_some_and(|it| it.level >= 1.0)
+}

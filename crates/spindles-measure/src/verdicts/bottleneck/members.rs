@@ -1,0 +1,97 @@
+//! The members, all of them.
+
+use super::super::{Facts, Intervention, MemberFacts, percent};
+use super::{Reading, Rule, mean_of};
+
+const BUSY: f64 = 0.9;
+/// Share of the rate of a member alone, reading or writing in order, from which on it is at its limit.
+const RATE: f64 = 0.85;
+/// Requests take this much longer than alone at a device that does many things at once: they wait there.
+const STRETCH: f64 = 1.3;
+/// Share of the actors that wait at members, and of their time there that they wait for each other.
+const THERE: f64 = 0.8;
+const WAITING: f64 = 0.5;
+/// The longest queue is at most so many times the mean, and flushes take less than this share.
+const EVEN: f64 = 2.0;
+const SYNCS: f64 = 0.1;
+/// Of several members that were not measured alone it can't be said that they share no bus.
+const UNKNOWN: f64 = 0.95;
+/// A device that would be done in this share of the time, even if every request were at a random place,
+/// is busy because its requests wait for something else.
+const DONE: f64 = 0.5;
+
+pub(super) static RULE: Rule = Rule {
+    name: "members",
+    words: "the members",
+    when: "members are busy in 90 % of the time and at 85 % of their rate alone, or have arms to move, or requests wait there; or 80 % of the actors wait there, half of that for each other",
+    explains: &["flushes", "metadata", "too-few-actors"],
+    refuses: false,
+    read: |facts| {
+        if facts.members.is_empty() {
+            return None;
+        }
+        let levels: Option<Vec<f64>> = facts.members.iter().map(level).collect();
+        let rate = mean_of(facts, |it| it.demand_min().unwrap_or(0.0));
+        let level = crate::statistics::mean(&levels?).max(queues(facts));
+        let known = facts.members.iter().all(|it| it.alone.is_some());
+        let most = if known || facts.members.len() == 1 {
+            f64::MAX
+        } else {
+            UNKNOWN
+        };
+        let of_rate = known.then(|| format!(", at {} of their rate alone", percent(rate)));
+        Some(Reading {
+            level: level.min(most),
+            certain: rate >= RATE && !facts.members.iter().any(|it| fills_a_link(facts, it)),
+            evidence: format!(
+                "members were {} busy with {:.1} requests in flight at each{}",
+                percent(mean_of(facts, |it| it.busy)),
+                mean_of(facts, |it| it.in_flight),
+                of_rate.unwrap_or_default()
+            ),
+            intervention: Intervention::DoubleMembers,
+        })
+    },
+};
+
+/// Most actors wait at members, and there for each other: then a faster member shortens most of the time
+/// that an operation takes, even where members idle between two rushes.
+fn queues(facts: &Facts) -> f64 {
+    let waiting: Option<Vec<f64>> = facts.members.iter().map(MemberFacts::waiting).collect();
+    let waiting = waiting.map_or(0.0, |all| crate::statistics::mean(&all));
+    let there = facts.actors_at_members() / facts.actors.max(1.0);
+    let longest = facts
+        .members
+        .iter()
+        .map(|it| it.in_flight)
+        .fold(0.0, f64::max);
+    // Behind flushes data waits too, and behind one member that is slow or hot.
+    let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
+    if is_even && facts.sync_share() < SYNCS {
+        (there / THERE).min(waiting / WAITING)
+    } else {
+        0.0
+    }
+}
+
+/// Whether a member alone was as fast as a link: it may have been measured through that.
+fn fills_a_link(facts: &Facts, member: &MemberFacts) -> bool {
+    let alone = member.alone.as_ref().map_or(0, |it| it.read_bytes_per_s);
+    let mut links = facts.links.iter().filter_map(|it| it.bytes_per_s_max);
+    links.any(|most| crate::histogram::to_f64(alone) >= 0.8 * most)
+}
+
+/// How near a member is to its limit; `None` where that can't be known.
+fn level(member: &MemberFacts) -> Option<f64> {
+    let busy = member.busy / BUSY;
+    let by_rate = member.demand_min().map_or(0.0, |rate| rate / RATE);
+    let done = member.demand_max().map_or(1.0, |most| most / DONE);
+    if member.seeks() {
+        return Some(busy.min(done).max(by_rate.min(busy)));
+    }
+    if member.busy < 0.5 {
+        return Some(busy);
+    }
+    let waits = member.stretch()? / STRETCH;
+    Some(busy.min(waits.max(by_rate)))
+}

@@ -1,0 +1,413 @@
+//! What the bottleneck was: one rule for each cause, all in one table. Each rule reads a level off the
+//! facts, 1 where its cause is at its limit. Then:
+//!
+//! 1. A rule that refuses the result ends it.
+//! 2. Of the readings from 1 on the first is chosen: the certain ones before the others, then in the
+//!    order of the table.
+//! 3. It is the bottleneck if it explains every other reading that comes near 1. A certain reading is
+//!    explained by none.
+//! 4. Otherwise the bottleneck is undetermined.
+
+mod bus;
+mod cpu;
+mod cpu_of_one_thread;
+mod flushes;
+mod hot_member;
+mod load_generator;
+mod members;
+mod metadata;
+mod network;
+mod slow_member;
+mod too_few_actors;
+
+use serde::Serialize;
+
+pub use load_generator::CEILING_SHARE_MAX;
+pub(crate) use load_generator::is_refused;
+
+use super::{Facts, Intervention};
+
+/// A cause that a cell can't be faster.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its name: `one-slow-member`.
+    pub name: &'static str,
+    /// In words: `one slow member`.
+    pub words: &'static str,
+    /// When it is at its limit, for the table in the documentation.
+    pub when: &'static str,
+    /// What it makes look as if at its limit too.
+    pub explains: &'static [&'static str],
+    /// Whether the figure is then none of the system that was to be measured.
+    pub refuses: bool,
+    /// Its level; `None` where the facts do not say.
+    pub read: fn(&Facts) -> Option<Reading>,
+}
+
+/// What a rule read off the facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// 1 where the cause is at its limit; below, how near.
+    pub level: f64,
+    /// Whether no other cause makes it look like this.
+    pub certain: bool,
+    /// In words, with the figures.
+    pub evidence: String,
+    /// What would confirm it.
+    pub intervention: Intervention,
+}
+
+/// All causes, those before others that they make look busy.
+pub static RULES: &[&Rule] = &[
+    &load_generator::RULE,
+    &cpu::RULE,
+    &cpu_of_one_thread::RULE,
+    &network::RULE,
+    &bus::RULE,
+    &slow_member::RULE,
+    &hot_member::RULE,
+    &flushes::RULE,
+    &members::RULE,
+    &metadata::RULE,
+    &too_few_actors::RULE,
+];
+
+/// From this level on a reading speaks against another cause.
+pub const NEAR: f64 = 0.9;
+
+/// What one rule saw.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Look {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// Its level: 1 is at the limit.
+    pub level: f64,
+    /// In words, with the figures.
+    pub evidence: String,
+}
+
+/// What the bottleneck of a cell was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Bottleneck {
+    /// One cause explains what was seen.
+    Named {
+        /// Name of its rule.
+        cause: &'static str,
+        /// The cause, in words.
+        words: &'static str,
+        /// What it is said from, in words, with the figures.
+        evidence: String,
+        /// What would confirm it.
+        intervention: Intervention,
+        /// What all rules saw.
+        looked_at: Vec<Look>,
+    },
+    /// None does, or more than one.
+    Undetermined {
+        /// Names of the rules that came near their limits and do not explain each other.
+        contenders: Vec<&'static str>,
+        /// What all rules saw.
+        looked_at: Vec<Look>,
+    },
+}
+
+impl Bottleneck {
+    /// Name of the rule, if one was found.
+    pub fn cause(&self) -> Option<&'static str> {
+        match self {
+            Self::Named { cause, .. } => Some(cause),
+            Self::Undetermined { .. } => None,
+        }
+    }
+
+    /// As a sentence or two, with the evidence.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Named {
+                words,
+                evidence,
+                intervention,
+                ..
+            } => format!(
+                "The bottleneck is {words}: {evidence}. To confirm, {}.",
+                intervention.words()
+            ),
+            Self::Undetermined {
+                contenders,
+                looked_at,
+            } => {
+                let is_one = |look: &&Look| contenders.contains(&look.rule);
+                let found: Vec<&str> = looked_at
+                    .iter()
+                    .filter(|look| contenders.is_empty() || is_one(look))
+                    .map(|look| &*look.evidence)
+                    .collect();
+                let why = match contenders.len() {
+                    0 => "nothing was seen at its limit",
+                    1 => "only one cause comes near its limit, and not quite",
+                    _ => "more than one cause is near its limit",
+                };
+                format!(
+                    "The bottleneck is undetermined, {why}: {}.",
+                    found.join("; ")
+                )
+            }
+        }
+    }
+}
+
+/// Names the bottleneck.
+pub(super) fn decide(facts: &Facts) -> Bottleneck {
+    let readings: Vec<(&'static Rule, Reading)> = RULES
+        .iter()
+        .filter_map(|&rule| Some((rule, (rule.read)(facts)?)))
+        .collect();
+    let looked_at = readings
+        .iter()
+        .map(|(rule, reading)| Look {
+            rule: rule.name,
+            level: reading.level,
+            evidence: reading.evidence.clone(),
+        })
+        .collect();
+    let claims = readings.iter().filter(|(_, reading)| reading.level >= 1.0);
+    let first = claims.min_by_key(|(rule, reading)| (!rule.refuses, !reading.certain));
+    let speaks = |(rule, reading): &&(&'static Rule, Reading)| {
+        let explained = first.is_some_and(|(first, _)| {
+            first.name == rule.name
+                || first.refuses
+                || (!reading.certain && first.explains.contains(&rule.name))
+        });
+        reading.level >= NEAR && !explained
+    };
+    let mut contenders: Vec<&'static str> = readings
+        .iter()
+        .filter(speaks)
+        .map(|(rule, _)| rule.name)
+        .collect();
+    match first {
+        Some((rule, reading)) if contenders.is_empty() => Bottleneck::Named {
+            cause: rule.name,
+            words: rule.words,
+            evidence: reading.evidence.clone(),
+            intervention: reading.intervention.clone(),
+            looked_at,
+        },
+        _ => {
+            contenders.splice(0..0, first.map(|(rule, _)| rule.name));
+            Bottleneck::Undetermined {
+                contenders,
+                looked_at,
+            }
+        }
+    }
+}
+
+/// The mean over members.
+fn mean_of(facts: &Facts, of: impl Fn(&super::MemberFacts) -> f64) -> f64 {
+    let all: Vec<f64> = facts.members.iter().map(of).collect();
+    crate::statistics::mean(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LinkFacts, MemberFacts};
+    use super::*;
+    use crate::MemberRate;
+
+    #[test]
+    fn rules_explain_rules_that_there_are_and_come_before_them() {
+        for rule in RULES {
+            for name in rule.explains {
+                assert!(RULES.iter().any(|it| it.name == *name), "{name}");
+                assert_ne!(rule.name, *name);
+            }
+            assert!(!rule.when.is_empty() && !rule.words.is_empty());
+        }
+    }
+
+    /// Ten actors on four disks, of which nothing is at its limit and nothing idles.
+    fn middling() -> Facts {
+        let member = |index: u8| MemberFacts {
+            name: format!("sd{index}"),
+            busy: 0.75,
+            in_flight: 1.4,
+            requests_per_s: 75.0,
+            read_bytes_per_s: 1e6,
+            alone: Some(MemberRate {
+                read_bytes_per_s: 150_000_000,
+                random_reads_per_s: 100,
+                ..MemberRate::default()
+            }),
+            ..MemberFacts::default()
+        };
+        Facts {
+            cpus: 4.0,
+            cpu_busy: 0.2,
+            actors: 10.0,
+            operations_per_s: 300.0,
+            members: (0..4).map(member).collect(),
+            together_bytes_per_s: Some(600e6),
+            ..Facts::default()
+        }
+    }
+
+    type Plant = fn(&mut Facts);
+
+    /// Facts from measurements, and what they say.
+    const CAUSES: &[(Option<&str>, Plant)] = &[
+        (None, |_| {}),
+        (Some("load-generator"), |it| {
+            it.per_second = 71.0;
+            it.ceiling = Some(100.0);
+        }),
+        (Some("cpu"), |it| {
+            it.cpu_busy = 0.95;
+        }),
+        (Some("cpu"), |it| {
+            it.cpu_busy = 0.95;
+            it.threads = vec![("engine".to_owned(), 0.93)];
+        }),
+        (Some("cpu-of-one-thread"), |it| {
+            it.threads = vec![("engine".to_owned(), 0.97)];
+        }),
+        // 800 Mbit/s carried 95.3 MB/s; members behind it look busy.
+        (Some("network"), |it| {
+            it.links = vec![LinkFacts {
+                name: "eth0".to_owned(),
+                busy: Some(95.3 / 100.0),
+                bytes_per_s_max: Some(100e6),
+                held_back: 0.9,
+            }];
+            it.members.iter_mut().for_each(|member| member.busy = 1.0);
+        }),
+        (Some("bus"), |it| {
+            it.together_bytes_per_s = Some(300e6);
+            for member in &mut it.members {
+                (member.busy, member.read_bytes_per_s) = (1.0, 74e6);
+            }
+        }),
+        (Some("members"), |it| {
+            for member in &mut it.members {
+                (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
+            }
+        }),
+        (Some("one-slow-member"), |it| {
+            (it.members[2].busy, it.members[2].in_flight) = (0.99, 6.0);
+        }),
+        (Some("one-hot-member"), |it| {
+            (it.members[2].busy, it.members[2].in_flight) = (0.99, 6.0);
+            it.members[2].requests_per_s = 99.0;
+        }),
+        // varmail: 81 % of the actors' time; behind the flushes data waits.
+        (Some("flushes"), |it| {
+            it.actor_share.insert("fsync".to_owned(), 0.81);
+            for member in &mut it.members {
+                (member.busy, member.flushing) = (0.95, Some(0.4));
+            }
+        }),
+        // The same, but the members are at their rate alone: the flushes wait for data.
+        (Some("members"), |it| {
+            it.actor_share.insert("fsync".to_owned(), 0.81);
+            for member in &mut it.members {
+                (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
+            }
+        }),
+        (Some("metadata"), |it| {
+            it.actor_share.insert("create".to_owned(), 0.9);
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
+        }),
+        (Some("too-few-actors"), |it| {
+            it.actors = 1.0;
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
+        }),
+        // Nothing was gained with twice the actors.
+        (None, |it| {
+            it.actors = 1.0;
+            it.more_actors = Some((2.0, 1.1));
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
+        }),
+        // Nine of ten actors are nowhere to be seen.
+        (None, |it| {
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
+            it.cpu_busy = 0.05;
+        }),
+        // Two at their limits.
+        (None, |it| {
+            it.cpu_busy = 0.95;
+            it.members.iter_mut().for_each(|member| member.busy = 0.98);
+        }),
+        // One at its limit, and another nearly.
+        (None, |it| {
+            it.cpu_busy = 0.95;
+            it.members.iter_mut().for_each(|member| member.busy = 0.85);
+        }),
+    ];
+
+    #[test]
+    fn one_cause_is_named_and_two_are_not() {
+        for (place, (expected, plant)) in CAUSES.iter().enumerate() {
+            let mut facts = middling();
+            plant(&mut facts);
+            let found = decide(&facts);
+            assert_eq!(found.cause(), *expected, "{place}: {found:#?}");
+        }
+        for rule in RULES {
+            assert!(
+                CAUSES.iter().any(|it| it.0 == Some(rule.name)),
+                "{}",
+                rule.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_what_it_rests_on() {
+        let mut facts = middling();
+        facts.cpu_busy = 0.95;
+        assert_eq!(
+            decide(&facts).words(),
+            "The bottleneck is the CPUs of the machine: the CPUs were 95 % busy. To confirm, allow a \
+             fifth less CPU time: the rate should fall by at least 10 %."
+        );
+        facts
+            .members
+            .iter_mut()
+            .for_each(|member| member.busy = 0.98);
+        assert_eq!(
+            decide(&facts).words(),
+            "The bottleneck is undetermined, more than one cause is near its limit: the CPUs were 95 % \
+             busy; members were 98 % busy with 1.4 requests in flight at each, at 1 % of their rate alone."
+        );
+    }
+
+    /// The table in the documentation is the table of the code.
+    #[test]
+    fn the_decision_table_is_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        for (place, rule) in RULES.iter().enumerate() {
+            let explains = match rule.explains {
+                _ if rule.refuses => "everything: the result is refused".to_owned(),
+                [] => "nothing".to_owned(),
+                names => names.join(", "),
+            };
+            let row = format!(
+                "| {} | `{}` | {} | {explains} |",
+                place + 1,
+                rule.name,
+                rule.when
+            );
+            assert!(document.contains(&row), "docs/measuring.md lacks\n{row}");
+        }
+    }
+}

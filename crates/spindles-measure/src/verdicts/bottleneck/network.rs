@@ -1,0 +1,44 @@
+//! A network link that carries all it can.
+
+use super::super::{Intervention, percent};
+use super::{Reading, Rule};
+
+const BUSY: f64 = 0.9;
+/// So many packets held back or dropped for each 64 KiB say that a link whose limit is unknown is at it. Of
+/// a known one they say nothing: a burst is held back on any link that is shaped.
+const HELD_BACK: f64 = 0.5;
+
+pub(super) static RULE: Rule = Rule {
+    name: "network",
+    words: "the network",
+    when: "a link carries 90 % of what it can in one direction, or, where that is unknown, holds back half of its packets",
+    explains: &[
+        "bus",
+        "one-slow-member",
+        "one-hot-member",
+        "flushes",
+        "members",
+        "metadata",
+    ],
+    refuses: false,
+    read: |facts| {
+        let level = |link: &super::super::LinkFacts| {
+            link.busy
+                .map_or(link.held_back / HELD_BACK, |busy| busy / BUSY)
+        };
+        let link = facts
+            .links
+            .iter()
+            .max_by(|a, b| level(a).total_cmp(&level(b)))?;
+        let busy = link.busy.map_or("an unknown share".to_owned(), percent);
+        Some(Reading {
+            level: level(link),
+            certain: link.busy.is_some_and(|busy| busy >= BUSY),
+            evidence: format!(
+                "{} carried {busy} of what it can, and held back or dropped {:.1} packets for each 64 KiB",
+                link.name, link.held_back
+            ),
+            intervention: Intervention::ShapeLink,
+        })
+    },
+};

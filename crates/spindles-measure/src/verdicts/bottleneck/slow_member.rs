@@ -1,0 +1,70 @@
+//! One member that takes longer for the same.
+
+use super::super::{Facts, Intervention, MemberFacts, percent};
+use super::{Reading, Rule, mean_of};
+
+/// The busiest member is at its limit from this share on.
+const BUSY: f64 = 0.9;
+/// And by this factor busier than the mean, or, without an arm, with so many times the requests of the
+/// others in flight: devices that do many things at once are all busy then.
+const RATIO: f64 = 1.2;
+const WAITING: f64 = 3.0;
+/// Its share of the bytes and requests, against the mean of the others, from which on it is hot and not slow.
+pub(super) const HOT: f64 = 1.25;
+
+pub(super) static RULE: Rule = Rule {
+    name: "one-slow-member",
+    words: "one slow member",
+    when: "one member is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 times the requests in flight, and is asked for no more than others",
+    explains: &["flushes", "members", "metadata"],
+    refuses: false,
+    read: |facts| {
+        let (member, level, asked) = odd_one(facts)?;
+        (asked < HOT).then(|| Reading {
+            level,
+            certain: false,
+            evidence: format!(
+                "{} was {} busy, all members {} on average, though it was asked for {} of what the others were",
+                member.name,
+                percent(member.busy),
+                percent(mean_of(facts, |it| it.busy)),
+                percent(asked)
+            ),
+            intervention: Intervention::ReplaceMember {
+                member: member.name.clone(),
+            },
+        })
+    },
+};
+
+/// The member at which most requests wait, how near it is to being the bottleneck, and what it was asked for beside the
+/// mean of the others.
+pub(super) fn odd_one(facts: &Facts) -> Option<(&MemberFacts, f64, f64)> {
+    let member = facts
+        .members
+        .iter()
+        .max_by(|a, b| a.in_flight.total_cmp(&b.in_flight))?;
+    let others: Vec<&MemberFacts> = facts
+        .members
+        .iter()
+        .filter(|it| it.name != member.name)
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let beside = |of: fn(&MemberFacts) -> f64| {
+        let all: Vec<f64> = others.iter().map(|it| of(it)).collect();
+        of(member) / crate::statistics::mean(&all).max(f64::MIN_POSITIVE)
+    };
+    let asked = beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s));
+    let ratio = member.busy / mean_of(facts, |it| it.busy).max(f64::MIN_POSITIVE);
+    let stands_out = (ratio - 1.0) / (RATIO - 1.0);
+    // With arms to move the others would idle meanwhile; how long their queues are is chance.
+    let waiting = if member.seeks() {
+        0.0
+    } else {
+        beside(|it| it.in_flight) / WAITING
+    };
+    let level = (member.busy / BUSY).min(stands_out.max(waiting));
+    Some((member, level, asked))
+}

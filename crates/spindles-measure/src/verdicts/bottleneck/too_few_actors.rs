@@ -1,0 +1,37 @@
+//! Everything waits for those who ask: each of them waits for one answer at a time (Little's law).
+
+use super::super::{Intervention, percent};
+use super::{Reading, Rule};
+
+/// Nothing is used more than this.
+const IDLE: f64 = 0.6;
+/// At least this part of the actors is seen somewhere: the others would wait at something unknown.
+const SEEN: f64 = 0.4;
+/// With more actors the rate must grow by this part of what they grow by.
+const GAIN: f64 = 0.5;
+
+pub(super) static RULE: Rule = Rule {
+    name: "too-few-actors",
+    words: "that too little is asked for at once",
+    when: "nothing is used to 60 %, 40 % of the actors are seen somewhere, and more of them, where that was measured, bring more",
+    explains: &[],
+    refuses: false,
+    read: |facts| {
+        let (name, most) = facts.busiest()?;
+        let gains = facts
+            .more_actors
+            .is_none_or(|(factor, growth)| growth - 1.0 >= GAIN * (factor - 1.0));
+        let all_seen = facts.actors_seen() >= SEEN * facts.actors;
+        (facts.actors > 0.0 && gains && all_seen).then(|| Reading {
+            level: IDLE / most.max(f64::MIN_POSITIVE),
+            certain: facts.more_actors.is_some(),
+            evidence: format!(
+                "{:.0} actor{} for one answer at a time, and {name}, nearest its limit, is at {} of it",
+                facts.actors,
+                if facts.actors > 1.0 { "s wait" } else { " waits" },
+                percent(most)
+            ),
+            intervention: Intervention::DoubleActors,
+        })
+    },
+};

@@ -1,0 +1,71 @@
+//! C5: more than the devices can do.
+
+use super::super::{Facts, Intervention, megabytes};
+use super::{CacheRule, CacheVerdict, Grade};
+use crate::Rate;
+use crate::histogram::to_f64;
+
+/// Rates alone are measured, so they scatter: a result is above them from this factor on.
+const ABOVE: f64 = 1.1;
+/// A disk that may choose the order of many requests does this many times as much.
+const REORDERED: f64 = 3.0;
+
+pub(super) static RULE: CacheRule = CacheRule {
+    id: "C5",
+    name: "above-ceiling",
+    when: "more is read than the members read alone in sum, more than a link carries, or more at random than arms can move",
+    decide: |facts| {
+        let evidence = in_order(facts).or_else(|| at_random(facts))?;
+        Some(CacheVerdict {
+            rule: RULE.name,
+            grade: Grade::CacheFigure,
+            evidence,
+            intervention: Intervention::WithoutCache,
+        })
+    },
+};
+
+fn in_order(facts: &Facts) -> Option<String> {
+    (facts.rate == Rate::Bytes && facts.application.written == 0).then_some(())?;
+    let alone = facts
+        .members
+        .iter()
+        .map(|it| Some(it.alone.as_ref()?.read_bytes_per_s));
+    let members = alone
+        .sum::<Option<u64>>()
+        .map(to_f64)
+        .filter(|&sum| sum > 0.0);
+    // A link beneath carries what the array reads; one above what the workload reads.
+    let links = facts
+        .links
+        .iter()
+        .filter_map(|it| it.bytes_per_s_max)
+        .reduce(|a, b| a + b);
+    let ceilings = [
+        ("the members read alone in sum", members),
+        ("the links carry", links),
+    ];
+    ceilings.into_iter().find_map(|(what, most)| {
+        let most = most.filter(|most| facts.per_second > ABOVE * most)?;
+        Some(format!(
+            "{} were read, and {what} {} at most",
+            megabytes(facts.per_second),
+            megabytes(most)
+        ))
+    })
+}
+
+fn at_random(facts: &Facts) -> Option<String> {
+    (facts.rate == Rate::Operations).then_some(())?;
+    let alone = facts.members.iter().map(|it| {
+        let alone = it.alone.as_ref().filter(|_| it.seeks())?;
+        Some(alone.random_reads_per_s)
+    });
+    let most = REORDERED * to_f64(alone.sum::<Option<u64>>()?);
+    (most > 0.0 && facts.reads_per_s > most).then(|| {
+        format!(
+            "{:.0} reads a second, and arms that may choose the order move to {most:.0} places at most",
+            facts.reads_per_s
+        )
+    })
+}

@@ -1,0 +1,22 @@
+//! C8: the same without caches is slower.
+
+use super::super::Intervention;
+use super::{CacheRule, CacheVerdict, Grade};
+
+/// From this ratio on.
+const RATIO: f64 = 1.5;
+
+pub(super) static RULE: CacheRule = CacheRule {
+    id: "C8",
+    name: "control-run",
+    when: "the same work with caches passed by or emptied before is slower by a factor of 1.5",
+    decide: |facts| {
+        let ratio = facts.per_second / facts.without_cache?;
+        (ratio > RATIO).then(|| CacheVerdict {
+            rule: RULE.name,
+            grade: Grade::CacheFigure,
+            evidence: format!("{ratio:.1} times as fast as the same without caches"),
+            intervention: Intervention::WithoutCache,
+        })
+    },
+};

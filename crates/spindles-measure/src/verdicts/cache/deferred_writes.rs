@@ -1,0 +1,35 @@
+//! C2: bytes that were not yet on a device when the clock stopped.
+
+use super::super::{Intervention, bytes, percent};
+use super::{CacheRule, CacheVerdict, grade};
+use crate::histogram::to_f64;
+
+pub(super) static RULE: CacheRule = CacheRule {
+    id: "C2",
+    name: "deferred-writes",
+    when: "more than 5 % of the bytes to be written were not on the devices when the clock stopped; more than 20 %: a cache figure",
+    decide: |facts| {
+        let written = to_f64(facts.application.written);
+        let due = written * facts.write_amplification_min;
+        let missing = (1.0 - to_f64(facts.moved.written) / due).max(0.0);
+        let cache = &facts.cache;
+        let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
+        // What others left dirty is not of this workload; nor can more be waiting than was written.
+        let share = missing.max((more_dirty / written).min(1.0));
+        let settled = (cache.settle_ns > 0)
+            .then(|| format!(", and took another {:.1} s", to_f64(cache.settle_ns) / 1e9));
+        (written > 0.0).then_some(())?;
+        Some(CacheVerdict {
+            rule: RULE.name,
+            grade: grade(share)?,
+            evidence: format!(
+                "{} of what was to be written was not on the devices when the clock stopped; {} more \
+                 were waiting in memory{}",
+                percent(missing),
+                bytes(more_dirty),
+                settled.unwrap_or_default()
+            ),
+            intervention: Intervention::CountFlush,
+        })
+    },
+};

@@ -1,0 +1,31 @@
+//! C4: files that a memory could hold, which the authors of iozone and Bonnie warn of.
+
+use super::super::{Intervention, bytes};
+use super::{CacheRule, CacheVerdict, Grade};
+use crate::histogram::to_f64;
+
+/// Files are at least this many times the memory.
+const TIMES: f64 = 2.0;
+
+pub(super) static RULE: CacheRule = CacheRule {
+    id: "C4",
+    name: "fits-in-memory",
+    when: "files are smaller than twice the memory, go through the page cache, and it was not emptied before",
+    decide: |facts| {
+        let (files, memory) = (
+            to_f64(facts.cache.file_bytes),
+            to_f64(facts.cache.memory_bytes),
+        );
+        let fits = files > 0.0 && files < TIMES * memory;
+        (fits && !facts.direct && !facts.cache.emptied).then(|| CacheVerdict {
+            rule: RULE.name,
+            grade: Grade::Note,
+            evidence: format!(
+                "the files are {}, and {} of memory could hold them",
+                bytes(files),
+                bytes(memory)
+            ),
+            intervention: Intervention::LargerFiles,
+        })
+    },
+};

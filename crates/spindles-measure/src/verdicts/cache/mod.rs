@@ -1,0 +1,254 @@
+//! Whether a cache made the figure: rules C1 to C8, all in one table. Each says what it saw, or nothing;
+//! several may say something of one cell.
+
+mod above_ceiling;
+mod control_run;
+mod deferred_writes;
+mod fits_in_memory;
+mod plateaus;
+mod read_hits;
+mod resident;
+mod two_latencies;
+
+use serde::Serialize;
+
+pub(crate) use read_hits::hit_share;
+
+use super::{Facts, Intervention};
+
+/// A sign of a cache.
+#[derive(Debug)]
+pub struct CacheRule {
+    /// Its number in the literature of the lab: `C1`.
+    pub id: &'static str,
+    /// Its name: `read-hits`.
+    pub name: &'static str,
+    /// When it speaks, for the table in the documentation.
+    pub when: &'static str,
+    /// What it saw.
+    pub decide: fn(&Facts) -> Option<CacheVerdict>,
+}
+
+/// How much a cache had to do with the figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    /// Worth knowing.
+    Note,
+    /// It is a figure of the cache more than of the disks.
+    CacheFigure,
+}
+
+/// What a rule saw of a cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheVerdict {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub grade: Grade,
+    /// In words, with the figures.
+    pub evidence: String,
+    /// What would confirm it.
+    pub intervention: Intervention,
+}
+
+/// All rules.
+pub static CACHE_RULES: &[&CacheRule] = &[
+    &read_hits::RULE,
+    &deferred_writes::RULE,
+    &resident::RULE,
+    &fits_in_memory::RULE,
+    &above_ceiling::RULE,
+    &plateaus::RULE,
+    &two_latencies::RULE,
+    &control_run::RULE,
+];
+
+/// From this share on a cache is worth knowing of.
+const NOTE: f64 = 0.05;
+/// From this share on the figure is the cache's.
+const CACHE_FIGURE: f64 = 0.2;
+
+/// What all rules say.
+pub(super) fn decide(facts: &Facts) -> Vec<CacheVerdict> {
+    let rules = CACHE_RULES.iter();
+    rules.filter_map(|rule| (rule.decide)(facts)).collect()
+}
+
+fn grade(share: f64) -> Option<Grade> {
+    match share {
+        share if share > CACHE_FIGURE => Some(Grade::CacheFigure),
+        share if share > NOTE => Some(Grade::Note),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LinkFacts, MemberFacts};
+    use super::*;
+    use crate::{Histogram, MemberRate, Rate, Traffic};
+
+    const MB: u64 = 1_000_000;
+
+    fn member(read_bytes_per_s: u64, random_reads_per_s: u64) -> MemberFacts {
+        MemberFacts {
+            alone: Some(MemberRate {
+                read_bytes_per_s,
+                random_reads_per_s,
+                ..MemberRate::default()
+            }),
+            ..MemberFacts::default()
+        }
+    }
+
+    /// A read of 512 MB that came from the devices, through the page cache, of files of four times the
+    /// memory: what no rule says anything of.
+    fn cold() -> Facts {
+        let mut facts = Facts {
+            per_second: 200e6,
+            application: Traffic {
+                read: 512 * MB,
+                written: 0,
+            },
+            moved: Traffic {
+                read: 579 * MB,
+                written: 0,
+            },
+            write_amplification_min: 1.0,
+            members: vec![member(150 * MB, 100), member(150 * MB, 100)],
+            ..Facts::default()
+        };
+        facts.cache.file_bytes = 32 << 30;
+        facts.cache.memory_bytes = 8 << 30;
+        facts.cache.resident_permille = Some(0);
+        facts
+    }
+
+    fn latencies(hits: u64) -> Histogram {
+        let mut reads = Histogram::new();
+        reads.record_many(20_000, hits);
+        reads.record_many(8_000_000, 1000 - hits);
+        reads
+    }
+
+    type Plant = fn(&mut Facts);
+
+    /// For each rule facts that give cause, and the grade.
+    const CAUSES: &[(&str, Grade, Plant)] = &[
+        ("read-hits", Grade::CacheFigure, |it| {
+            it.moved.read = 0;
+        }),
+        ("read-hits", Grade::Note, |it| {
+            it.moved.read = 461 * MB;
+        }),
+        // 0.1 of 537 MB were written when the clock stopped, and 524,448 kB more were dirty.
+        ("deferred-writes", Grade::CacheFigure, |it| {
+            it.application = Traffic {
+                read: 0,
+                written: 537 * MB,
+            };
+            it.moved = Traffic {
+                read: 0,
+                written: MB / 10,
+            };
+            it.cache.dirty_after = 524_448 << 10;
+        }),
+        // A mirror of two must write twice as much.
+        ("deferred-writes", Grade::CacheFigure, |it| {
+            it.application = Traffic {
+                read: 0,
+                written: 100,
+            };
+            it.moved = Traffic {
+                read: 0,
+                written: 120,
+            };
+            it.write_amplification_min = 2.0;
+        }),
+        ("resident", Grade::CacheFigure, |it| {
+            it.cache.resident_permille = Some(1000);
+        }),
+        ("resident", Grade::Note, |it| {
+            it.cache.resident_permille = Some(100);
+        }),
+        ("fits-in-memory", Grade::Note, |it| {
+            it.cache.file_bytes = 12 << 30;
+        }),
+        ("above-ceiling", Grade::CacheFigure, |it| {
+            it.per_second = 340e6;
+        }),
+        ("above-ceiling", Grade::CacheFigure, |it| {
+            it.links = vec![LinkFacts {
+                bytes_per_s_max: Some(125e6),
+                ..LinkFacts::default()
+            }];
+        }),
+        // 3,722 seeks a second on one disk of a file that fits into memory.
+        ("above-ceiling", Grade::CacheFigure, |it| {
+            it.rate = Rate::Operations;
+            it.reads_per_s = 3722.0;
+        }),
+        ("plateaus", Grade::CacheFigure, |it| {
+            let rates = [4e9, 4e9, 4e9, 4e9, 2e8, 2e8, 2e8];
+            it.sweep = (2..)
+                .zip(rates)
+                .map(|(power, rate)| (f64::exp2(f64::from(power)), rate))
+                .collect();
+            it.per_second = 4e9;
+            it.members.clear();
+        }),
+        ("two-latencies", Grade::Note, |it| {
+            it.reads = latencies(300);
+        }),
+        ("control-run", Grade::CacheFigure, |it| {
+            it.without_cache = Some(100e6);
+        }),
+    ];
+
+    #[test]
+    fn every_rule_finds_its_cause_and_nothing_else() {
+        assert_eq!(decide(&cold()), []);
+        for (rule, grade, plant) in CAUSES {
+            let mut facts = cold();
+            plant(&mut facts);
+            let found = decide(&facts);
+            assert_eq!(found.len(), 1, "{rule}: {found:?}");
+            assert_eq!((found[0].rule, found[0].grade), (*rule, *grade));
+            assert!(found[0].evidence.chars().any(|c| c.is_ascii_digit()));
+        }
+        for rule in CACHE_RULES {
+            assert!(CAUSES.iter().any(|it| it.0 == rule.name), "{}", rule.name);
+        }
+    }
+
+    #[test]
+    fn what_passes_caches_by_is_not_suspected_of_them() {
+        let mut facts = cold();
+        facts.direct = true;
+        facts.cache.resident_permille = Some(1000);
+        facts.cache.file_bytes = 1 << 20;
+        assert_eq!(decide(&facts), []);
+    }
+
+    /// The lowest plateau is the devices' own rate.
+    #[test]
+    fn the_largest_size_of_a_sweep_is_no_cache_figure() {
+        let mut facts = cold();
+        let (.., plant) = CAUSES.iter().find(|it| it.0 == "plateaus").unwrap();
+        plant(&mut facts);
+        facts.per_second = 2e8;
+        assert_eq!(decide(&facts), []);
+    }
+
+    /// The table in the documentation is the table of the code.
+    #[test]
+    fn the_rules_are_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        for rule in CACHE_RULES {
+            let row = format!("| {} | `{}` | {} |", rule.id, rule.name, rule.when);
+            assert!(document.contains(&row), "docs/measuring.md lacks\n{row}");
+        }
+    }
+}

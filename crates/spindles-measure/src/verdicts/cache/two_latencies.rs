@@ -1,0 +1,29 @@
+//! C7: reads that take two very different times, as hits and misses do. It sees caches that nothing
+//! else shows, those of controllers and servers. Reads of which some have to move an arm look alike, so
+//! it is never more than a note.
+
+use super::super::{Intervention, percent};
+use super::{CacheRule, CacheVerdict, Grade, grade};
+use crate::statistics::two_modes;
+
+pub(super) static RULE: CacheRule = CacheRule {
+    id: "C7",
+    name: "two-latencies",
+    when: "reads take one of two times at least 4 times apart; the share of the short ones is the estimate of the hits; a note, since arms do the same",
+    decide: |facts| {
+        let modes = two_modes(&facts.reads)?;
+        let microseconds = |ns: f64| format!("{:.0} µs", ns / 1e3);
+        Some(CacheVerdict {
+            rule: RULE.name,
+            grade: grade(modes.share_below).and(Some(Grade::Note))?,
+            evidence: format!(
+                "{} of the reads took about {}, the others about {}: hits and misses of a \
+                 cache, or requests of which some move an arm",
+                percent(modes.share_below),
+                microseconds(modes.low),
+                microseconds(modes.high)
+            ),
+            intervention: Intervention::WithoutCache,
+        })
+    },
+};

@@ -1,0 +1,506 @@
+//! What the rules look at: the counters of all repetitions of one cell, as shares and rates over the time
+//! they took, beside what the parts can do by themselves.
+
+use std::collections::BTreeMap;
+
+use crate::histogram::to_f64;
+use crate::{
+    Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, Rate, Run,
+    System, Traffic, Workload,
+};
+
+/// Operations after which what was written is durable.
+const SYNCS: &[&str] = &["fsync", "fdatasync", "flush", "sync"];
+/// Operations on names and attributes.
+const METADATA: &[&str] = &[
+    "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "rename", "stat", "utime",
+];
+/// Devices that read fewer blocks at random in a second than this have to move an arm: they do one
+/// thing at a time.
+const SEEKS_PER_S_MAX: f64 = 1000.0;
+/// The largest packet that the kernel hands to an interface.
+const PACKET_BYTES: f64 = 65536.0;
+/// Bytes of a read at a random place in the calibration.
+const RANDOM_BYTES: f64 = 4096.0;
+
+/// The facts of one cell. Shares are of the time that all its repetitions took together; 1 is all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// What it is counted in.
+    pub rate: Rate,
+    /// The result, a second.
+    pub per_second: f64,
+    /// What the harness does a second on a target that does nothing.
+    pub ceiling: Option<f64>,
+    /// CPUs of the machine that may be used.
+    pub cpus: f64,
+    /// Share of them that was busy, with whatever.
+    pub cpu_busy: f64,
+    /// Share of the time in which some thread waited for a CPU.
+    pub cpu_pressure: Option<f64>,
+    /// Threads and the CPU time of each, the busiest first.
+    pub threads: Vec<(String, f64)>,
+    /// Those who ask.
+    pub actors: f64,
+    /// Share of the actors' time by operation, without waiting for each other.
+    pub actor_share: BTreeMap<String, f64>,
+    /// The same workload with at least 1.5 times the actors: by how much their number and the rate grow.
+    pub more_actors: Option<(f64, f64)>,
+    /// The members, or where none is known as one, the devices that carry everything.
+    pub members: Vec<MemberFacts>,
+    /// What all members read together, bytes a second, measured alone.
+    pub together_bytes_per_s: Option<f64>,
+    /// The network interfaces: share of what they can carry in the busier direction (`None`: unknown),
+    /// and packets held back or dropped a second.
+    pub links: Vec<LinkFacts>,
+    /// Bytes that the workload moved.
+    pub application: Traffic,
+    /// Bytes that moved at the lowest layer that was counted: devices, or else members.
+    pub moved: Traffic,
+    /// Least number of bytes to be written at members for one of the workload.
+    pub write_amplification_min: f64,
+    /// The page cache, all repetitions together; shares and sizes of the one with the largest.
+    pub cache: CacheUse,
+    /// Whether every repetition passed the page cache by.
+    pub direct: bool,
+    /// Latencies of reads.
+    pub reads: Histogram,
+    /// Reads a second.
+    pub reads_per_s: f64,
+    /// Operations of the workload a second.
+    pub operations_per_s: f64,
+    /// The same workload with other sizes: bytes it works on and its rate. Holds this one too.
+    pub sweep: Vec<(f64, f64)>,
+    /// The rate of the same with caches passed by or emptied before.
+    pub without_cache: Option<f64>,
+}
+
+/// What one member did, and can do.
+#[derive(Clone, Debug, Default)]
+pub struct MemberFacts {
+    /// Its name.
+    pub name: String,
+    /// Share of the time in which it had something to do.
+    pub busy: f64,
+    /// Requests in flight at it, on average, flushes included.
+    pub in_flight: f64,
+    /// Share of the time in which it flushed, if known.
+    pub flushing: Option<f64>,
+    /// Reads and writes a second.
+    pub requests_per_s: f64,
+    /// Bytes read a second.
+    pub read_bytes_per_s: f64,
+    /// Bytes written a second.
+    pub written_bytes_per_s: f64,
+    /// What it does alone.
+    pub alone: Option<MemberRate>,
+    /// Whether it is known to have an arm to move.
+    pub rotational: bool,
+}
+
+/// What one network interface did.
+#[derive(Clone, Debug, Default)]
+pub struct LinkFacts {
+    /// Its name.
+    pub name: String,
+    /// Share of what it can carry in one direction, the busier one; `None`: that is unknown.
+    pub busy: Option<f64>,
+    /// What it can carry, bytes a second.
+    pub bytes_per_s_max: Option<f64>,
+    /// Packets held back or dropped, for each 64 KiB that it carried: the largest that the kernel hands down.
+    pub held_back: f64,
+}
+
+impl MemberFacts {
+    /// Whether it does one thing at a time, so that being busy is being at its limit.
+    pub fn seeks(&self) -> bool {
+        let slow = |it: &MemberRate| {
+            it.random_reads_per_s > 0 && to_f64(it.random_reads_per_s) < SEEKS_PER_S_MAX
+        };
+        self.rotational || self.alone.as_ref().is_some_and(slow)
+    }
+
+    /// Share of the time that it needs at least for these bytes: all of them in order.
+    pub fn demand_min(&self) -> Option<f64> {
+        let alone = self.alone.as_ref().filter(|it| it.read_bytes_per_s > 0)?;
+        let read = to_f64(alone.read_bytes_per_s);
+        // Where nothing may be written, writing is taken to be as fast.
+        let write = match alone.write_bytes_per_s {
+            0 => read,
+            write => to_f64(write),
+        };
+        Some(self.read_bytes_per_s / read + self.written_bytes_per_s / write)
+    }
+
+    /// Share of the time that it needs at most: every request at a random place, one at a time.
+    pub fn demand_max(&self) -> Option<f64> {
+        let alone = self.alone.as_ref().filter(|it| it.random_reads_per_s > 0)?;
+        Some(self.demand_min()? + self.requests_per_s / to_f64(alone.random_reads_per_s))
+    }
+
+    /// How many times as long as alone its requests take: above 1 they wait for each other.
+    pub fn stretch(&self) -> Option<f64> {
+        let alone = self.alone.as_ref()?;
+        if self.requests_per_s <= 0.0 || alone.random_reads_per_s == 0 {
+            return None;
+        }
+        let answer_s = (self.in_flight - self.flushing.unwrap_or(0.0)) / self.requests_per_s;
+        let transfer_s = self.demand_min()? / self.requests_per_s;
+        let transfer_of_one = RANDOM_BYTES / to_f64(alone.read_bytes_per_s);
+        let place_s = 1.0 / to_f64(alone.random_reads_per_s) - transfer_of_one;
+        Some(answer_s / (place_s.max(0.0) + transfer_s))
+    }
+
+    /// Share of the time of its requests in which they wait for each other.
+    pub fn waiting(&self) -> Option<f64> {
+        if self.seeks() {
+            return Some(1.0 - self.busy / self.in_flight.max(self.busy).max(f64::MIN_POSITIVE));
+        }
+        Some(1.0 - 1.0 / self.stretch()?.max(1.0))
+    }
+
+    /// How near its limit it is at least, for saying that it is not: `None` where that can't be known.
+    pub fn load(&self) -> Option<f64> {
+        // Data waits while a device flushes.
+        let busy = (self.busy + self.flushing.unwrap_or(0.0)).min(1.0);
+        if self.seeks() {
+            // Where half of the time is waiting, enough is asked for at once.
+            return Some(busy.max(1.2 * self.waiting()?));
+        }
+        if busy < 0.6 {
+            return Some(busy);
+        }
+        // A device that does many things at once is idle enough as long as nothing waits there.
+        let waits = self.stretch()? - 1.0;
+        Some(self.demand_min()?.max((waits * 2.0).clamp(0.0, 1.0)))
+    }
+
+    /// Bytes a second, both directions.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.read_bytes_per_s + self.written_bytes_per_s
+    }
+}
+
+impl Facts {
+    /// The facts of a cell. `None` where no run of it has evidence.
+    pub fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
+        let runs: Vec<(&Run, &Evidence)> = analysis
+            .runs_of(cell)
+            .filter_map(|run| Some((run, run.evidence.as_ref()?)))
+            .collect();
+        let &(first, _) = runs.first()?;
+        let window_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
+        let experiment = &analysis.experiment;
+        let mut systems = experiment.systems.iter();
+        let system = systems.find(|it| it.name == cell.system);
+        let mut facts = Self {
+            rate: cell.rate,
+            per_second: cell.geometric_mean,
+            ceiling: analysis.ceiling(&cell.workload),
+            cpus: f64::from(analysis.environment.cpus),
+            write_amplification_min: write_amplification_min(system.unwrap_or(&first.system)),
+            direct: runs.iter().all(|(run, _)| run.io.direct),
+            sweep: sweep(analysis, cell),
+            more_actors: more_actors(analysis, cell),
+            without_cache: without_cache(analysis, cell),
+            ..Self::default()
+        };
+        facts.add_cpu(&runs, window_ns);
+        facts.add_actors(&runs);
+        facts.add_devices(analysis, &runs, window_ns);
+        facts.add_links(&runs, window_ns);
+        facts.add_bytes(&runs, window_ns);
+        Some(facts)
+    }
+
+    fn add_cpu(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
+        let busy: f64 = runs.iter().map(|(run, _)| to_f64(run.cpu_ns.machine)).sum();
+        self.cpu_busy = busy / window_ns / self.cpus.max(1.0);
+        let pressure: Option<f64> = runs
+            .iter()
+            .map(|(_, evidence)| evidence.cpu_pressure_ns.map(to_f64))
+            .sum();
+        self.cpu_pressure = pressure.map(|ns| ns / window_ns);
+        let mut threads: BTreeMap<&str, f64> = BTreeMap::new();
+        for thread in runs.iter().flat_map(|(_, evidence)| &evidence.threads) {
+            *threads.entry(&thread.name).or_default() += to_f64(thread.cpu_ns) / window_ns;
+        }
+        self.threads = threads
+            .into_iter()
+            .map(|(name, share)| (name.to_owned(), share))
+            .collect();
+        self.threads.sort_by(|a, b| b.1.total_cmp(&a.1));
+    }
+
+    fn add_actors(&mut self, runs: &[(&Run, &Evidence)]) {
+        let most = runs.iter().map(|(_, evidence)| evidence.actors).max();
+        self.actors = f64::from(most.unwrap_or(0));
+        let mut spent: BTreeMap<String, f64> = BTreeMap::new();
+        let mut all_ns = 0.0;
+        for (run, evidence) in runs {
+            all_ns += f64::from(evidence.actors) * to_f64(run.elapsed_ns);
+            for (operation, &ns) in &evidence.actor_ns {
+                *spent.entry(operation.clone()).or_default() += to_f64(ns);
+            }
+        }
+        let asking_ns = all_ns - spent.remove("wait").unwrap_or(0.0);
+        for ns in spent.values_mut() {
+            *ns /= asking_ns.max(1.0);
+        }
+        self.actor_share = spent;
+    }
+
+    fn add_devices(&mut self, analysis: &Analysis, runs: &[(&Run, &Evidence)], window_ns: f64) {
+        let calibration = analysis.calibration.as_ref();
+        self.together_bytes_per_s = calibration
+            .map(|it| to_f64(it.together_bytes_per_s))
+            .filter(|&rate| rate > 0.0);
+        let devices = |evidence: &Evidence| -> Vec<DeviceUse> {
+            let members = evidence.devices.iter().filter(|it| it.member).cloned();
+            let members: Vec<DeviceUse> = members.collect();
+            if members.is_empty() {
+                evidence.devices.clone()
+            } else {
+                members
+            }
+        };
+        let all: Vec<DeviceUse> = runs.iter().flat_map(|(_, it)| devices(it)).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for device in &all {
+            if !names.contains(&&*device.name) {
+                names.push(&device.name);
+            }
+        }
+        for (place, name) in names.iter().enumerate() {
+            let mine: Vec<&DeviceUse> = all.iter().filter(|it| it.name == *name).collect();
+            let a_second = |of: fn(&DeviceUse) -> u64| {
+                mine.iter().map(|it| to_f64(of(it))).sum::<f64>() / window_ns
+            };
+            let flushing: Option<f64> = mine.iter().map(|it| it.flush_ns.map(to_f64)).sum();
+            let mut known = analysis.environment.devices.iter();
+            self.members.push(MemberFacts {
+                name: (*name).to_owned(),
+                busy: a_second(|it| it.busy_ns),
+                in_flight: a_second(|it| it.queue_ns),
+                flushing: flushing.map(|ns| ns / window_ns),
+                requests_per_s: a_second(|it| it.requests.read.saturating_add(it.requests.written))
+                    * 1e9,
+                read_bytes_per_s: a_second(|it| it.bytes.read) * 1e9,
+                written_bytes_per_s: a_second(|it| it.bytes.written) * 1e9,
+                alone: calibration.and_then(|it| alone(it, name, place, names.len())),
+                rotational: known.any(|it| it.name == *name && it.rotational),
+            });
+        }
+    }
+
+    fn add_links(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
+        let mut links: BTreeMap<&str, (f64, f64, f64, Option<u64>)> = BTreeMap::new();
+        for link in runs.iter().flat_map(|(_, evidence)| &evidence.links) {
+            let sum = links.entry(&link.name).or_default();
+            sum.0 += to_f64(link.received);
+            sum.1 += to_f64(link.sent);
+            sum.2 += to_f64(link.overlimits.saturating_add(link.drops));
+            sum.3 = link.bits_per_s.or(sum.3);
+        }
+        for (name, (received, sent, held_back, bits)) in links {
+            let bytes_per_s_max = bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
+            let a_second = received.max(sent) * 1e9 / window_ns;
+            self.links.push(LinkFacts {
+                name: name.to_owned(),
+                busy: bytes_per_s_max.map(|most| a_second / most),
+                bytes_per_s_max,
+                held_back: held_back * PACKET_BYTES / received.max(sent).max(1.0),
+            });
+        }
+    }
+
+    fn add_bytes(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
+        for (run, evidence) in runs {
+            self.application.read += run.application.read;
+            self.application.written += run.application.written;
+            let moved = moved(run);
+            self.moved.read += moved.read;
+            self.moved.written += moved.written;
+            if let Some(reads) = run.latency.get("read") {
+                self.reads.merge(reads);
+            }
+            let (all, one) = (&mut self.cache, &evidence.cache);
+            all.dirty_before = all.dirty_before.saturating_add(one.dirty_before);
+            all.dirty_after = all.dirty_after.saturating_add(one.dirty_after);
+            all.resident_permille = all.resident_permille.max(one.resident_permille);
+            all.file_bytes = all.file_bytes.max(one.file_bytes);
+            all.memory_bytes = all.memory_bytes.max(one.memory_bytes);
+            all.settle_ns = all.settle_ns.saturating_add(one.settle_ns);
+        }
+        self.cache.emptied = runs.iter().all(|(_, evidence)| evidence.cache.emptied);
+        let operations: f64 = runs.iter().map(|(run, _)| to_f64(run.operations)).sum();
+        self.operations_per_s = operations * 1e9 / window_ns;
+        self.reads_per_s = to_f64(self.reads.total()) * 1e9 / window_ns;
+    }
+
+    /// Share of the actors' time in operations that make things durable.
+    pub fn sync_share(&self) -> f64 {
+        self.share_of(SYNCS)
+    }
+
+    /// Share of the actors' time in operations on names and attributes.
+    pub fn metadata_share(&self) -> f64 {
+        self.share_of(METADATA)
+    }
+
+    fn share_of(&self, operations: &[&str]) -> f64 {
+        let mine =
+            |(name, share): (&String, &f64)| operations.contains(&name.as_str()).then_some(*share);
+        self.actor_share
+            .iter()
+            .filter_map(mine)
+            .fold(0.0, |a, b| a + b)
+    }
+
+    /// So many of the actors wait at members, on average, at least (Little's law).
+    pub fn actors_at_members(&self) -> f64 {
+        let in_flight: f64 = self.members.iter().map(|it| it.in_flight).sum();
+        let requests: f64 = self.members.iter().map(|it| it.requests_per_s).sum();
+        // An operation may be several requests at once, and its actor is one all the same.
+        let at_once = requests / self.operations_per_s.max(f64::MIN_POSITIVE);
+        in_flight / at_once.max(1.0)
+    }
+
+    /// So many of the actors are seen somewhere, on average, at least: at members, on links, on a CPU,
+    /// waiting for a flush or a name. Many fewer than there are: the others wait at something that is
+    /// not counted.
+    pub fn actors_seen(&self) -> f64 {
+        let elsewhere = self.actors * (self.sync_share() + self.metadata_share());
+        let links: f64 = self.links.iter().filter_map(|it| it.busy).sum();
+        self.actors_at_members() + links + self.cpu_busy * self.cpus + elsewhere
+    }
+
+    /// The most that any part of the machine is used, with its name. `None` where something may be at its
+    /// limit and nothing says whether it is.
+    pub fn busiest(&self) -> Option<(String, f64)> {
+        let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
+        loads.extend(self.threads.first().cloned());
+        for member in &self.members {
+            loads.push((member.name.clone(), member.load()?));
+        }
+        for link in &self.links {
+            loads.push((link.name.clone(), link.busy?));
+        }
+        loads.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// Bytes that moved at the lowest layer that was counted.
+pub(super) fn moved(run: &Run) -> Traffic {
+    let devices = run.evidence.iter().flat_map(|evidence| &evidence.devices);
+    let members: Vec<&DeviceUse> = devices.filter(|it| it.member).collect();
+    if members.is_empty() {
+        return run.devices.unwrap_or(run.members);
+    }
+    let mut sum = Traffic::default();
+    for device in members {
+        sum.read = sum.read.saturating_add(device.bytes.read);
+        sum.written = sum.written.saturating_add(device.bytes.written);
+    }
+    sum
+}
+
+/// Bytes to be written for one of the workload, at least: no code over n members that survives any s
+/// losses does with less than n / (n − s) (Singleton's bound). Members that are missing write nothing.
+fn write_amplification_min(system: &System) -> f64 {
+    let data = system.members.saturating_sub(system.survives).max(1);
+    let there = system.members.saturating_sub(system.missing);
+    (f64::from(there) / f64::from(data)).max(1.0)
+}
+
+/// What a device does alone: that of its name, or of its place where there are as many. One device
+/// beneath several members is as fast as they are together.
+fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Option<MemberRate> {
+    let members = &calibration.members;
+    if let Some(known) = members.iter().find(|it| it.name == name) {
+        return Some(known.clone());
+    }
+    if members.len() == of {
+        return members.get(place).cloned();
+    }
+    let first = members.first().filter(|_| of == 1)?;
+    Some(MemberRate {
+        name: name.to_owned(),
+        read_bytes_per_s: calibration.together_bytes_per_s,
+        ..first.clone()
+    })
+}
+
+/// Workload and cell of all cells of a system whose workload is `alike`.
+fn alike<'a>(
+    analysis: &'a Analysis,
+    cell: &'a Cell,
+    is_alike: impl Fn(&Workload, &Workload) -> bool + 'a,
+) -> impl Iterator<Item = (&'a Workload, &'a Cell)> {
+    let workload = move |name: &str| {
+        let mut all = analysis.experiment.workloads.iter();
+        all.find(|it| it.name == name)
+    };
+    let mine = workload(&cell.workload);
+    let cells = analysis.cells.iter().filter(|it| it.system == cell.system);
+    cells.filter_map(move |other| {
+        let (mine, other_workload) = (mine?, workload(&other.workload)?);
+        is_alike(mine, other_workload).then_some((other_workload, other))
+    })
+}
+
+fn same_but_for_size(a: &Workload, b: &Workload) -> bool {
+    !a.kind.is_empty()
+        && a.kind == b.kind
+        && a.part.as_ref().map(|it| &it.phase) == b.part.as_ref().map(|it| &it.phase)
+        && a.operation_bytes == b.operation_bytes
+        && a.rate == b.rate
+}
+
+fn sweep(analysis: &Analysis, cell: &Cell) -> Vec<(f64, f64)> {
+    let same = |a: &Workload, b: &Workload| {
+        same_but_for_size(a, b) && a.in_flight_max == b.in_flight_max && b.size_bytes > 0
+    };
+    alike(analysis, cell, same)
+        .map(|(workload, cell)| (to_f64(workload.size_bytes), cell.geometric_mean))
+        .collect()
+}
+
+/// The nearest workload with at least 1.5 times the actors.
+fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
+    let same = |a: &Workload, b: &Workload| {
+        same_but_for_size(a, b) && a.size_bytes == b.size_bytes && a.in_flight_max > 0
+    };
+    let mine = analysis.runs_of(cell).next()?.workload.in_flight_max;
+    let others = alike(analysis, cell, same)
+        .filter(|(it, _)| f64::from(it.in_flight_max) >= 1.5 * f64::from(mine));
+    let (workload, other) = others.min_by_key(|(it, _)| it.in_flight_max)?;
+    Some((
+        f64::from(workload.in_flight_max) / f64::from(mine),
+        other.geometric_mean / cell.geometric_mean,
+    ))
+}
+
+/// The same work on a system of the same expression whose runs all passed the page cache by or found it
+/// empty, where those of this cell did not.
+fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
+    let cold = |cell: &Cell| {
+        analysis.runs_of(cell).all(|run| {
+            let emptied = |it: &Evidence| it.cache.emptied;
+            run.io.direct || run.evidence.as_ref().is_some_and(emptied)
+        })
+    };
+    if cold(cell) {
+        return None;
+    }
+    let first = |cell| analysis.runs_of(cell).next();
+    let mine = first(cell)?;
+    let mut others = analysis.cells.iter().filter(|other| {
+        first(other).is_some_and(|other| {
+            let same_size = mine.workload.size_bytes == other.workload.size_bytes;
+            let same = same_but_for_size(&mine.workload, &other.workload) && same_size;
+            same && mine.system.expression == other.system.expression
+        }) && cold(other)
+    });
+    others.next().map(|other| other.geometric_mean)
+}

@@ -1,0 +1,128 @@
+//! What would confirm a verdict: a change of one thing, and what the rate does then if the verdict is right.
+//! A lab that can make the change may do so; otherwise a reader can.
+
+use serde::Serialize;
+
+/// A change of one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Intervention {
+    /// Ask with twice as many actors.
+    DoubleActors,
+    /// Run the workload twice at once, on two arrays.
+    TwoStreams,
+    /// Let everything use a fifth less CPU time.
+    LimitCpu,
+    /// Let the link carry a fifth less.
+    ShapeLink,
+    /// Leave one member out, another than those that are slow or hot.
+    LeaveMemberOut,
+    /// Put a sound device in the place of this one.
+    ReplaceMember {
+        /// Its name.
+        member: String,
+    },
+    /// Spread the same requests evenly, with another layout or chunk.
+    SpreadLoad,
+    /// Make the array of twice as many members.
+    DoubleMembers,
+    /// Leave out the flushes.
+    FsyncOff,
+    /// Ask with half as many actors.
+    HalveActors,
+    /// Ask from a second machine as well.
+    SecondGenerator,
+    /// Empty the caches before, or pass them by.
+    WithoutCache,
+    /// Work on at least twice the memory.
+    LargerFiles,
+    /// Count the time until everything is on the devices.
+    CountFlush,
+}
+
+/// What the rate does after a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effect {
+    /// It grows at least by this factor.
+    Grows(f64),
+    /// It falls at least to this factor.
+    Falls(f64),
+    /// It stays within this fraction.
+    Stays(f64),
+}
+
+impl Intervention {
+    /// What the rate does if the verdict is right.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::DoubleActors | Self::TwoStreams | Self::SecondGenerator => Effect::Grows(1.5),
+            Self::ReplaceMember { .. } | Self::SpreadLoad => Effect::Grows(1.1),
+            Self::DoubleMembers | Self::FsyncOff => Effect::Grows(1.2),
+            Self::LimitCpu | Self::ShapeLink => Effect::Falls(0.9),
+            Self::LeaveMemberOut => Effect::Stays(0.1),
+            Self::HalveActors => Effect::Stays(0.2),
+            Self::WithoutCache | Self::LargerFiles | Self::CountFlush => Effect::Falls(0.8),
+        }
+    }
+
+    /// Whether rates before and after the change say that the verdict is right.
+    pub fn is_confirmed(&self, before: f64, after: f64) -> bool {
+        match self.effect() {
+            Effect::Grows(factor) => after >= before * factor,
+            Effect::Falls(factor) => after <= before * factor,
+            Effect::Stays(fraction) => (after - before).abs() <= before * fraction,
+        }
+    }
+
+    /// The change and its effect, in words.
+    pub fn words(&self) -> String {
+        let change = match self {
+            Self::DoubleActors => "ask with twice as many actors",
+            Self::TwoStreams => "run the workload on two arrays at once",
+            Self::LimitCpu => "allow a fifth less CPU time",
+            Self::ShapeLink => "let the link carry a fifth less",
+            Self::LeaveMemberOut => "leave one member out",
+            Self::ReplaceMember { member } => {
+                &format!("put a sound device in the place of {member}")
+            }
+            Self::SpreadLoad => "spread the requests with another layout or chunk size",
+            Self::DoubleMembers => "use twice as many members",
+            Self::FsyncOff => "leave out the flushes",
+            Self::HalveActors => "ask with half as many actors",
+            Self::SecondGenerator => "ask from a second machine as well",
+            Self::WithoutCache => "empty the caches before, or pass them by",
+            Self::LargerFiles => "work on at least twice the memory",
+            Self::CountFlush => "count the time until everything is on the devices",
+        };
+        let percent = |fraction: f64| format!("{:.0} %", fraction * 100.0);
+        let effect = match self.effect() {
+            Effect::Grows(factor) => format!("grow by at least {}", percent(factor - 1.0)),
+            Effect::Falls(factor) => format!("fall by at least {}", percent(1.0 - factor)),
+            Effect::Stays(fraction) => format!("stay within {}", percent(fraction)),
+        };
+        format!("{change}: the rate should {effect}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_is_told_from_none() {
+        let member = "sdb".to_owned();
+        for (change, right, wrong) in [
+            (Intervention::DoubleActors, 1.9, 1.1),
+            (Intervention::LimitCpu, 0.8, 1.0),
+            (Intervention::LeaveMemberOut, 0.98, 0.75),
+            (Intervention::ReplaceMember { member }, 1.6, 1.0),
+        ] {
+            assert!(change.is_confirmed(50.0, 50.0 * right), "{change:?}");
+            assert!(!change.is_confirmed(50.0, 50.0 * wrong), "{change:?}");
+        }
+        assert_eq!(
+            Intervention::LimitCpu.words(),
+            "allow a fifth less CPU time: the rate should fall by at least 10 %"
+        );
+    }
+}

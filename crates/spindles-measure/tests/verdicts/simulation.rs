@@ -1,0 +1,639 @@
+//! A closed queueing network in virtual time: actors ask, CPUs, a thread of the engine, a lock, links, a
+//! bus and members serve. It counts what Linux would count, and nothing of it knows the rules.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use spindles_measure::statistics::Random;
+use spindles_measure::{DeviceUse, Histogram, Requests, ThreadUse, Traffic};
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) actors: usize,
+    /// CPUs that may be used.
+    pub(crate) cores: usize,
+    /// CPU time of an operation on the thread of its actor, on that of the engine, and in the kernel on
+    /// behalf of the actor where it is not answered from memory.
+    pub(crate) actor_cpu_ns: f64,
+    pub(crate) engine_cpu_ns: f64,
+    pub(crate) kernel_cpu_ns: f64,
+    /// Share of the CPUs that others use.
+    pub(crate) others: f64,
+    pub(crate) operation_bytes: u64,
+    /// Share of operations that read; the others write.
+    pub(crate) reads: f64,
+    /// Share of all operations that create a name, under the lock.
+    pub(crate) creates: f64,
+    pub(crate) lock_ns: f64,
+    /// An `fsync` after every so many writes of an actor; 0: never.
+    pub(crate) writes_per_sync: u32,
+    pub(crate) flush_ns: f64,
+    /// Share of reads answered from memory, and of writes that stay there.
+    pub(crate) hits: f64,
+    pub(crate) deferred: f64,
+    /// Share of member reads that a cache in the member answers, which the kernel does not see.
+    pub(crate) controller_hits: f64,
+    pub(crate) level: Level,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) members: Vec<Member>,
+    /// Share of member requests at another place than where the arm is.
+    pub(crate) seeks: f64,
+    /// Share of the requests that go to the first member whatever their address.
+    pub(crate) hot: f64,
+    pub(crate) bus_bytes_per_s: Option<f64>,
+    pub(crate) link: Option<Link>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    /// To get to another place, and to answer at all.
+    pub(crate) seek_ns: f64,
+    pub(crate) latency_ns: f64,
+    pub(crate) bytes_per_s: f64,
+    /// Requests that it serves at once.
+    pub(crate) channels: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Stripe,
+    Mirror,
+    Parity,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) bytes_per_s: f64,
+    /// Between array and members; otherwise between actors and array.
+    pub(crate) to_members: bool,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) window_ns: u64,
+    pub(crate) operations: u64,
+    pub(crate) application: Traffic,
+    pub(crate) dirty_bytes: u64,
+    pub(crate) actor_ns: BTreeMap<String, u64>,
+    pub(crate) threads: Vec<ThreadUse>,
+    pub(crate) cpu_ns: u64,
+    pub(crate) pressure_ns: u64,
+    pub(crate) devices: Vec<DeviceUse>,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) overlimits: u64,
+    pub(crate) reads: Histogram,
+}
+
+impl Counters {
+    pub(crate) fn per_second(&self) -> f64 {
+        as_f64(self.operations) * 1e9 / as_f64(self.window_ns)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire(usize),
+    Release(usize),
+    Delay(u64),
+    /// On a CPU that is held, on account of a thread.
+    Compute(usize, u64),
+    Begin(usize),
+    End(usize),
+    BeginFlush(usize),
+    EndFlush(usize),
+    Fork(Vec<Vec<Step>>),
+}
+
+const CPU: usize = 0;
+const ENGINE: usize = 1;
+const LOCK: usize = 2;
+const BUS: usize = 3;
+const RECEIVE: usize = 4;
+const SEND: usize = 5;
+const MEMBERS: usize = 6;
+
+#[derive(Debug)]
+struct Station {
+    free: usize,
+    queue: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Task {
+    steps: Vec<Step>,
+    at: usize,
+    parent: Option<usize>,
+    children: usize,
+    actor: Option<usize>,
+    begun_ns: u64,
+    kind: &'static str,
+}
+
+#[derive(Debug)]
+struct Actor {
+    random: Random,
+    writes: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct InFlight {
+    data: u64,
+    flushes: u64,
+    since_ns: u64,
+}
+
+struct Simulation<'a> {
+    machine: &'a Machine,
+    now_ns: u64,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    sequence: u64,
+    stations: Vec<Station>,
+    tasks: Vec<Task>,
+    free_tasks: Vec<usize>,
+    ready: Vec<usize>,
+    actors: Vec<Actor>,
+    in_flight: Vec<InFlight>,
+    counters: Counters,
+    /// Threads: actors, the engine, others'.
+    thread_ns: Vec<u64>,
+    waiting_since_ns: u64,
+}
+
+/// Simulates so many operations.
+pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counters {
+    let mut seeds = Random::new(seed);
+    let members = machine.members.len();
+    let mut stations: Vec<usize> = vec![machine.cores, 1, 1, 1, 1, 1];
+    // Of each member its channels, its transfer and its flush.
+    for member in &machine.members {
+        stations.extend([member.channels, 1, 1]);
+    }
+    let stations = stations.into_iter().map(|free| Station {
+        free,
+        queue: VecDeque::new(),
+    });
+    let device = |index: usize| DeviceUse {
+        name: format!("sd{index}"),
+        member: true,
+        flush_ns: Some(0),
+        ..DeviceUse::default()
+    };
+    let mut simulation = Simulation {
+        machine,
+        now_ns: 0,
+        events: BinaryHeap::new(),
+        sequence: 0,
+        stations: stations.collect(),
+        tasks: Vec::new(),
+        free_tasks: Vec::new(),
+        ready: Vec::new(),
+        actors: (0..machine.actors)
+            .map(|_| Actor {
+                random: Random::new(seeds.next_u64()),
+                writes: 0,
+            })
+            .collect(),
+        in_flight: vec![InFlight::default(); members],
+        counters: Counters {
+            devices: (0..members).map(device).collect(),
+            ..Counters::default()
+        },
+        thread_ns: vec![0; machine.actors + 2],
+        waiting_since_ns: 0,
+    };
+    for actor in 0..machine.actors {
+        simulation.ask(actor);
+    }
+    for _ in 0..machine.cores {
+        simulation.other(&mut seeds);
+    }
+    simulation.run(operations, &mut seeds);
+    simulation.finish()
+}
+
+impl Simulation<'_> {
+    fn run(&mut self, operations: u64, seeds: &mut Random) {
+        while self.counters.operations < operations {
+            while let Some(task) = self.ready.pop() {
+                self.advance(task, seeds);
+            }
+            let Some(Reverse((at_ns, _, task))) = self.events.pop() else {
+                panic!("nothing goes on: {:?}", self.machine);
+            };
+            self.now_ns = at_ns;
+            self.ready.push(task);
+        }
+    }
+
+    /// Does the steps of a task up to one that takes time.
+    fn advance(&mut self, id: usize, seeds: &mut Random) {
+        loop {
+            let task = &mut self.tasks[id];
+            let Some(step) = task.steps.get_mut(task.at) else {
+                return self.end(id, seeds);
+            };
+            let step = std::mem::replace(step, Step::Delay(0));
+            task.at += 1;
+            match step {
+                Step::Acquire(station) => {
+                    if self.stations[station].free == 0 {
+                        self.hold_back(station);
+                        if station == CPU && self.stations[CPU].queue.is_empty() {
+                            self.waiting_since_ns = self.now_ns;
+                        }
+                        self.stations[station].queue.push_back(id);
+                        return;
+                    }
+                    self.stations[station].free -= 1;
+                }
+                Step::Release(station) => {
+                    if let Some(next) = self.stations[station].queue.pop_front() {
+                        if station == CPU && self.stations[CPU].queue.is_empty() {
+                            self.counters.pressure_ns += self.now_ns - self.waiting_since_ns;
+                        }
+                        self.ready.push(next);
+                    } else {
+                        self.stations[station].free += 1;
+                    }
+                }
+                Step::Delay(ns) => return self.wake(id, ns),
+                Step::Compute(thread, ns) => {
+                    self.thread_ns[thread] += ns;
+                    self.counters.cpu_ns += ns;
+                    return self.wake(id, ns);
+                }
+                Step::Begin(member) => self.account(member, 1, 0),
+                Step::End(member) => self.account(member, -1, 0),
+                Step::BeginFlush(member) => {
+                    self.counters.devices[member].requests.flushed += 1;
+                    self.account(member, 0, 1);
+                }
+                Step::EndFlush(member) => self.account(member, 0, -1),
+                Step::Fork(children) => {
+                    self.tasks[id].children = children.len();
+                    let is_leaf = children.is_empty();
+                    for steps in children {
+                        let child = self.task(steps, Some(id), None, "");
+                        self.ready.push(child);
+                    }
+                    if !is_leaf {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A shaper lets a burst pass, and holds back what comes on top.
+    fn hold_back(&mut self, station: usize) {
+        const BURST_BYTES: u64 = 131_072;
+        let waiting = u64::try_from(self.stations[station].queue.len()).unwrap() + 1;
+        let is_link = station == RECEIVE || station == SEND;
+        if is_link && waiting * self.machine.operation_bytes > BURST_BYTES {
+            self.counters.overlimits += self.machine.operation_bytes.div_ceil(65536);
+        }
+    }
+
+    fn wake(&mut self, id: usize, after_ns: u64) {
+        self.sequence += 1;
+        self.events
+            .push(Reverse((self.now_ns + after_ns, self.sequence, id)));
+    }
+
+    fn task(
+        &mut self,
+        steps: Vec<Step>,
+        parent: Option<usize>,
+        actor: Option<usize>,
+        kind: &'static str,
+    ) -> usize {
+        let task = Task {
+            steps,
+            at: 0,
+            parent,
+            children: 0,
+            actor,
+            begun_ns: self.now_ns,
+            kind,
+        };
+        if let Some(id) = self.free_tasks.pop() {
+            self.tasks[id] = task;
+            return id;
+        }
+        self.tasks.push(task);
+        self.tasks.len() - 1
+    }
+
+    fn end(&mut self, id: usize, seeds: &mut Random) {
+        self.free_tasks.push(id);
+        let task = &self.tasks[id];
+        let (parent, actor, kind) = (task.parent, task.actor, task.kind);
+        let took_ns = self.now_ns - task.begun_ns;
+        match (parent, actor) {
+            (Some(parent), _) => {
+                self.tasks[parent].children -= 1;
+                if self.tasks[parent].children == 0 {
+                    self.ready.push(parent);
+                }
+            }
+            (None, Some(actor)) => {
+                *self.counters.actor_ns.entry(kind.to_owned()).or_default() += took_ns;
+                let (bytes, counted) = (self.machine.operation_bytes, &mut self.counters);
+                match kind {
+                    "read" => {
+                        counted.reads.record(took_ns);
+                        counted.application.read += bytes;
+                    }
+                    "write" => counted.application.written += bytes,
+                    _ => {}
+                }
+                // An fsync is part of the write before it: it counts nothing of its own.
+                self.counters.operations += u64::from(kind != "fsync");
+                self.ask(actor);
+            }
+            (None, None) => self.other(seeds),
+        }
+    }
+
+    fn account(&mut self, member: usize, data: i64, flushes: i64) {
+        let in_flight = &mut self.in_flight[member];
+        let device = &mut self.counters.devices[member];
+        let ns = self.now_ns - in_flight.since_ns;
+        if in_flight.data > 0 {
+            device.busy_ns += ns;
+        }
+        if in_flight.flushes > 0 {
+            device.flush_ns = device.flush_ns.map(|all| all + ns);
+        }
+        device.queue_ns += ns * (in_flight.data + in_flight.flushes);
+        in_flight.since_ns = self.now_ns;
+        let by = |count: u64, more: i64| count.checked_add_signed(more).expect("what began ends");
+        in_flight.data = by(in_flight.data, data);
+        in_flight.flushes = by(in_flight.flushes, flushes);
+    }
+
+    /// The next operation of an actor.
+    fn ask(&mut self, actor: usize) {
+        let machine = self.machine;
+        let state = &mut self.actors[actor];
+        let mut random = state.random.clone();
+        let syncs = machine.writes_per_sync > 0 && state.writes >= machine.writes_per_sync;
+        let mut steps = compute(actor, machine.actor_cpu_ns, &mut random);
+        let kind = if syncs {
+            state.writes = 0;
+            let flush = |member| flush(machine, member, &mut random);
+            let flushes = (0..machine.members.len()).map(flush).collect();
+            steps.push(Step::Fork(flushes));
+            "fsync"
+        } else if random.unit() < machine.creates {
+            steps.push(Step::Acquire(LOCK));
+            steps.push(Step::Delay(about(machine.lock_ns, &mut random)));
+            steps.push(Step::Release(LOCK));
+            "create"
+        } else {
+            let reads = random.unit() < machine.reads;
+            let bytes = machine.operation_bytes;
+            let in_memory = if reads {
+                random.unit() < machine.hits
+            } else {
+                state.writes += 1;
+                random.unit() < machine.deferred
+            };
+            if in_memory && !reads {
+                self.counters.dirty_bytes += bytes;
+            }
+            if !in_memory {
+                self.data(actor, reads, &mut steps, &mut random);
+            }
+            if reads { "read" } else { "write" }
+        };
+        self.actors[actor].random = random;
+        let id = self.task(steps, None, Some(actor), kind);
+        self.ready.push(id);
+    }
+
+    /// What an operation does that memory does not answer.
+    fn data(&mut self, actor: usize, reads: bool, steps: &mut Vec<Step>, random: &mut Random) {
+        let machine = self.machine;
+        let bytes = machine.operation_bytes;
+        if machine.link.is_some_and(|link| !link.to_members) {
+            self.carry(reads, bytes, steps);
+        }
+        let engine = machine.actors;
+        let mut on_engine = compute(engine, machine.engine_cpu_ns, random);
+        on_engine.insert(0, Step::Acquire(ENGINE));
+        on_engine.push(Step::Release(ENGINE));
+        steps.append(&mut on_engine);
+        let members = machine.members.len();
+        let chunks = usize::try_from(bytes.div_ceil(machine.chunk_bytes)).unwrap();
+        let first = if random.unit() < machine.hot {
+            0
+        } else {
+            random.below(members)
+        };
+        // Of a row of chunks one is parity.
+        let parity = usize::from(machine.level == Level::Parity);
+        let wide = chunks.min(members - parity);
+        let each = bytes / u64::try_from(wide).unwrap();
+        let targets: Vec<usize> = (0..wide).map(|piece| (first + piece) % members).collect();
+        let next = |member: usize| (member + 1) % members;
+        let mut phases: Vec<Vec<(usize, bool)>> = Vec::new();
+        match (machine.level, reads) {
+            (_, true) | (Level::Stripe, false) => {
+                phases.push(targets.iter().map(|&member| (member, reads)).collect());
+            }
+            (Level::Mirror, false) => {
+                let both = targets
+                    .iter()
+                    .flat_map(|&member| [(member, false), (next(member), false)]);
+                phases.push(both.collect());
+            }
+            (Level::Parity, false) => {
+                // Read, modify, write; the parity of a range lies on the member after it.
+                let mut touched = targets.clone();
+                touched.push(next(targets[wide - 1]));
+                touched.dedup();
+                for reads in [true, false] {
+                    phases.push(touched.iter().map(|&member| (member, reads)).collect());
+                }
+            }
+        }
+        for phase in phases {
+            let requests = phase
+                .into_iter()
+                .map(|(member, reads)| self.member_request(member, reads, each, random));
+            let requests = requests.collect();
+            steps.push(Step::Fork(requests));
+        }
+        steps.append(&mut compute(actor, machine.kernel_cpu_ns, random));
+    }
+
+    fn member_request(
+        &mut self,
+        member: usize,
+        reads: bool,
+        bytes: u64,
+        random: &mut Random,
+    ) -> Vec<Step> {
+        let machine = self.machine;
+        let device = &mut self.counters.devices[member];
+        let Requests { read, written, .. } = &mut device.requests;
+        *(if reads { read } else { written }) += 1;
+        let moved = &mut device.bytes;
+        *(if reads {
+            &mut moved.read
+        } else {
+            &mut moved.written
+        }) += bytes;
+        let own = &machine.members[member];
+        let mut place_ns = own.latency_ns;
+        if reads && random.unit() < machine.controller_hits {
+            place_ns = 1e4;
+        } else if random.unit() < machine.seeks {
+            // From next to nothing to the whole stroke.
+            place_ns += own.seek_ns * 2.0 * random.unit();
+        }
+        let station = MEMBERS + 3 * member;
+        let mut steps = vec![
+            Step::Begin(member),
+            Step::Acquire(station),
+            Step::Delay(whole(place_ns)),
+            Step::Acquire(station + 1),
+            Step::Delay(whole(as_f64(bytes) / own.bytes_per_s * 1e9)),
+            Step::Release(station + 1),
+            Step::Release(station),
+        ];
+        if let Some(bus) = machine.bus_bytes_per_s {
+            steps.push(Step::Acquire(BUS));
+            steps.push(Step::Delay(whole(as_f64(bytes) / bus * 1e9)));
+            steps.push(Step::Release(BUS));
+        }
+        if machine.link.is_some_and(|link| link.to_members) {
+            self.carry(reads, bytes, &mut steps);
+        }
+        steps.push(Step::End(member));
+        steps
+    }
+
+    /// Bytes over the link, with what frames add.
+    fn carry(&mut self, reads: bool, bytes: u64, steps: &mut Vec<Step>) {
+        let Some(link) = self.machine.link else {
+            return;
+        };
+        let bytes = bytes + bytes / 20;
+        let (station, counted) = if reads {
+            (RECEIVE, &mut self.counters.received)
+        } else {
+            (SEND, &mut self.counters.sent)
+        };
+        *counted += bytes;
+        steps.push(Step::Acquire(station));
+        steps.push(Step::Delay(whole(as_f64(bytes) / link.bytes_per_s * 1e9)));
+        steps.push(Step::Release(station));
+    }
+
+    /// What others do with a CPU, one burst after the other.
+    fn other(&mut self, random: &mut Random) {
+        const BURST_NS: f64 = 300_000.0;
+        let others = self.machine.others;
+        if others <= 0.0 {
+            return;
+        }
+        let pause = BURST_NS * (1.0 - others) / others;
+        let mut steps = vec![Step::Delay(about(pause, random))];
+        steps.append(&mut compute(self.machine.actors + 1, BURST_NS, random));
+        let id = self.task(steps, None, None, "");
+        self.ready.push(id);
+    }
+
+    fn finish(mut self) -> Counters {
+        for member in 0..self.in_flight.len() {
+            self.account(member, 0, 0);
+        }
+        for task in 0..self.tasks.len() {
+            let gone = self.free_tasks.contains(&task);
+            let Task {
+                actor,
+                begun_ns,
+                kind,
+                ..
+            } = &self.tasks[task];
+            if actor.is_some() && !gone {
+                let so_far = self.now_ns - begun_ns;
+                *self
+                    .counters
+                    .actor_ns
+                    .entry((*kind).to_owned())
+                    .or_default() += so_far;
+            }
+        }
+        if !self.stations[CPU].queue.is_empty() {
+            self.counters.pressure_ns += self.now_ns - self.waiting_since_ns;
+        }
+        let actors = self.machine.actors;
+        let name = |thread: usize| {
+            if thread < actors {
+                format!("actor {thread}")
+            } else {
+                "engine".to_owned()
+            }
+        };
+        let mut threads: Vec<ThreadUse> = self.thread_ns[..=actors]
+            .iter()
+            .enumerate()
+            .map(|(thread, &cpu_ns)| ThreadUse {
+                name: name(thread),
+                cpu_ns,
+            })
+            .collect();
+        threads.sort_by_key(|thread| Reverse(thread.cpu_ns));
+        threads.truncate(spindles_measure::THREADS_MAX);
+        self.counters.threads = threads;
+        self.counters.window_ns = self.now_ns;
+        self.counters
+    }
+}
+
+fn compute(thread: usize, ns: f64, random: &mut Random) -> Vec<Step> {
+    vec![
+        Step::Acquire(CPU),
+        Step::Compute(thread, about(ns, random)),
+        Step::Release(CPU),
+    ]
+}
+
+fn flush(machine: &Machine, member: usize, random: &mut Random) -> Vec<Step> {
+    let station = MEMBERS + 3 * member;
+    vec![
+        // The kernel has one flush of a device under way at a time.
+        Step::Acquire(station + 2),
+        Step::BeginFlush(member),
+        Step::Acquire(station),
+        Step::Delay(about(machine.flush_ns, random)),
+        Step::Release(station),
+        Step::EndFlush(member),
+        Step::Release(station + 2),
+    ]
+}
+
+/// A time around this mean: half to one and a half.
+fn about(mean_ns: f64, random: &mut Random) -> u64 {
+    whole(mean_ns * (0.5 + random.unit()))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, below 2^53"
+)]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rounding is meant")]
+pub(crate) fn as_f64(value: u64) -> f64 {
+    value as f64
+}
