@@ -289,12 +289,17 @@ impl Analysis {
         ceilings.get(workload).copied().filter(|&it| it > 0.0)
     }
 
-    /// A figure of the load generator is no result, so there is nothing to compare.
+    /// Whether a cell is refused as a result: it is a figure of the load generator.
+    pub fn is_refused(&self, cell: &Cell) -> bool {
+        is_refused(cell.geometric_mean, self.ceiling(&cell.workload))
+    }
+
+    /// What is no result can't be compared.
     fn refuse(&mut self) {
         let refused: Vec<(String, String)> = self
             .cells
             .iter()
-            .filter(|cell| is_refused(cell.geometric_mean, self.ceiling(&cell.workload)))
+            .filter(|cell| self.is_refused(cell))
             .map(|cell| (cell.system.clone(), cell.workload.clone()))
             .collect();
         for it in self.comparisons.iter_mut().chain(&mut self.own_comparisons) {

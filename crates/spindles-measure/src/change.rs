@@ -77,6 +77,13 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     for (row, p) in judged.into_iter().zip(holm(&p_values)) {
         row.p_corrected = p;
         row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), None));
+        let is_refused = |analysis: &Analysis| {
+            let cell = analysis.cell(&row.system, &row.workload);
+            cell.is_some_and(|cell| analysis.is_refused(cell))
+        };
+        if is_refused(before) || is_refused(after) {
+            row.verdict = Some(Verdict::Refused);
+        }
     }
     let environment = work::of_environments(&before.environment, &after.environment);
     let findings = findings(&rows, &environment);

@@ -797,6 +797,13 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
         let is_near = comparison.workload == "dd-read";
         assert_eq!(refused(comparison), is_near, "{comparison:?}");
     }
+    let rows = change(&analysis, &with_ceiling(1.25e6), Verdicts::SameWork).rows;
+    assert_eq!(rows.len(), 7 * 3);
+    for row in rows {
+        // raid5 stays below the ceiling itself.
+        let expected = row.workload == "dd-read" && row.system != "raid5";
+        assert_eq!(row.verdict == Some(Verdict::Refused), expected, "{row:?}");
+    }
     let open = analysis.unresolved(HALF_WIDTH_TARGET);
     assert!(!open.is_empty() && open.iter().all(|it| it.workload != "dd-read"));
 }

@@ -20,7 +20,11 @@ pub fn headline(analysis: &Analysis) -> Headline {
     let asked: Vec<&Comparison> = analysis.comparisons.iter().filter(|c| !c.control).collect();
     let count = |verdict| asked.iter().filter(|c| c.verdict == verdict).count();
     let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
-    let equal = asked.len() - faster - slower;
+    let (equal, refused) = (count(Verdict::NoDifferenceShown), count(Verdict::Refused));
+    let refused = match refused {
+        0 => String::new(),
+        count => format!(", {count} refused as results of the load generator"),
+    };
     let baseline = baseline_name(analysis);
     let lead = if asked.is_empty() {
         format!(
@@ -29,12 +33,12 @@ pub fn headline(analysis: &Analysis) -> Headline {
         )
     } else if faster + slower == 0 {
         format!(
-            "Against {baseline}: no difference was shown in any of {} comparisons.",
+            "Against {baseline}: no difference was shown in any of {} comparisons{refused}.",
             asked.len()
         )
     } else {
         format!(
-            "Against {baseline}: {}, {}, {} of {} comparisons.",
+            "Against {baseline}: {}, {}, {} of {} comparisons{refused}.",
             some(faster, "faster in "),
             some(slower, "slower in "),
             some(equal, "no difference shown in "),
@@ -138,8 +142,12 @@ pub(crate) fn change_sums(change: &Change) -> String {
         0 => String::new(),
         rows => format!(", {rows} not compared: different work"),
     };
+    let refused = match count(Some(Verdict::Refused)) {
+        0 => String::new(),
+        rows => format!(", {rows} refused: the load generator was the limit"),
+    };
     format!(
-        "{} faster, {} slower, {} without a difference shown{without}.",
+        "{} faster, {} slower, {} without a difference shown{without}{refused}.",
         count(Some(Verdict::Faster)),
         count(Some(Verdict::Slower)),
         count(Some(Verdict::NoDifferenceShown)),

@@ -1,7 +1,6 @@
 //! Results that say more of the harness than of the system.
 
 use super::{Kind, by_workload, percent};
-use crate::verdicts::is_refused;
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
@@ -12,11 +11,12 @@ pub(super) static KIND: Kind = Kind {
              from more machines.",
     find: |analysis| {
         by_workload(analysis, |cell| {
-            let ceiling = analysis.ceiling(&cell.workload);
-            is_refused(cell.geometric_mean, ceiling).then_some(())?;
+            let ceiling = analysis
+                .ceiling(&cell.workload)
+                .filter(|_| analysis.is_refused(cell))?;
             Some(format!(
                 "{} of the ceiling",
-                percent(cell.geometric_mean / ceiling?)
+                percent(cell.geometric_mean / ceiling)
             ))
         })
     },

@@ -74,6 +74,7 @@ fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
             ("equal", "no difference shown"),
         ),
         (is(Verdict::Slower), ("slower", "slower")),
+        (is(Verdict::Refused), ("equal", "refused")),
         (rows.iter().any(finite), ("interval", "95 % interval")),
         (rows.iter().any(|row| row.control), ("control", "A/A pair")),
     ];

@@ -76,6 +76,7 @@ fn tally(analysis: &Analysis) -> String {
         ("faster", "faster", Verdict::Faster),
         ("equal", "no difference shown", Verdict::NoDifferenceShown),
         ("slower", "slower", Verdict::Slower),
+        ("equal", "refused", Verdict::Refused),
     ]
     .into_iter()
     .map(|(class, words, verdict)| (class, words, count(verdict)))

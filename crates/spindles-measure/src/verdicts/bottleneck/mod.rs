@@ -341,6 +341,19 @@ mod tests {
                 .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
             it.cpu_busy = 0.05;
         }),
+        // A bus that is half used.
+        (None, |it| {
+            it.together_bytes_per_s = Some(300e6);
+            for member in &mut it.members {
+                member.read_bytes_per_s = 37e6;
+            }
+        }),
+        // Eight of ten actors wait for each other at disks that idle between two rushes.
+        (Some("members"), |it| {
+            it.members
+                .iter_mut()
+                .for_each(|member| member.in_flight = 2.1);
+        }),
         // Two at their limits.
         (None, |it| {
             it.cpu_busy = 0.95;
