@@ -1,7 +1,10 @@
 //! Records as interrupted, failed or careless experiments leave them: every output
 //! still draws them, without a figure that is none.
 
-use spindles_measure::{Analysis, Beside, JobShare, Record, Run, Stage, Verdicts, change, example};
+use spindles_measure::{
+    Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, Record,
+    Requests, Run, Stage, Traffic, Verdicts, change, example,
+};
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
 type Plant = fn(&mut Vec<Record>);
@@ -65,6 +68,61 @@ const ODD: &[(&str, Plant)] = &[
         runs(records).for_each(|run| {
             run.counted = u64::MAX;
             run.elapsed_ns = 1;
+        });
+    }),
+    ("evidence of nothing", |records| {
+        runs(records).for_each(|run| run.evidence = Some(Evidence::default()));
+        records.push(Record::Calibration(Box::default()));
+    }),
+    ("enormous evidence", |records| {
+        let alone = MemberRate {
+            read_bytes_per_s: u64::MAX,
+            random_reads_per_s: u64::MAX,
+            ..MemberRate::default()
+        };
+        records.push(Record::Calibration(Box::new(Calibration {
+            members: vec![alone; 2],
+            together_bytes_per_s: 1,
+            ceilings: [("dd-read".to_owned(), 1.0)].into(),
+            ..Calibration::default()
+        })));
+        let all = Traffic {
+            read: u64::MAX,
+            written: u64::MAX,
+        };
+        let device = |name: &str, bytes| DeviceUse {
+            name: name.to_owned(),
+            busy_ns: u64::MAX,
+            queue_ns: u64::MAX,
+            flush_ns: Some(u64::MAX),
+            requests: Requests {
+                read: u64::MAX,
+                written: u64::MAX,
+                flushed: u64::MAX,
+            },
+            bytes,
+            ..DeviceUse::default()
+        };
+        runs(records).for_each(|run| {
+            run.application = all;
+            run.evidence = Some(Evidence {
+                actors: u32::MAX,
+                actor_ns: [
+                    ("fsync".to_owned(), u64::MAX),
+                    ("wait".to_owned(), u64::MAX),
+                ]
+                .into(),
+                devices: vec![device("a", all), device("b", Traffic::default())],
+                links: vec![LinkUse {
+                    bits_per_s: Some(1),
+                    received: u64::MAX,
+                    overlimits: u64::MAX,
+                    drops: u64::MAX,
+                    ..LinkUse::default()
+                }],
+                cpu_pressure_ns: Some(u64::MAX),
+                ..Evidence::default()
+            });
         });
     }),
     ("names that are no names", |records| {

@@ -316,11 +316,8 @@ impl Facts {
 
     fn add_bytes(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
         for (run, evidence) in runs {
-            self.application.read += run.application.read;
-            self.application.written += run.application.written;
-            let moved = moved(run);
-            self.moved.read += moved.read;
-            self.moved.written += moved.written;
+            add(&mut self.application, run.application);
+            add(&mut self.moved, moved(run));
             if let Some(reads) = run.latency.get("read") {
                 self.reads.merge(reads);
             }
@@ -336,6 +333,15 @@ impl Facts {
         let operations: f64 = runs.iter().map(|(run, _)| to_f64(run.operations)).sum();
         self.operations_per_s = operations * 1e9 / window_ns;
         self.reads_per_s = to_f64(self.reads.total()) * 1e9 / window_ns;
+    }
+
+    /// What all members do alone, in sum. `None` where it is not known of each.
+    pub fn sum_alone(&self, of: fn(&MemberRate) -> u64) -> Option<f64> {
+        let alone = self.members.iter().map(|it| it.alone.as_ref());
+        let sum = alone
+            .map(|it| it.map(|it| to_f64(of(it))))
+            .sum::<Option<f64>>();
+        sum.filter(|&sum| sum > 0.0)
     }
 
     /// Share of the actors' time in operations that make things durable.
@@ -399,10 +405,15 @@ pub(super) fn moved(run: &Run) -> Traffic {
     }
     let mut sum = Traffic::default();
     for device in members {
-        sum.read = sum.read.saturating_add(device.bytes.read);
-        sum.written = sum.written.saturating_add(device.bytes.written);
+        add(&mut sum, device.bytes);
     }
     sum
+}
+
+/// Adds, and stays at the most there is: records may hold anything.
+fn add(sum: &mut Traffic, more: Traffic) {
+    sum.read = sum.read.saturating_add(more.read);
+    sum.written = sum.written.saturating_add(more.written);
 }
 
 /// Bytes to be written for one of the workload, at least: no code over n members that survives any s
@@ -463,6 +474,7 @@ fn sweep(analysis: &Analysis, cell: &Cell) -> Vec<(f64, f64)> {
     };
     alike(analysis, cell, same)
         .map(|(workload, cell)| (to_f64(workload.size_bytes), cell.geometric_mean))
+        .filter(|(_, rate)| *rate > 0.0)
         .collect()
 }
 
@@ -473,7 +485,8 @@ fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
     };
     let mine = analysis.runs_of(cell).next()?.workload.in_flight_max;
     let others = alike(analysis, cell, same)
-        .filter(|(it, _)| f64::from(it.in_flight_max) >= 1.5 * f64::from(mine));
+        .filter(|(it, _)| f64::from(it.in_flight_max) >= 1.5 * f64::from(mine))
+        .filter(|(_, other)| other.geometric_mean > 0.0);
     let (workload, other) = others.min_by_key(|(it, _)| it.in_flight_max)?;
     Some((
         f64::from(workload.in_flight_max) / f64::from(mine),
@@ -502,5 +515,8 @@ fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
             same && mine.system.expression == other.system.expression
         }) && cold(other)
     });
-    others.next().map(|other| other.geometric_mean)
+    others
+        .next()
+        .map(|other| other.geometric_mean)
+        .filter(|&rate| rate > 0.0)
 }

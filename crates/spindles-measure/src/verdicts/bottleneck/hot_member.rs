@@ -1,8 +1,8 @@
 //! One member that is asked for more than the others.
 
-use super::super::{Intervention, percent};
-use super::slow_member::{self, odd_one};
-use super::{Reading, Rule, mean_of};
+use super::super::Intervention;
+use super::slow_member::{HOT, evidence, odd_one};
+use super::{Reading, Rule};
 
 pub(super) static RULE: Rule = Rule {
     name: "one-hot-member",
@@ -12,16 +12,10 @@ pub(super) static RULE: Rule = Rule {
     refuses: false,
     read: |facts| {
         let (member, level, asked) = odd_one(facts)?;
-        (asked >= slow_member::HOT).then(|| Reading {
+        (asked >= HOT).then(|| Reading {
             level,
             certain: false,
-            evidence: format!(
-                "{} was {} busy, all members {} on average, and was asked for {} of what the others were",
-                member.name,
-                percent(member.busy),
-                percent(mean_of(facts, |it| it.busy)),
-                percent(asked)
-            ),
+            evidence: evidence(facts, member),
             intervention: Intervention::SpreadLoad,
         })
     },

@@ -23,13 +23,7 @@ pub(super) static RULE: Rule = Rule {
         (asked < HOT).then(|| Reading {
             level,
             certain: false,
-            evidence: format!(
-                "{} was {} busy, all members {} on average, though it was asked for {} of what the others were",
-                member.name,
-                percent(member.busy),
-                percent(mean_of(facts, |it| it.busy)),
-                percent(asked)
-            ),
+            evidence: evidence(facts, member),
             intervention: Intervention::ReplaceMember {
                 member: member.name.clone(),
             },
@@ -37,8 +31,21 @@ pub(super) static RULE: Rule = Rule {
     },
 };
 
-/// The member at which most requests wait, how near it is to being the bottleneck, and what it was asked for beside the
-/// mean of the others.
+/// What is seen of the odd member, in words.
+pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
+    let all: f64 = facts.members.iter().map(|it| it.requests_per_s).sum();
+    format!(
+        "{} was {} busy, all {} members {} on average, and it had {} of the requests",
+        member.name,
+        percent(member.busy),
+        facts.members.len(),
+        percent(mean_of(facts, |it| it.busy)),
+        percent(member.requests_per_s / all.max(f64::MIN_POSITIVE))
+    )
+}
+
+/// The member at which most requests wait, how near it is to being the bottleneck, and what it was asked
+/// for beside the mean of the others.
 pub(super) fn odd_one(facts: &Facts) -> Option<(&MemberFacts, f64, f64)> {
     let member = facts
         .members

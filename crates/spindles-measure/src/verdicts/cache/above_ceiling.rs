@@ -1,9 +1,8 @@
 //! C5: more than the devices can do.
 
-use super::super::{Facts, Intervention, megabytes};
+use super::super::{Facts, Intervention, MemberFacts, megabytes};
 use super::{CacheRule, CacheVerdict, Grade};
 use crate::Rate;
-use crate::histogram::to_f64;
 
 /// Rates alone are measured, so they scatter: a result is above them from this factor on.
 const ABOVE: f64 = 1.1;
@@ -27,14 +26,7 @@ pub(super) static RULE: CacheRule = CacheRule {
 
 fn in_order(facts: &Facts) -> Option<String> {
     (facts.rate == Rate::Bytes && facts.application.written == 0).then_some(())?;
-    let alone = facts
-        .members
-        .iter()
-        .map(|it| Some(it.alone.as_ref()?.read_bytes_per_s));
-    let members = alone
-        .sum::<Option<u64>>()
-        .map(to_f64)
-        .filter(|&sum| sum > 0.0);
+    let members = facts.sum_alone(|it| it.read_bytes_per_s);
     // A link beneath carries what the array reads; one above what the workload reads.
     let links = facts
         .links
@@ -56,13 +48,10 @@ fn in_order(facts: &Facts) -> Option<String> {
 }
 
 fn at_random(facts: &Facts) -> Option<String> {
-    (facts.rate == Rate::Operations).then_some(())?;
-    let alone = facts.members.iter().map(|it| {
-        let alone = it.alone.as_ref().filter(|_| it.seeks())?;
-        Some(alone.random_reads_per_s)
-    });
-    let most = REORDERED * to_f64(alone.sum::<Option<u64>>()?);
-    (most > 0.0 && facts.reads_per_s > most).then(|| {
+    let seek = facts.members.iter().all(MemberFacts::seeks);
+    (facts.rate == Rate::Operations && seek).then_some(())?;
+    let most = REORDERED * facts.sum_alone(|it| it.random_reads_per_s)?;
+    (facts.reads_per_s > most).then(|| {
         format!(
             "{:.0} reads a second, and arms that may choose the order move to {most:.0} places at most",
             facts.reads_per_s
