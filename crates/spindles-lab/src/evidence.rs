@@ -1,10 +1,12 @@
 //! What is seen of the machine while a run is timed: counters of the kernel before and after it.
 
+use crate::clock;
 use crate::environment::{kib_of, read};
 use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Whose counters are looked at.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,7 @@ pub(crate) struct Watched {
 /// Counters at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
+    at: Instant,
     devices: Vec<DeviceUse>,
     /// CPU time of each thread of the processes.
     threads: BTreeMap<(u32, u32), (String, u64)>,
@@ -39,6 +42,7 @@ impl Watched {
             .flat_map(|process| threads_of(*process));
         let meminfo = read("/proc/meminfo");
         Counters {
+            at: Instant::now(),
             devices: devices.collect(),
             threads: threads.collect(),
             pressure_us: pressure(&read("/proc/pressure/cpu")),
@@ -75,6 +79,7 @@ impl Counters {
         let pressure = self.pressure_us.zip(earlier.pressure_us);
         let meminfo = read("/proc/meminfo");
         Evidence {
+            window_ns: clock::duration_ns(self.at - earlier.at),
             threads,
             devices: devices
                 .map(|(now, before)| used_since(now, before))
@@ -104,6 +109,7 @@ fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
         member,
         busy_ns: number(9) * 1_000_000,
         queue_ns: number(10) * 1_000_000,
+        flush_ns: numbers.get(16).map(|ms| ms * 1_000_000),
         requests: Requests {
             read: number(0),
             written: number(4),
@@ -123,6 +129,7 @@ fn used_since(now: &DeviceUse, before: &DeviceUse) -> DeviceUse {
         member: now.member,
         busy_ns: less(now.busy_ns, before.busy_ns),
         queue_ns: less(now.queue_ns, before.queue_ns),
+        flush_ns: (now.flush_ns.zip(before.flush_ns)).map(|(now, before)| less(now, before)),
         requests: Requests {
             read: less(now.requests.read, before.requests.read),
             written: less(now.requests.written, before.requests.written),
@@ -173,7 +180,7 @@ mod tests {
         let stat = "  5 0 8 1 7 0 16 2 0 30 40 0 0 0 0 3 9";
         let used = device_use("sda", true, stat);
         assert_eq!((used.busy_ns, used.queue_ns), (30_000_000, 40_000_000));
-        assert_eq!(used.requests.flushed, 3);
+        assert_eq!((used.requests.flushed, used.flush_ns), (3, Some(9_000_000)));
         assert_eq!(used.bytes.written, 8192);
         assert_eq!(
             pressure("some avg10=0.00 total=17\nfull avg10=0.00 total=3"),

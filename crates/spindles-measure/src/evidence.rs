@@ -14,6 +14,9 @@ use crate::histogram::to_f64;
 pub struct Evidence {
     /// Those who ask: threads or state machines that each wait for one answer at a time.
     pub actors: u32,
+    /// How long it was looked at, where that is longer than the run's `elapsed_ns`: a warm-up is in it.
+    /// 0: as long.
+    pub window_ns: u64,
     /// Time that all actors together spent, in nanoseconds, by operation: `read`, `fsync`, `think`,
     /// `wait` (for another actor). Their sum is at most `actors` times the window.
     pub actor_ns: BTreeMap<String, u64>,

@@ -4,10 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, CacheUse, Calibration, Comparison, Difference, Doubt, Environment,
-    Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress, Record, Run,
-    Series, Slot, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
-    statistics::Random, to_line, verdicts::Grade,
+    Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
+    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress,
+    Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example,
+    from_lines,
+    statistics::Random,
+    to_line,
+    verdicts::{CellVerdicts, Grade},
 };
 
 const SYSTEMS: &[&str] = &[
@@ -880,4 +883,68 @@ fn cells_beside_each_other_are_evidence() {
         }
     };
     assert_eq!(rule(other_work), []);
+}
+
+/// Threads of one name that were on a CPU in these percentages of the time.
+fn busy(run: &Run, evidence: &mut Evidence, percentages: &[u64]) {
+    let thread = |percent: &u64| ThreadUse {
+        name: "server".to_owned(),
+        cpu_ns: run.elapsed_ns / 100 * percent,
+    };
+    evidence.threads = percentages.iter().map(thread).collect();
+}
+
+/// A device that is no member and read so much.
+fn carrier(read: u64) -> Vec<DeviceUse> {
+    vec![DeviceUse {
+        name: "sda".to_owned(),
+        bytes: Traffic { read, written: 0 },
+        ..DeviceUse::default()
+    }]
+}
+
+/// Counters may hold a warm-up that the run does not, threads of one name are several, and devices that are
+/// no members carry everything.
+#[test]
+fn counters_are_read_as_they_are_meant() {
+    let verdicts = |plant: fn(&mut Run, &mut Evidence)| {
+        let mut records = spotless();
+        for run in of_system(&mut records, "raid5").filter(|run| run.workload.name == "dd-read") {
+            run.io.direct = true;
+            let mut evidence = Evidence {
+                actors: 1,
+                ..Evidence::default()
+            };
+            plant(run, &mut evidence);
+            run.evidence = Some(evidence);
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        let verdicts = analysis.cell("raid5", "dd-read").unwrap().verdicts.clone();
+        let CellVerdicts { cache, bottleneck } = verdicts.unwrap();
+        let cache: Vec<&str> = cache.iter().map(|it| it.rule).collect();
+        (bottleneck.cause(), cache)
+    };
+    let one = Some("cpu-of-one-thread");
+    assert_eq!(verdicts(|run, it| busy(run, it, &[95])), (one, vec![]));
+    let half = |run: &mut Run, it: &mut Evidence| {
+        busy(run, it, &[95]);
+        it.window_ns = run.elapsed_ns * 2;
+    };
+    assert_ne!(verdicts(half).0, one);
+    assert_ne!(verdicts(|run, it| busy(run, it, &[50, 45])).0, one);
+
+    let carried = |run: &mut Run, it: &mut Evidence| it.devices = carrier(run.application.read);
+    assert_eq!(verdicts(carried).1, Vec::<&str>::new());
+    assert_eq!(verdicts(|_, it| it.devices = carrier(0)).1, ["read-hits"]);
+    // Twice as long looked at, twice as much of it is of the run.
+    let longer = |run: &mut Run, it: &mut Evidence| {
+        it.devices = carrier(run.application.read);
+        it.window_ns = run.elapsed_ns * 2;
+    };
+    assert_eq!(verdicts(longer).1, ["read-hits"]);
+    let uncounted = |run: &mut Run, _: &mut Evidence| {
+        run.members = Traffic::default();
+        run.each_member.clear();
+    };
+    assert_eq!(verdicts(uncounted).1, Vec::<&str>::new());
 }

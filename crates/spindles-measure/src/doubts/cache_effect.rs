@@ -35,7 +35,8 @@ pub(super) static KIND: Kind = Kind {
         // Reads that were not rebuilt from fewer members must be seen there in full.
         found.extend(by_workload(analysis, |cell| {
             let hit = hit_share(cell.application, cell.members)?;
-            (hit > HIT_MAX)
+            // With evidence the rules of caches see more.
+            (hit > HIT_MAX && cell.verdicts.is_none())
                 .then(|| format!("{} of the bytes were not read from members", percent(hit)))
         }));
         found.extend(device_hits(analysis));

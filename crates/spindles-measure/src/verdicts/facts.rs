@@ -13,7 +13,8 @@ use crate::{
 const SYNCS: &[&str] = &["fsync", "fdatasync", "flush", "sync"];
 /// Operations on names and attributes.
 const METADATA: &[&str] = &[
-    "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "rename", "stat", "utime",
+    "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "delete", "rename", "stat",
+    "utime", "chmod",
 ];
 /// Devices that read fewer blocks at random in a second than this have to move an arm: they do one
 /// thing at a time.
@@ -55,8 +56,8 @@ pub struct Facts {
     pub links: Vec<LinkFacts>,
     /// Bytes that the workload moved.
     pub application: Traffic,
-    /// Bytes that moved at the lowest layer that was counted: devices, or else members.
-    pub moved: Traffic,
+    /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
+    pub moved: Option<Traffic>,
     /// Least number of bytes to be written at members for one of the workload.
     pub write_amplification_min: f64,
     /// The page cache, all repetitions together; shares and sizes of the one with the largest.
@@ -189,7 +190,7 @@ impl Facts {
             .filter_map(|run| Some((run, run.evidence.as_ref()?)))
             .collect();
         let &(first, _) = runs.first()?;
-        let window_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
+        let window_ns: f64 = runs.iter().map(|(run, it)| watched_ns(run, it)).sum();
         let experiment = &analysis.experiment;
         let mut systems = experiment.systems.iter();
         let system = systems.find(|it| it.name == cell.system);
@@ -209,7 +210,7 @@ impl Facts {
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
         facts.add_links(&runs, window_ns);
-        facts.add_bytes(&runs, window_ns);
+        facts.add_bytes(&runs);
         Some(facts)
     }
 
@@ -221,13 +222,20 @@ impl Facts {
             .map(|(_, evidence)| evidence.cpu_pressure_ns.map(to_f64))
             .sum();
         self.cpu_pressure = pressure.map(|ns| ns / window_ns);
-        let mut threads: BTreeMap<&str, f64> = BTreeMap::new();
-        for thread in runs.iter().flat_map(|(_, evidence)| &evidence.threads) {
-            *threads.entry(&thread.name).or_default() += to_f64(thread.cpu_ns) / window_ns;
+        // Several threads of one name are told apart by which of them is busier.
+        let mut threads: BTreeMap<(&str, usize), f64> = BTreeMap::new();
+        for (_, evidence) in runs {
+            let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+            for thread in &evidence.threads {
+                let name = thread.name.trim();
+                let place = seen.entry(name).or_default();
+                *threads.entry((name, *place)).or_default() += to_f64(thread.cpu_ns) / window_ns;
+                *place += 1;
+            }
         }
         self.threads = threads
             .into_iter()
-            .map(|(name, share)| (name.to_owned(), share))
+            .map(|((name, _), share)| (name.to_owned(), share))
             .collect();
         self.threads.sort_by(|a, b| b.1.total_cmp(&a.1));
     }
@@ -238,7 +246,7 @@ impl Facts {
         let mut spent: BTreeMap<String, f64> = BTreeMap::new();
         let mut all_ns = 0.0;
         for (run, evidence) in runs {
-            all_ns += f64::from(evidence.actors) * to_f64(run.elapsed_ns);
+            all_ns += f64::from(evidence.actors) * watched_ns(run, evidence);
             for (operation, &ns) in &evidence.actor_ns {
                 *spent.entry(operation.clone()).or_default() += to_f64(ns);
             }
@@ -255,24 +263,15 @@ impl Facts {
         self.together_bytes_per_s = calibration
             .map(|it| to_f64(it.together_bytes_per_s))
             .filter(|&rate| rate > 0.0);
-        let devices = |evidence: &Evidence| -> Vec<DeviceUse> {
-            let members = evidence.devices.iter().filter(|it| it.member).cloned();
-            let members: Vec<DeviceUse> = members.collect();
-            if members.is_empty() {
-                evidence.devices.clone()
-            } else {
-                members
-            }
-        };
-        let all: Vec<DeviceUse> = runs.iter().flat_map(|(_, it)| devices(it)).collect();
+        let all: Vec<&DeviceUse> = runs.iter().flat_map(|(_, it)| carriers(it)).collect();
         let mut names: Vec<&str> = Vec::new();
-        for device in &all {
+        for &device in &all {
             if !names.contains(&&*device.name) {
                 names.push(&device.name);
             }
         }
         for (place, name) in names.iter().enumerate() {
-            let mine: Vec<&DeviceUse> = all.iter().filter(|it| it.name == *name).collect();
+            let mine: Vec<&DeviceUse> = all.iter().copied().filter(|it| it.name == *name).collect();
             let a_second = |of: fn(&DeviceUse) -> u64| {
                 mine.iter().map(|it| to_f64(of(it))).sum::<f64>() / window_ns
             };
@@ -314,10 +313,14 @@ impl Facts {
         }
     }
 
-    fn add_bytes(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
+    fn add_bytes(&mut self, runs: &[(&Run, &Evidence)]) {
+        let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
+        self.moved = (runs.iter().all(|(run, _)| moved(run).is_some())).then(Traffic::default);
         for (run, evidence) in runs {
             add(&mut self.application, run.application);
-            add(&mut self.moved, moved(run));
+            if let Some((sum, moved)) = self.moved.as_mut().zip(moved(run)) {
+                add(sum, moved);
+            }
             if let Some(reads) = run.latency.get("read") {
                 self.reads.merge(reads);
             }
@@ -331,8 +334,8 @@ impl Facts {
         }
         self.cache.emptied = runs.iter().all(|(_, evidence)| evidence.cache.emptied);
         let operations: f64 = runs.iter().map(|(run, _)| to_f64(run.operations)).sum();
-        self.operations_per_s = operations * 1e9 / window_ns;
-        self.reads_per_s = to_f64(self.reads.total()) * 1e9 / window_ns;
+        self.operations_per_s = operations * 1e9 / elapsed_ns;
+        self.reads_per_s = to_f64(self.reads.total()) * 1e9 / elapsed_ns;
     }
 
     /// What all members do alone, in sum. `None` where it is not known of each.
@@ -396,18 +399,44 @@ impl Facts {
     }
 }
 
-/// Bytes that moved at the lowest layer that was counted.
-pub(super) fn moved(run: &Run) -> Traffic {
-    let devices = run.evidence.iter().flat_map(|evidence| &evidence.devices);
-    let members: Vec<&DeviceUse> = devices.filter(|it| it.member).collect();
-    if members.is_empty() {
-        return run.devices.unwrap_or(run.members);
-    }
+/// How long the counters of a run were looked at.
+fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
+    to_f64(match evidence.window_ns {
+        0 => run.elapsed_ns,
+        window_ns => window_ns,
+    })
+}
+
+/// The devices that carry a run: members, or where none is known as one, whatever carries everything.
+fn carriers(evidence: &Evidence) -> impl Iterator<Item = &DeviceUse> {
+    let any_member = evidence.devices.iter().any(|it| it.member);
+    let devices = evidence.devices.iter();
+    devices.filter(move |it| it.member || !any_member)
+}
+
+/// Bytes that moved at the lowest layer that was counted, during the run without its warm-up. `None`:
+/// nothing was counted.
+fn moved(run: &Run) -> Option<Traffic> {
+    let evidence = run.evidence.as_ref().filter(|it| !it.devices.is_empty());
+    let Some(evidence) = evidence else {
+        let members =
+            (!run.each_member.is_empty() || run.members.total() > 0).then_some(run.members);
+        return run.devices.or(members);
+    };
     let mut sum = Traffic::default();
-    for device in members {
+    for device in carriers(evidence) {
         add(&mut sum, device.bytes);
     }
-    sum
+    // As much of it as of the time.
+    let part = |bytes: u64| {
+        let (all, window_ns) = (u128::from(bytes), u128::from(evidence.window_ns));
+        let scaled = (all * u128::from(run.elapsed_ns)).checked_div(window_ns);
+        scaled.map_or(bytes, |it| u64::try_from(it).unwrap_or(u64::MAX))
+    };
+    Some(Traffic {
+        read: part(sum.read),
+        written: part(sum.written),
+    })
 }
 
 /// Adds, and stays at the most there is: records may hold anything.

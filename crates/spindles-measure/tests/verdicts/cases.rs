@@ -655,6 +655,7 @@ impl Case {
             ..it.clone()
         });
         Evidence {
+            window_ns: 0,
             actors: u32::try_from(self.machine.actors).unwrap(),
             actor_ns: counters.actor_ns.clone(),
             threads: counters.threads.clone(),

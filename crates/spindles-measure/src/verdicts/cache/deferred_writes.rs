@@ -11,11 +11,13 @@ pub(super) static RULE: CacheRule = CacheRule {
     decide: |facts| {
         let written = to_f64(facts.application.written);
         let due = written * facts.write_amplification_min;
-        let missing = (1.0 - to_f64(facts.moved.written) / due).max(0.0);
+        let missing = facts
+            .moved
+            .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
         let cache = &facts.cache;
         let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
-        // What others left dirty is not of this workload; nor can more be waiting than was written.
-        let share = missing.max((more_dirty / written).min(1.0));
+        // Others leave dirty pages too, so these decide only where devices were not counted.
+        let share = missing.unwrap_or((more_dirty / written.max(1.0)).min(1.0));
         let settled = (cache.settle_ns > 0)
             .then(|| format!(", and took another {:.1} s", to_f64(cache.settle_ns) / 1e9));
         (written > 0.0).then_some(())?;
@@ -25,7 +27,7 @@ pub(super) static RULE: CacheRule = CacheRule {
             evidence: format!(
                 "{} of what was to be written was not on the devices when the clock stopped; {} more \
                  were waiting in memory{}",
-                percent(missing),
+                percent(share),
                 bytes(more_dirty),
                 settled.unwrap_or_default()
             ),

@@ -111,10 +111,10 @@ mod tests {
                 read: 512 * MB,
                 written: 0,
             },
-            moved: Traffic {
+            moved: Some(Traffic {
                 read: 579 * MB,
                 written: 0,
-            },
+            }),
             write_amplification_min: 1.0,
             members: vec![member(150 * MB, 100), member(150 * MB, 100)],
             ..Facts::default()
@@ -137,10 +137,10 @@ mod tests {
     /// For each rule facts that give cause, and the grade.
     const CAUSES: &[(&str, Grade, Plant)] = &[
         ("read-hits", Grade::CacheFigure, |it| {
-            it.moved.read = 0;
+            it.moved = Some(Traffic::default());
         }),
         ("read-hits", Grade::Note, |it| {
-            it.moved.read = 461 * MB;
+            it.moved.as_mut().unwrap().read = 461 * MB;
         }),
         // 0.1 of 537 MB were written when the clock stopped, and 524,448 kB more were dirty.
         ("deferred-writes", Grade::CacheFigure, |it| {
@@ -148,10 +148,20 @@ mod tests {
                 read: 0,
                 written: 537 * MB,
             };
-            it.moved = Traffic {
+            it.moved = Some(Traffic {
                 read: 0,
                 written: MB / 10,
+            });
+            it.cache.dirty_after = 524_448 << 10;
+        }),
+        // Nobody counted what the devices wrote.
+        ("deferred-writes", Grade::CacheFigure, |it| {
+            it.application = Traffic {
+                read: 0,
+                written: 537 * MB,
             };
+            it.moved = None;
+            it.cache.dirty_before = 1 << 20;
             it.cache.dirty_after = 524_448 << 10;
         }),
         // A mirror of two must write twice as much.
@@ -160,10 +170,10 @@ mod tests {
                 read: 0,
                 written: 100,
             };
-            it.moved = Traffic {
+            it.moved = Some(Traffic {
                 read: 0,
                 written: 120,
-            };
+            });
             it.write_amplification_min = 2.0;
         }),
         ("resident", Grade::CacheFigure, |it| {
@@ -228,6 +238,22 @@ mod tests {
         facts.direct = true;
         facts.cache.resident_permille = Some(1000);
         facts.cache.file_bytes = 1 << 20;
+        assert_eq!(decide(&facts), []);
+    }
+
+    /// Dirty pages of others are none of this workload.
+    #[test]
+    fn what_reached_the_devices_is_not_suspected_of_memory() {
+        let mut facts = cold();
+        facts.application = Traffic {
+            read: 0,
+            written: MB,
+        };
+        facts.moved = Some(Traffic {
+            read: 0,
+            written: MB,
+        });
+        facts.cache.dirty_after = 500 * MB;
         assert_eq!(decide(&facts), []);
     }
 

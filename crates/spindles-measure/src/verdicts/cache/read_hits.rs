@@ -10,7 +10,7 @@ pub(super) static RULE: CacheRule = CacheRule {
     name: "read-hits",
     when: "more than 5 % of the bytes read did not come from the devices; more than 20 %: a cache figure",
     decide: |facts| {
-        let share = hit_share(facts.application, facts.moved)?;
+        let share = hit_share(facts.application, facts.moved?)?;
         Some(CacheVerdict {
             rule: RULE.name,
             grade: grade(share)?,
