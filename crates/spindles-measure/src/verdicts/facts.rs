@@ -113,12 +113,14 @@ pub struct LinkFacts {
 }
 
 impl MemberFacts {
-    /// Whether it does one thing at a time, so that being busy is being at its limit.
+    /// Whether it does one thing at a time, so that being busy is being at its limit. What was measured
+    /// decides; else what the kernel says, which says it of most virtual disks: one that does more than
+    /// arms can is none.
     pub fn seeks(&self) -> bool {
-        let slow = |it: &MemberRate| {
-            it.random_reads_per_s > 0 && to_f64(it.random_reads_per_s) < SEEKS_PER_S_MAX
-        };
-        self.rotational || self.alone.as_ref().is_some_and(slow)
+        match self.alone.as_ref().map_or(0, |it| it.random_reads_per_s) {
+            0 => self.rotational && self.requests_per_s <= SEEKS_PER_S_MAX * self.busy,
+            measured => to_f64(measured) < SEEKS_PER_S_MAX,
+        }
     }
 
     /// Share of the time that it needs at least for these bytes: all of them in order.
@@ -161,12 +163,14 @@ impl MemberFacts {
     }
 
     /// How near its limit it is at least, for saying that it is not: `None` where that can't be known.
-    pub fn load(&self) -> Option<f64> {
+    /// `direct`: its requests are those of actors who wait for them.
+    pub fn load(&self, direct: bool) -> Option<f64> {
         // Data waits while a device flushes.
         let busy = (self.busy + self.flushing.unwrap_or(0.0)).min(1.0);
         if self.seeks() {
             // Where half of the time is waiting, enough is asked for at once.
-            return Some(busy.max(1.2 * self.waiting()?));
+            let waiting = self.waiting().filter(|_| direct).unwrap_or(0.0);
+            return Some(busy.max(1.2 * waiting));
         }
         if busy < 0.6 {
             return Some(busy);
@@ -390,7 +394,7 @@ impl Facts {
         let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
         loads.extend(self.threads.first().cloned());
         for member in &self.members {
-            loads.push((member.name.clone(), member.load()?));
+            loads.push((member.name.clone(), member.load(self.direct)?));
         }
         for link in &self.links {
             loads.push((link.name.clone(), link.busy?));

@@ -67,7 +67,8 @@ fn queues(facts: &Facts) -> f64 {
         .fold(0.0, f64::max);
     // Behind flushes data waits too, and behind one member that is slow or hot.
     let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
-    if is_even && facts.sync_share() < SYNCS {
+    // What a page cache reads ahead and writes back nobody waits for.
+    if facts.direct && is_even && facts.sync_share() < SYNCS {
         (there / THERE).min(waiting / WAITING)
     } else {
         0.0

@@ -246,6 +246,7 @@ mod tests {
             cpus: 4.0,
             cpu_busy: 0.2,
             actors: 10.0,
+            direct: true,
             operations_per_s: 300.0,
             members: (0..4).map(member).collect(),
             together_bytes_per_s: Some(600e6),
@@ -353,6 +354,20 @@ mod tests {
             it.members
                 .iter_mut()
                 .for_each(|member| member.in_flight = 2.1);
+        }),
+        // The same queues of a page cache that reads ahead: nobody waits there.
+        (None, |it| {
+            it.direct = false;
+            it.members
+                .iter_mut()
+                .for_each(|member| member.in_flight = 2.1);
+        }),
+        // A virtual disk that is said to rotate, and does what no arm can.
+        (None, |it| {
+            for member in &mut it.members {
+                member.alone = None;
+                (member.busy, member.rotational, member.requests_per_s) = (1.0, true, 5000.0);
+            }
         }),
         // Two at their limits.
         (None, |it| {

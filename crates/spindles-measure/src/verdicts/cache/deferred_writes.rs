@@ -1,7 +1,7 @@
 //! C2: bytes that were not yet on a device when the clock stopped.
 
 use super::super::{Intervention, bytes, percent};
-use super::{CacheRule, CacheVerdict, grade};
+use super::{CacheRule, CacheVerdict, Grade, grade};
 use crate::histogram::to_f64;
 
 pub(super) static RULE: CacheRule = CacheRule {
@@ -16,14 +16,21 @@ pub(super) static RULE: CacheRule = CacheRule {
             .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
         let cache = &facts.cache;
         let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
-        // Others leave dirty pages too, so these decide only where devices were not counted.
-        let share = missing.unwrap_or((more_dirty / written.max(1.0)).min(1.0));
+        // Others leave dirty pages too, and more than was written is theirs. So these decide only where
+        // devices were not counted; else they are a note, as an array may write more than it must.
+        let dirty = more_dirty / written.max(1.0);
+        let by_dirty = grade(dirty).filter(|_| dirty <= 1.1);
+        let found = match missing {
+            None => by_dirty,
+            Some(missing) => grade(missing).or(by_dirty.and(Some(Grade::Note))),
+        };
+        let share = missing.unwrap_or(0.0).max(dirty.min(1.0));
         let settled = (cache.settle_ns > 0)
-            .then(|| format!(", and took another {:.1} s", to_f64(cache.settle_ns) / 1e9));
+            .then(|| format!(", and took another {:.2} s", to_f64(cache.settle_ns) / 1e9));
         (written > 0.0).then_some(())?;
         Some(CacheVerdict {
             rule: RULE.name,
-            grade: grade(share)?,
+            grade: found?,
             evidence: format!(
                 "{} of what was to be written was not on the devices when the clock stopped; {} more \
                  were waiting in memory{}",

@@ -164,6 +164,18 @@ mod tests {
             it.cache.dirty_before = 1 << 20;
             it.cache.dirty_after = 524_448 << 10;
         }),
+        // A parity level writes twice what it must at least, which hides what it did not write yet.
+        ("deferred-writes", Grade::Note, |it| {
+            it.application = Traffic {
+                read: 0,
+                written: 100 * MB,
+            };
+            it.moved = Some(Traffic {
+                read: 0,
+                written: 120 * MB,
+            });
+            it.cache.dirty_after = 40 * MB;
+        }),
         // A mirror of two must write twice as much.
         ("deferred-writes", Grade::CacheFigure, |it| {
             it.application = Traffic {
@@ -210,6 +222,7 @@ mod tests {
         }),
         ("two-latencies", Grade::Note, |it| {
             it.reads = latencies(300);
+            it.direct = true;
         }),
         ("control-run", Grade::CacheFigure, |it| {
             it.without_cache = Some(100e6);

@@ -9,8 +9,10 @@ use crate::statistics::two_modes;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C7",
     name: "two-latencies",
-    when: "reads take one of two times at least 4 times apart; the share of the short ones is the estimate of the hits; a note, since arms do the same",
+    when: "reads that pass the page cache by, or whose devices nobody counted, take one of two times at least 4 times apart; the share of the short ones is the estimate of the hits; a note, since arms do the same",
     decide: |facts| {
+        // Of the page cache it is known, and reads ahead make its short ones.
+        (facts.direct || facts.moved.is_none()).then_some(())?;
         let modes = two_modes(&facts.reads)?;
         let microseconds = |ns: f64| format!("{:.0} µs", ns / 1e3);
         Some(CacheVerdict {
