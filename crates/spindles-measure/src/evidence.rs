@@ -14,8 +14,8 @@ use crate::histogram::to_f64;
 pub struct Evidence {
     /// Those who ask: threads or state machines that each wait for one answer at a time.
     pub actors: u32,
-    /// How long it was looked at, where that is longer than the run's `elapsed_ns`: a warm-up is in it.
-    /// 0: as long.
+    /// How long the counters were watched, where that is longer than the run's `elapsed_ns`: a warm-up is in
+    /// it, and what comes right before and after. 0: as long.
     pub window_ns: u64,
     /// Time that all actors together spent, in nanoseconds, by operation: `read`, `fsync`, `think`,
     /// `wait` (for another actor). Their sum is at most `actors` times the window.
@@ -175,6 +175,11 @@ impl Series {
     pub fn after_warm_up(&self, rate: crate::Rate) -> Vec<f64> {
         let warm_up = usize::try_from(self.warm_up_slots).unwrap_or(usize::MAX);
         self.per_second(rate).into_iter().skip(warm_up).collect()
+    }
+
+    /// How long the warm-up took.
+    pub fn warm_up_ns(&self) -> u64 {
+        self.slot_ns.saturating_mul(self.warm_up_slots.into())
     }
 }
 

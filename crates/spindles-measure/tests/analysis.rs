@@ -936,12 +936,28 @@ fn counters_are_read_as_they_are_meant() {
     let carried = |run: &mut Run, it: &mut Evidence| it.devices = carrier(run.application.read);
     assert_eq!(verdicts(carried).1, Vec::<&str>::new());
     assert_eq!(verdicts(|_, it| it.devices = carrier(0)).1, ["read-hits"]);
-    // Twice as long looked at, twice as much of it is of the run.
+    // Half of it was read in the warm-up.
     let longer = |run: &mut Run, it: &mut Evidence| {
         it.devices = carrier(run.application.read);
-        it.window_ns = run.elapsed_ns * 2;
+        run.series = Some(Series {
+            slot_ns: run.elapsed_ns,
+            warm_up_slots: 1,
+            ..Series::default()
+        });
     };
     assert_eq!(verdicts(longer).1, ["read-hits"]);
+    // One actor, half of whose time is on a CPU; what idles after the run may have been busy in it.
+    let idle = |run: &mut Run, it: &mut Evidence| {
+        busy(run, it, &[50]);
+        run.cpu_ns.machine = run.elapsed_ns / 2;
+    };
+    assert_eq!(verdicts(idle).0, Some("too-few-actors"));
+    let watched_longer = |run: &mut Run, it: &mut Evidence| {
+        busy(run, it, &[50]);
+        run.cpu_ns.machine = run.elapsed_ns;
+        it.window_ns = run.elapsed_ns * 2;
+    };
+    assert_eq!(verdicts(watched_longer).0, None);
     let uncounted = |run: &mut Run, _: &mut Evidence| {
         run.members = Traffic::default();
         run.each_member.clear();

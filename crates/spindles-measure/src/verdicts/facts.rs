@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::histogram::to_f64;
 use crate::{
     Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, Rate, Run,
-    System, Traffic, Workload,
+    Series, System, Traffic, Workload,
 };
 
 /// Operations after which what was written is durable.
@@ -19,6 +19,8 @@ const METADATA: &[&str] = &[
 /// Devices that read fewer blocks at random in a second than this have to move an arm: they do one
 /// thing at a time.
 const SEEKS_PER_S_MAX: f64 = 1000.0;
+/// Where more of the time was watched beside the workload, nothing is said to idle.
+const BESIDE_MAX: f64 = 0.2;
 /// The largest packet that the kernel hands to an interface.
 const PACKET_BYTES: f64 = 65536.0;
 /// Bytes of a read at a random place in the calibration.
@@ -54,6 +56,9 @@ pub struct Facts {
     /// The network interfaces: share of what they can carry in the busier direction (`None`: unknown),
     /// and packets held back or dropped a second.
     pub links: Vec<LinkFacts>,
+    /// Share of the time in which counters were watched and the workload did not run: what idles then may
+    /// be busy otherwise.
+    pub beside: f64,
     /// Bytes that the workload moved.
     pub application: Traffic,
     /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
@@ -210,6 +215,8 @@ impl Facts {
             without_cache: without_cache(analysis, cell),
             ..Self::default()
         };
+        let ran_ns: f64 = runs.iter().map(|(run, _)| to_f64(ran_ns(run))).sum();
+        facts.beside = (1.0 - ran_ns / window_ns).max(0.0);
         facts.add_cpu(&runs, window_ns);
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
@@ -391,6 +398,9 @@ impl Facts {
     /// The most that any part of the machine is used, with its name. `None` where something may be at its
     /// limit and nothing says whether it is.
     pub fn busiest(&self) -> Option<(String, f64)> {
+        if self.beside > BESIDE_MAX {
+            return None;
+        }
         let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
         loads.extend(self.threads.first().cloned());
         for member in &self.members {
@@ -403,7 +413,13 @@ impl Facts {
     }
 }
 
-/// How long the counters of a run were looked at.
+/// How long a run took, with its warm-up.
+fn ran_ns(run: &Run) -> u64 {
+    let warm_up_ns = run.series.as_ref().map_or(0, Series::warm_up_ns);
+    run.elapsed_ns.saturating_add(warm_up_ns)
+}
+
+/// How long the counters of a run were watched.
 fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
     to_f64(match evidence.window_ns {
         0 => run.elapsed_ns,
@@ -431,11 +447,11 @@ fn moved(run: &Run) -> Option<Traffic> {
     for device in carriers(evidence) {
         add(&mut sum, device.bytes);
     }
-    // As much of it as of the time.
+    // The warm-up is counted there, and as much moved in it as later.
     let part = |bytes: u64| {
-        let (all, window_ns) = (u128::from(bytes), u128::from(evidence.window_ns));
-        let scaled = (all * u128::from(run.elapsed_ns)).checked_div(window_ns);
-        scaled.map_or(bytes, |it| u64::try_from(it).unwrap_or(u64::MAX))
+        let scaled =
+            u128::from(bytes) * u128::from(run.elapsed_ns) / u128::from(ran_ns(run).max(1));
+        u64::try_from(scaled).unwrap_or(u64::MAX)
     };
     Some(Traffic {
         read: part(sum.read),
