@@ -10,7 +10,7 @@ use crate::targets::{Commands, Mounting};
 use raw::{RawFile, RawWorkload};
 use reader::Reader;
 use spindles_block::SizeBytes;
-use spindles_engine::Policy;
+use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_io::{BACKENDS, Backend};
 use spindles_measure::Stage;
@@ -140,6 +140,8 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
+    /// Which copy a read of a mirror takes; `None` for what the command line says.
+    pub read_policy: Option<&'static ReadPolicy>,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -170,7 +172,12 @@ pub enum Work {
     Blocks(BlockWork),
     /// It works on files in a folder.
     Files(FilePlan),
+    /// It makes a file system on the whole: this program with these arguments, and the device after them.
+    Newfs(Vec<String>),
 }
+
+/// What the workload is called that makes a file system.
+pub const NEWFS: &str = "newfs";
 
 /// A workload on blocks with its choices.
 #[derive(Clone, Copy, Debug)]
@@ -225,14 +232,14 @@ impl WorkloadSpec {
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::Newfs(_) => None,
         }
     }
 
     /// Its work, where that is on files.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
-            Work::Blocks(_) => None,
+            Work::Blocks(_) | Work::Newfs(_) => None,
             Work::Files(plan) => Some(plan),
         }
     }
@@ -269,6 +276,7 @@ impl Experiment {
                 checksum: None,
                 journal: None,
                 rebuild_rate: None,
+                read_policy: None,
                 mounting: None,
                 commands: None,
                 baseline: None,
