@@ -10,7 +10,8 @@ mod sizes;
 mod tree;
 
 pub use kinds::{FileKind, KINDS, by_name};
-pub use plan::{FilePlan, Parameter, ParameterError, Range, Value};
+pub use plan::{FilePlan, Parameter, ParameterError, Range, SECONDS, Value};
+pub use sizes::times;
 pub use tree::{Entry, Tree};
 
 use alloc::string::String;
@@ -323,4 +324,7 @@ pub struct FilePhase {
     pub buffer_bytes: u32,
     /// Whether it goes on until the time of the plan is over.
     pub endless: bool,
+    /// Whether it is about what the phase before left in memory: nothing is to be made durable or
+    /// dropped from caches in between.
+    pub follows: bool,
 }
