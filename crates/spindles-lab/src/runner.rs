@@ -21,7 +21,7 @@ use crate::targets::{self, Pool, Site};
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
-use spindles_measure::{Analysis, JobShare, Record, Run, Stage};
+use spindles_measure::{Analysis, HALF_WIDTH_TARGET, JobShare, Record, Run, Stage};
 use spindles_workload::file::FilePlan;
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
@@ -259,13 +259,8 @@ impl<'a> Runner<'a> {
 
     /// Whether the interval of every ratio to the baseline is narrow.
     fn is_resolved(&self) -> bool {
-        /// The half of an interval that is narrow, as a log-ratio.
-        const HALF_WIDTH: f64 = 0.05;
-        Analysis::of(&self.records).is_ok_and(|analysis| {
-            let ratios = analysis.comparisons.iter().filter(|it| !it.control);
-            let mut widths = ratios.map(|it| it.log_ratio.high - it.log_ratio.low);
-            widths.all(|width| width <= 2.0 * HALF_WIDTH)
-        })
+        let analysis = Analysis::of(&self.records);
+        analysis.is_ok_and(|analysis| analysis.unresolved(HALF_WIDTH_TARGET).is_empty())
     }
 
     fn record(&mut self, record: Record) -> Result<(), RecordsError> {

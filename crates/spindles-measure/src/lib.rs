@@ -35,5 +35,5 @@ pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
-pub use resolution::{HALF_WIDTH_TARGET, Progress, Unresolved};
+pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use work::Difference;

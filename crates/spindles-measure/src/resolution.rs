@@ -22,17 +22,6 @@ pub struct Unresolved {
     pub blocks_needed: Option<u32>,
 }
 
-/// Whether to measure another block.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
-    /// Another block, please.
-    More,
-    /// Every headline ratio is known to within the target.
-    Resolved,
-    /// The limit is reached, and these ratios are not resolvable here.
-    NotResolvable(Vec<Unresolved>),
-}
-
 impl Analysis {
     /// The headline ratios, that is all comparisons with the baseline but the control's, whose interval
     /// is wider than `target` to each side.
@@ -45,20 +34,6 @@ impl Analysis {
             .filter(|it| it.log_ratio.half_width() > target)
             .map(|it| unresolved(it, target))
             .collect()
-    }
-
-    /// Whether to measure another block, given the least and the most blocks that are wanted.
-    pub fn progress(&self, target: f64, blocks_min: usize, blocks_max: usize) -> Progress {
-        let blocks = self.blocks();
-        if blocks < blocks_min.min(blocks_max) {
-            return Progress::More;
-        }
-        let open = self.unresolved(target);
-        match (open.is_empty(), blocks < blocks_max) {
-            (true, _) => Progress::Resolved,
-            (false, true) => Progress::More,
-            (false, false) => Progress::NotResolvable(open),
-        }
     }
 }
 

@@ -5,9 +5,8 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
-    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Progress,
-    Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example,
-    from_lines,
+    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Record, Run,
+    Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade},
@@ -720,25 +719,21 @@ fn members_that_answered_late_are_told_once_for_all_repetitions() {
     assert_eq!(text.matches("late_members").count(), 2);
 }
 
-/// A runner stops once every headline ratio is known, and says at its limit which are not.
+/// A runner learns whether every headline ratio is known, and what the others would take.
 #[test]
-fn a_runner_learns_when_to_stop() {
-    let scattered = |blocks: u32, scatter: f64| {
+fn headlines_are_known_or_say_what_they_would_take() {
+    let scattered = |scatter: f64| {
         let mut random = Random::new(3);
         let mut records = spotless();
-        records.retain(|it| !matches!(it, Record::Run(run) if run.repetition_block >= blocks));
         of_system(&mut records, "raid5").for_each(|run| {
             run.elapsed_ns = nanoseconds(1e9 * (scatter * random.normal()).exp());
         });
-        let analysis = Analysis::of(&records).unwrap();
-        analysis.progress(HALF_WIDTH_TARGET, 5, 6)
+        Analysis::of(&records)
+            .unwrap()
+            .unresolved(HALF_WIDTH_TARGET)
     };
-    assert_eq!(scattered(4, 0.001), Progress::More);
-    assert_eq!(scattered(5, 0.001), Progress::Resolved);
-    assert_eq!(scattered(5, 0.3), Progress::More);
-    let Progress::NotResolvable(open) = scattered(6, 0.3) else {
-        panic!("six blocks are the limit");
-    };
+    assert_eq!(scattered(0.001), []);
+    let open = scattered(0.3);
     assert_eq!(open.len(), 3);
     for one in open {
         assert_eq!(one.system, "raid5");
@@ -954,7 +949,7 @@ fn counters_are_read_as_they_are_meant() {
     assert_eq!(verdicts(idle).0, Some("too-few-actors"));
     let watched_longer = |run: &mut Run, it: &mut Evidence| {
         busy(run, it, &[50]);
-        run.cpu_ns.machine = run.elapsed_ns;
+        run.cpu_ns.machine = run.elapsed_ns / 2;
         it.window_ns = run.elapsed_ns * 2;
     };
     assert_eq!(verdicts(watched_longer).0, None);

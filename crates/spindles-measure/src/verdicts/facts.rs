@@ -227,7 +227,9 @@ impl Facts {
 
     fn add_cpu(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
         let busy: f64 = runs.iter().map(|(run, _)| to_f64(run.cpu_ns.machine)).sum();
-        self.cpu_busy = busy / window_ns / self.cpus.max(1.0);
+        // This one is of the run alone, as all of a record is but its evidence.
+        let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
+        self.cpu_busy = busy / elapsed_ns / self.cpus.max(1.0);
         let pressure: Option<f64> = runs
             .iter()
             .map(|(_, evidence)| evidence.cpu_pressure_ns.map(to_f64))
