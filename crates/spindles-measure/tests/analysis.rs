@@ -5,8 +5,9 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
-    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, Record, Run,
-    Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
+    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, MemberRate,
+    Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example,
+    from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade},
@@ -953,9 +954,45 @@ fn counters_are_read_as_they_are_meant() {
         it.window_ns = run.elapsed_ns * 2;
     };
     assert_eq!(verdicts(watched_longer).0, None);
+    // What was counted on nothing says nothing.
     let uncounted = |run: &mut Run, _: &mut Evidence| {
         run.members = Traffic::default();
         run.each_member.clear();
     };
     assert_eq!(verdicts(uncounted).1, Vec::<&str>::new());
+}
+
+/// One device beneath all members is held against the fastest that was seen of it.
+#[test]
+fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
+    let verdicts = |alone: u64| {
+        let mut records = spotless();
+        let member = |name: &str, read_bytes_per_s| MemberRate {
+            name: name.to_owned(),
+            read_bytes_per_s,
+            ..MemberRate::default()
+        };
+        records.push(Record::Calibration(Box::new(Calibration {
+            members: vec![member("a", alone), member("b", 400_000)],
+            together_bytes_per_s: 500_000,
+            ..Calibration::default()
+        })));
+        for run in of_system(&mut records, "raid5") {
+            // A megabyte a second.
+            run.application = Traffic {
+                read: 1_000_000,
+                written: 0,
+            };
+            run.io.direct = true;
+            run.evidence = Some(Evidence {
+                devices: carrier(run.application.read),
+                ..Evidence::default()
+            });
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        let cell = analysis.cell("raid5", "dd-read").unwrap();
+        cell.verdicts.clone().unwrap().cache.len()
+    };
+    assert_eq!(verdicts(700_000), 1);
+    assert_eq!(verdicts(900_000), 0);
 }

@@ -476,7 +476,7 @@ fn write_amplification_min(system: &System) -> f64 {
 }
 
 /// What a device does alone: that of its name, or of its place where there are as many. One device
-/// beneath several members is as fast as they are together.
+/// beneath several members is as fast as the fastest of them, or as they are together.
 fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Option<MemberRate> {
     let members = &calibration.members;
     if let Some(known) = members.iter().find(|it| it.name == name) {
@@ -485,11 +485,13 @@ fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Opti
     if members.len() == of {
         return members.get(place).cloned();
     }
-    let first = members.first().filter(|_| of == 1)?;
+    let most = |of: fn(&MemberRate) -> u64| members.iter().map(of).max();
+    (of == 1).then_some(())?;
     Some(MemberRate {
         name: name.to_owned(),
-        read_bytes_per_s: calibration.together_bytes_per_s,
-        ..first.clone()
+        read_bytes_per_s: most(|it| it.read_bytes_per_s)?.max(calibration.together_bytes_per_s),
+        write_bytes_per_s: most(|it| it.write_bytes_per_s)?,
+        random_reads_per_s: most(|it| it.random_reads_per_s)?,
     })
 }
 

@@ -4,8 +4,8 @@ use super::super::{Facts, Intervention, MemberFacts, megabytes};
 use super::{CacheRule, CacheVerdict, Grade};
 use crate::Rate;
 
-/// Rates alone are measured, so they scatter: a result is above them from this factor on.
-const ABOVE: f64 = 1.1;
+/// Rates alone are measured, once, so they scatter: a result is above them from this factor on.
+const ABOVE: f64 = 1.25;
 /// A disk that may choose the order of many requests does this many times as much.
 const REORDERED: f64 = 3.0;
 

@@ -16,10 +16,10 @@ pub(super) static RULE: CacheRule = CacheRule {
             .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
         let cache = &facts.cache;
         let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
-        // Others leave dirty pages too, and more than was written is theirs. So these decide only where
+        // Others leave dirty pages too, and more than was written is theirs, as are all beside direct I/O. So these decide only where
         // devices were not counted; else they are a note, as an array may write more than it must.
         let dirty = more_dirty / written.max(1.0);
-        let by_dirty = grade(dirty).filter(|_| dirty <= 1.1);
+        let by_dirty = grade(dirty).filter(|_| dirty <= 1.1 && !facts.direct);
         let found = match missing {
             None => by_dirty,
             Some(missing) => grade(missing).or(by_dirty.and(Some(Grade::Note))),

@@ -198,7 +198,7 @@ mod tests {
             it.cache.file_bytes = 12 << 30;
         }),
         ("above-ceiling", Grade::CacheFigure, |it| {
-            it.per_second = 340e6;
+            it.per_second = 400e6;
         }),
         ("above-ceiling", Grade::CacheFigure, |it| {
             it.links = vec![LinkFacts {
@@ -251,6 +251,12 @@ mod tests {
         facts.direct = true;
         facts.cache.resident_permille = Some(1000);
         facts.cache.file_bytes = 1 << 20;
+        assert_eq!(decide(&facts), []);
+        // Nor is what others left dirty, nor a straggler among the reads.
+        facts.application.written = 100 * MB;
+        facts.moved.as_mut().unwrap().written = 100 * MB;
+        facts.cache.dirty_after = 50 * MB;
+        facts.reads = latencies(970);
         assert_eq!(decide(&facts), []);
     }
 

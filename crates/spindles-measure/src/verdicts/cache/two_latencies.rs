@@ -6,6 +6,9 @@ use super::super::{Intervention, percent};
 use super::{CacheRule, CacheVerdict, Grade, grade};
 use crate::statistics::two_modes;
 
+/// With more hits than this the misses are too few to be told from stragglers.
+const HITS_MAX: f64 = 0.95;
+
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C7",
     name: "two-latencies",
@@ -14,6 +17,8 @@ pub(super) static RULE: CacheRule = CacheRule {
         // Of the page cache it is known, and reads ahead make its short ones.
         (facts.direct || facts.moved.is_none()).then_some(())?;
         let modes = two_modes(&facts.reads)?;
+        // A few that take much longer are stragglers.
+        (modes.share_below <= HITS_MAX).then_some(())?;
         let microseconds = |ns: f64| format!("{:.0} µs", ns / 1e3);
         Some(CacheVerdict {
             rule: RULE.name,
