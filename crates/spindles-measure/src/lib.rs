@@ -12,8 +12,12 @@ pub mod example;
 mod histogram;
 mod jobs;
 mod late;
+mod overall;
 mod record;
+mod series;
+mod singles;
 pub mod statistics;
+mod sweeps;
 mod work;
 
 pub use analysis::{
@@ -24,7 +28,7 @@ pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;
 pub use evidence::{
     CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, Requests, Series, Slot,
-    THREADS_MAX, ThreadUse,
+    THREADS_MAX, ThreadUse, Usage,
 };
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
@@ -33,4 +37,6 @@ pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
+pub use singles::{AgainstSingles, Singles};
+pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};
 pub use work::Difference;
