@@ -1,16 +1,24 @@
 //! The charts of the page: each a row of one table that draws one panel for each
 //! workload it has something to say about.
 
+mod absolute;
 mod amplification;
 mod cpu;
 mod difference;
+mod grid;
+mod heat;
 mod latency;
 mod repetitions;
+mod singles;
+mod singles_cpu;
+mod sweep;
+mod timeline;
 
-use spindles_measure::Analysis;
+use spindles_measure::{Analysis, Run};
 
 pub(crate) use difference::class;
 
+use crate::figures;
 use crate::svg::{Anchor, Scale, Svg};
 
 /// A chart.
@@ -44,9 +52,16 @@ pub(crate) struct Panel {
 /// All charts, in the order of the page.
 pub(crate) static CHARTS: &[&Chart] = &[
     &difference::CHART,
+    &singles::CHART,
+    &absolute::CHART,
+    &sweep::CHART,
+    &grid::CHART,
     &repetitions::CHART,
+    &timeline::CHART,
     &cpu::CHART,
+    &singles_cpu::CHART,
     &latency::CHART,
+    &heat::CHART,
     &amplification::CHART,
 ];
 
@@ -155,6 +170,24 @@ impl Rows {
         self.middles[index]
     }
 
+    /// An interval across a row. An end that is off the scale has no cap, and one that is not known
+    /// is not drawn.
+    fn whisker(&mut self, middle: f64, (low, high): (f64, f64)) {
+        if !(low.is_finite() && high.is_finite()) {
+            return;
+        }
+        let (from, to) = (self.scale.at(low), self.scale.at(high));
+        // A halo keeps the whisker apart from its bar, whatever their colours.
+        self.svg.line("halo", (from, middle), (to, middle));
+        self.svg.line("whisker", (from, middle), (to, middle));
+        let on = |end: f64| self.scale.low <= end && end <= self.scale.high;
+        let ends = [(low, from), (high, to)];
+        for (_, end) in ends.into_iter().filter(|(end, _)| on(*end)) {
+            self.svg
+                .line("whisker", (end, middle - 3.5), (end, middle + 3.5));
+        }
+    }
+
     /// Writes the name and the figure of a row.
     fn label(&mut self, index: usize, name: &str, figure_class: &str, figure: &str) {
         let y = self.middle(index) + 4.0;
@@ -167,6 +200,43 @@ impl Rows {
         self.svg
             .text(figure_class, Anchor::End, (WIDTH - 2.0, y), figure);
     }
+}
+
+/// The class of a system's line: nine colours, then the same again dashed.
+fn line_class(index: usize) -> String {
+    let dashed = if index >= 9 { " dashed" } else { "" };
+    format!("system{}{dashed}", index % 9)
+}
+
+/// The legend of lines, one for each system.
+fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String, String)> {
+    lines
+        .map(|(index, name)| {
+            let class = format!("swatch stroke {}", line_class(index));
+            (class, name.to_owned())
+        })
+        .collect()
+}
+
+/// A tick of a rate in a unit of [`figures::rate_unit`].
+fn rate_tick(tick: f64, words: &str) -> String {
+    format!("{}{words}", figures::round(&figures::three_digits(tick)))
+}
+
+/// A time on an axis.
+fn time_tick(nanoseconds: f64) -> String {
+    figures::round(&figures::time(nanoseconds))
+}
+
+/// The repetitions that finished, slowest first.
+fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec<&'a Run> {
+    let runs = analysis.runs.iter();
+    let mut runs: Vec<&Run> = runs
+        .filter(|run| run.system.name == system && run.workload.name == workload)
+        .filter(|run| run.failed.is_none())
+        .collect();
+    runs.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
+    runs
 }
 
 /// The systems a chart shows: all but the control, whose figures are the baseline's.

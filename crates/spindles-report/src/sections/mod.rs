@@ -6,8 +6,10 @@ mod doubts;
 mod environment;
 mod headline;
 mod jobs;
+mod legacy;
 mod overview;
 mod own_baselines;
+mod prices;
 mod records;
 
 pub(crate) use doubts::listed as listed_doubts;
@@ -94,6 +96,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &comparison::SECTION,
     &own_baselines::SECTION,
     &jobs::SECTION,
+    &prices::SECTION,
+    &legacy::SECTION,
     &doubts::SECTION,
     &environment::SECTION,
     &records::SECTION,
