@@ -23,7 +23,7 @@ pub enum SweptUnit {
 /// A number that workloads differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is called: `in flight`, `processes`.
+    /// What it is called: `requests in flight`, `processes`.
     pub name: String,
     /// What it counts.
     pub unit: SweptUnit,
@@ -206,8 +206,8 @@ fn family<'a>(workloads: &[&'a Workload]) -> Option<Family<'a>> {
     })
 }
 
-const IN_FLIGHT: &str = "in flight";
-const OPERATION: &str = "operation";
+const IN_FLIGHT: &str = "requests in flight";
+const OPERATION: &str = "operation size";
 const SIZE: &str = "size";
 const ARRIVALS: &str = "arrivals a second";
 
@@ -228,15 +228,7 @@ fn numbers(workload: &Workload) -> BTreeMap<(u8, String), u64> {
 }
 
 /// Parameters that are sizes in bytes.
-const SIZES: &[&str] = &[
-    "chunk",
-    "record",
-    "block",
-    "buffer",
-    "bs",
-    "stdio_buf",
-    OPERATION,
-];
+const SIZES: &[&str] = &["chunk", "record", "block", "buffer", "bs", "stdio_buf"];
 
 fn fact(name: &str) -> Fact {
     let is_size = name.ends_with(SIZE) || SIZES.contains(&name);

@@ -47,7 +47,9 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
             Some(figures::float(system.capacity_bytes) / GB)
         }),
     ];
-    for workload in &analysis.experiment.workloads {
+    let workloads = analysis.experiment.workloads.iter();
+    // A rate that was set beforehand is the same for all.
+    for workload in workloads.filter(|it| it.arrivals_per_s == 0) {
         let (unit, words) = match workload.rate {
             Rate::Bytes => (MB, "MB/s"),
             Rate::Operations => (1.0, "op/s"),

@@ -11,7 +11,7 @@ pub(super) static CHART: Chart = Chart {
     title: "Rates",
     caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % interval over \
               repetition blocks. What disturbs a whole block widens the whiskers of all systems alike, so \
-              two may overlap and differ all the same: the difference above says it. Each panel has its own scale.",
+              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale.",
     panels,
 };
 

@@ -12,8 +12,8 @@ pub(super) static CHART: Chart = Chart {
     title: "Difference from the baseline",
     caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster; the whisker is \
               the 95 % interval over repetition blocks. The band around zero is how far the \
-              baseline measured twice came out apart. One scale for all panels. The last one is over all \
-              workloads, none of which need be yours.",
+              baseline measured twice came out apart. One scale for all panels. The last one is over the \
+              workloads together, none of which need be yours.",
     panels,
 };
 
@@ -41,20 +41,12 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     });
     let overall = analysis.overall.iter().collect();
     let note = "geometric mean of the ratios; every workload counts the same".to_owned();
-    let title = overall_title(analysis);
+    let mut of: Vec<&str> = (analysis.overall.iter()).map(|it| &*it.workload).collect();
+    of.dedup();
+    let title = format!("Over {}", of.join(" or "));
     panels
         .chain(panel(&title, note, overall, range, &baseline))
         .collect()
-}
-
-/// `All 7 workloads`.
-fn overall_title(analysis: &Analysis) -> String {
-    let mut of: Vec<&str> = (analysis.overall.iter()).map(|it| &*it.workload).collect();
-    of.dedup();
-    match &of[..] {
-        [one] => one.replace("all", "All"),
-        _ => "All workloads that a system ran".to_owned(),
-    }
 }
 
 fn panel(

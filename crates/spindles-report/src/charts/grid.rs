@@ -1,11 +1,11 @@
-//! Sweeps of two numbers as pictures: a field for each pair, the darker the faster.
+//! Sweeps of two numbers as pictures: a field for each pair, the stronger its colour the faster.
 
 use std::collections::BTreeSet;
 
 use spindles_measure::{Analysis, Grid, grids};
 
 use super::sweep::value;
-use super::{Chart, Panel, WIDTH, float, legend, shown};
+use super::{Chart, Labels, Panel, WIDTH, float, legend, shown};
 use crate::figures;
 use crate::svg::{Anchor, Svg};
 
@@ -13,14 +13,14 @@ pub(super) static CHART: Chart = Chart {
     name: "grids",
     entry: "Grids",
     title: "Rate against two numbers",
-    caption: "One field for each pair of numbers, with the geometric mean of its rate: the darker, the faster. \
+    caption: "One field for each pair of numbers, with the geometric mean of its rate: the stronger its colour, the faster. \
               All panels of a kind have the same shades, so that systems can be held against one another.",
     panels,
 };
 
 const LEFT: f64 = 66.0;
 const ROW: f64 = 30.0;
-/// The darkest shade: figures on it can still be read.
+/// The strongest shade: figures on it can still be read.
 const SHARE_MAX: f64 = 0.46;
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
@@ -59,7 +59,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                     grid.across.name, grid.down.name
                 ),
                 svg: draw(&grid, system, &fields, fastest),
-                legend: legend(&[("shade", "the darker, the faster")]),
+                legend: legend(&[("shade", "the stronger, the faster")]),
             });
         }
     }
@@ -90,15 +90,10 @@ fn draw(grid: &Grid, system: &str, fields: &[Field], fastest: f64) -> String {
             &value(&grid.down, *y),
         );
     }
-    let mut free_from = 0.0;
+    let mut labels = Labels::new(bottom + 16.0);
     for x in &columns {
-        let label = value(&grid.across, *x);
-        let half = float(label.chars().count()) * 3.2;
         let middle = left(*x) + wide / 2.0;
-        if middle - half >= free_from {
-            svg.text("tick", Anchor::Middle, (middle, bottom + 16.0), &label);
-            free_from = middle + half + 6.0;
-        }
+        labels.write(&mut svg, middle, &value(&grid.across, *x));
     }
     let mut said = Vec::new();
     for (x, y, rate) in fields {

@@ -1,5 +1,5 @@
 //! Latency over time: one strip for each system, time from left to right, latency upwards in powers of
-//! two, the darker the more operations.
+//! two, the stronger the colour the more operations.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) static CHART: Chart = Chart {
     entry: "Latency over time",
     title: "Latency over time",
     caption: "One strip for each system, the repetition in the middle: time from left to right, latency upwards, \
-              each row twice the one below. The darker a field, the more operations took so long then; each \
+              each row twice the one below; the figures are where the lowest and the highest row begin. The stronger the colour of a field, the more operations took so long then; each \
               shade is four times the next. What an average hides shows here: pauses, a second mode, a \
               tail that comes and goes.",
     panels,

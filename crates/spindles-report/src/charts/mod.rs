@@ -114,6 +114,28 @@ fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// Labels along the bottom, from left to right; one that would be written over the last is left out.
+struct Labels {
+    y: f64,
+    free_from: f64,
+}
+
+impl Labels {
+    fn new(y: f64) -> Self {
+        Self { y, free_from: 0.0 }
+    }
+
+    /// Writes a label at its place, or as near to it as it is whole.
+    fn write(&mut self, svg: &mut Svg, x: f64, label: &str) {
+        let half = float(label.chars().count()) * 3.3;
+        let middle = x.clamp(half, WIDTH - half);
+        if middle - half >= self.free_from {
+            svg.text("tick", Anchor::Middle, (middle, self.y), label);
+            self.free_from = middle + half + 5.0;
+        }
+    }
+}
+
 /// A panel with one row for each system: names at the left, a plot, figures at the right.
 struct Rows {
     svg: Svg,
@@ -151,10 +173,11 @@ impl Rows {
             to: WIDTH - figures_wide - 8.0,
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
+        let mut labels = Labels::new(bottom + 15.0);
         for tick in scale.ticks(5.0) {
             let x = scale.at(tick);
             svg.line("grid", (x, 2.0), (x, bottom));
-            svg.text("tick", Anchor::Middle, (x, bottom + 15.0), &label(tick));
+            labels.write(&mut svg, x, &label(tick));
         }
         Self {
             svg,
@@ -220,7 +243,9 @@ fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String
 
 /// A tick of a rate in a unit of [`figures::rate_unit`].
 fn rate_tick(tick: f64, words: &str) -> String {
-    format!("{}{words}", figures::round(&figures::three_digits(tick)))
+    let figure = figures::round(&figures::three_digits(tick));
+    let words = if tick > 0.0 { words } else { "" };
+    format!("{figure}{words}")
 }
 
 /// A time on an axis.

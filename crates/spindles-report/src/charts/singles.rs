@@ -13,7 +13,7 @@ pub(super) static CHART: Chart = Chart {
     title: "Difference from the mean of the single devices",
     caption: "Where the single devices differ, none of them is the yardstick: each rate is divided by the \
               arithmetic mean of theirs in the same repetition block. Right is faster; the figures are the \
-              ratio and the difference in percent, the whisker is the 95 % interval. One scale for all panels.",
+              difference in percent and, in parentheses, the ratio; the whisker is the 95 % interval. One scale for all panels.",
     panels,
 };
 
@@ -76,15 +76,15 @@ fn bar<'a>(
     class: &'static str,
 ) -> Bar<'a> {
     let percent = percent_of(estimate);
-    let ratio = figures::times(estimate.value.exp());
+    let ratio = format!("{:.2}", estimate.value.exp());
     Bar {
         name: &row.system,
         percent,
         class: class.to_owned(),
         figure_class: if class == "rate" { "plain" } else { class },
-        figure: format!("{ratio}  {}", figures::percent(percent.0)),
+        figure: format!("{} ({ratio})", figures::percent(percent.0)),
         title: format!(
-            "{} in {}: {what} {ratio} that of the mean, 95 % interval {} %",
+            "{} in {}: {what} {ratio} of the mean, 95 % interval of the difference {} %",
             row.system,
             row.workload,
             figures::interval(estimate),

@@ -3,7 +3,7 @@
 
 use spindles_measure::{Analysis, Cell, Fact, Rate, Sweep, SweptUnit, sweeps};
 
-use super::{Chart, Panel, WIDTH, line_class, line_legend, rate_tick, shown};
+use super::{Chart, Labels, Panel, WIDTH, line_class, line_legend, rate_tick, shown};
 use crate::figures;
 use crate::svg::{Anchor, Scale, Svg};
 
@@ -28,10 +28,12 @@ const LOGARITHMIC_MIN: f64 = 10.0;
 /// A number as people read it.
 pub(super) fn value(fact: &Fact, value: u64) -> String {
     let value = figures::float(value);
-    figures::round(&match fact.unit {
+    let text = figures::round(&match fact.unit {
         SweptUnit::Bytes => figures::bytes(value),
         SweptUnit::Count => figures::three_digits(value),
-    })
+    });
+    // A figure stays with its unit.
+    text.replace(' ', "\u{a0}")
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
@@ -61,7 +63,7 @@ fn panel(analysis: &Analysis, sweep: &Sweep) -> Option<Panel> {
     let fixed: Vec<String> = fixed.collect();
     let at = match &fixed[..] {
         [] => String::new(),
-        fixed => format!(", at {}", fixed.join(", ")),
+        fixed => format!("; {}", fixed.join(", ")),
     };
     (!lines.is_empty()).then(|| Panel {
         title: sweep.of.clone(),
@@ -110,16 +112,10 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
         let label = rate_tick(tick, if sweep.rate == Rate::Bytes { words } else { "" });
         svg.text("tick", Anchor::End, (LEFT - 6.0, y.at(tick) + 4.0), &label);
     }
-    let mut free_from = 0.0;
+    let mut labels = Labels::new(BOTTOM + 17.0);
     for (number, _) in &sweep.points {
-        let label = value(&sweep.fact, *number);
-        let half = super::float(label.chars().count()) * 3.2;
-        let place = x(*number).min(WIDTH - half - 1.0);
         svg.line("grid", (x(*number), BOTTOM), (x(*number), BOTTOM + 4.0));
-        if place - half >= free_from {
-            svg.text("tick", Anchor::Middle, (place, BOTTOM + 17.0), &label);
-            free_from = place + half + 6.0;
-        }
+        labels.write(&mut svg, x(*number), &value(&sweep.fact, *number));
     }
     let mut said = Vec::new();
     // The first system is the one all others are compared with: it is drawn last, on top.

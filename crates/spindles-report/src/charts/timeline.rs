@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Run};
 
-use super::{Chart, Panel, WIDTH, legend, line_class, runs_by_rate, shown, time_tick};
+use super::{Chart, Labels, Panel, WIDTH, legend, line_class, runs_by_rate, shown, time_tick};
 use crate::figures;
 use crate::svg::{Anchor, Scale, Svg};
 
@@ -13,7 +13,7 @@ pub(super) static CHART: Chart = Chart {
     caption: "One strip for each system, all from zero to the same rate. The strong line is the repetition in the \
               middle, the faint ones are the others. What is shaded is warm-up and in no other figure. A run for a \
               set time is steady when its timed window, in five rounds, passes the test of SNIA: they lie within \
-              20 % of their mean, and the line through them rises or falls by at most 10 % of it.",
+              20 % of their mean, and the line through them rises or falls by at most 10 % of it.",
     panels,
 };
 
@@ -125,6 +125,7 @@ pub(super) fn time_axis(svg: &mut Svg, x: &Scale, bottom: f64) {
         high: x.high / unit,
         ..*x
     };
+    let mut labels = Labels::new(bottom + 17.0);
     for tick in in_unit.ticks(6.0) {
         let place = in_unit.at(tick);
         svg.line("grid", (place, bottom), (place, bottom + 4.0));
@@ -133,9 +134,7 @@ pub(super) fn time_axis(svg: &mut Svg, x: &Scale, bottom: f64) {
         } else {
             "0".to_owned()
         };
-        let half = super::float(label.chars().count()) * 3.2;
-        let middle = place.clamp(half, WIDTH - half - 1.0);
-        svg.text("tick", Anchor::Middle, (middle, bottom + 17.0), &label);
+        labels.write(svg, place, &label);
     }
 }
 

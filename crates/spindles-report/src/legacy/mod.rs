@@ -133,7 +133,7 @@ pub(crate) fn wholes<'a>(
     }
     let mut wholes = Vec::new();
     for name in names {
-        for system in &analysis.experiment.systems {
+        for system in shown(analysis) {
             let mut blocks: BTreeMap<u32, BTreeMap<&str, &Run>> = BTreeMap::new();
             for run in &analysis.runs {
                 let (whole, phase) = whole_and_phase(&run.workload);
@@ -164,6 +164,13 @@ pub(crate) fn wholes<'a>(
         }
     }
     wholes
+}
+
+/// All systems but the control, whose figures are the baseline's.
+fn shown(analysis: &Analysis) -> impl Iterator<Item = &System> {
+    let control = analysis.experiment.control.as_ref();
+    let systems = analysis.experiment.systems.iter();
+    systems.filter(move |system| Some(&system.name) != control)
 }
 
 /// What a workload is a phase of, and which; its own name and none where it has no phases.
