@@ -1,4 +1,4 @@
-//! Latency over time: one strip for each system, time from left to right, latency upwards in powers of
+//! Latency over time: one lane for each system, time from left to right, latency upwards in powers of
 //! two, the stronger the colour the more operations.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(super) static CHART: Chart = Chart {
     name: "heat",
     entry: "Latency over time",
     title: "Latency over time",
-    caption: "One strip for each system, the repetition in the middle: time from left to right, latency upwards, \
+    caption: "One lane for each system, the repetition in the middle: time from left to right, latency upwards, \
               each row twice the one below; the figures are where the lowest and the highest row begin. The stronger the colour of a field, the more operations took so long then; each \
               shade is four times the next. What an average hides shows here: pauses, a second mode, a \
               tail that comes and goes.",
@@ -37,7 +37,7 @@ const SLOTS_MIN: usize = 4;
 /// Operations by column and power of two.
 type Fields = BTreeMap<(usize, u8), u64>;
 
-struct Strip<'a> {
+struct Lane<'a> {
     name: &'a str,
     run: &'a Run,
     series: &'a Series,
@@ -49,14 +49,14 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let workloads = analysis.experiment.workloads.iter();
     workloads
         .filter_map(|workload| {
-            let strips: Vec<Strip> = (systems.iter())
+            let lanes: Vec<Lane> = (systems.iter())
                 .filter_map(|name| {
                     let runs = runs_by_rate(analysis, name, &workload.name);
                     let run = *runs.get(runs.len() / 2)?;
                     let series = run.series.as_ref()?;
                     let fields = fields(series);
                     let enough = series.slots.len() >= SLOTS_MIN && !fields.is_empty();
-                    enough.then_some(Strip {
+                    enough.then_some(Lane {
                         name,
                         run,
                         series,
@@ -64,10 +64,10 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                     })
                 })
                 .collect();
-            (!strips.is_empty()).then(|| Panel {
+            (!lanes.is_empty()).then(|| Panel {
                 title: workload.name.clone(),
                 note: "operations by their latency, as time passed".to_owned(),
-                svg: draw(&workload.name, &strips),
+                svg: draw(&workload.name, &lanes),
                 legend: legend(&[
                     ("heat1", "few"),
                     ("heat2", "× 4"),
@@ -105,44 +105,44 @@ fn shade(count: u64, most: u64) -> usize {
     SHADES.len() - 1 - steps.count()
 }
 
-fn draw(workload: &str, strips: &[Strip]) -> String {
+fn draw(workload: &str, lanes: &[Lane]) -> String {
     let powers = || {
-        strips
+        lanes
             .iter()
-            .flat_map(|strip| strip.fields.keys().map(|(_, power)| *power))
+            .flat_map(|lane| lane.fields.keys().map(|(_, power)| *power))
     };
     let (low, high) = (powers().min().unwrap_or(0), powers().max().unwrap_or(0));
-    let counts = strips.iter().flat_map(|strip| strip.fields.values());
+    let counts = lanes.iter().flat_map(|lane| lane.fields.values());
     let most = counts.copied().max().unwrap_or(0);
     let plot = ROW * f64::from(high - low + 1);
     let x = Scale {
         low: 0.0,
-        high: strips
+        high: lanes
             .iter()
-            .map(|strip| length_ns(strip.run))
+            .map(|lane| length_ns(lane.run))
             .fold(1.0, f64::max),
         from: LEFT,
         to: RIGHT,
     };
-    let bottom = float(strips.len()) * (NAME + plot + 6.0);
+    let bottom = float(lanes.len()) * (NAME + plot + 6.0);
     let mut svg = Svg::new(WIDTH, bottom + 26.0);
-    for (at, strip) in strips.iter().enumerate() {
+    for (at, lane) in lanes.iter().enumerate() {
         let top = float(at) * (NAME + plot + 6.0) + NAME;
         let y = |power: u8| top + ROW * f64::from(high - power);
-        svg.text("name", Anchor::Start, (LEFT, top - 5.0), strip.name);
+        svg.text("name", Anchor::Start, (LEFT, top - 5.0), lane.name);
         for power in [low, high] {
             let label = time_tick(2_f64.powi(power.into()));
             svg.text("tick", Anchor::End, (LEFT - 5.0, y(power) + ROW), &label);
         }
-        let slot_ns = figures::float(strip.series.slot_ns);
-        let warm_up = f64::from(strip.series.warm_up_slots) * slot_ns;
+        let slot_ns = figures::float(lane.series.slot_ns);
+        let warm_up = f64::from(lane.series.warm_up_slots) * slot_ns;
         if warm_up > 0.0 {
             let title = format!("warm-up: {}", figures::time(warm_up));
             svg.bar("warm-up", (x.at(0.0), x.at(warm_up)), (top, plot), &title);
         }
-        let column_ns = slot_ns * float(slots_a_column(strip.series));
+        let column_ns = slot_ns * float(slots_a_column(lane.series));
         let mut shades: [Vec<[f64; 4]>; SHADES.len()] = [const { Vec::new() }; SHADES.len()];
-        for ((column, power), count) in &strip.fields {
+        for ((column, power), count) in &lane.fields {
             let from = x.at(float(*column) * column_ns);
             let to = x.at(float(column + 1) * column_ns);
             shades[shade(*count, most)].push([from, y(*power), to - from, ROW]);
@@ -155,7 +155,7 @@ fn draw(workload: &str, strips: &[Strip]) -> String {
         svg.line("zero", (LEFT, top + plot), (RIGHT, top + plot));
     }
     time_axis(&mut svg, &x, bottom);
-    let names: Vec<&str> = strips.iter().map(|strip| strip.name).collect();
+    let names: Vec<&str> = lanes.iter().map(|lane| lane.name).collect();
     svg.finish(&format!(
         "{workload}, latency over time between {} and {}: {}",
         time_tick(2_f64.powi(low.into())),

@@ -1,4 +1,4 @@
-//! The rate as time passed: one strip for each system, its warm-up shaded, and whether it became steady.
+//! The rate as time passed: one lane for each system, its warm-up shaded, and whether it became steady.
 
 use spindles_measure::{Analysis, Run};
 
@@ -10,14 +10,14 @@ pub(super) static CHART: Chart = Chart {
     name: "timeline",
     entry: "Over time",
     title: "Rate over time",
-    caption: "One strip for each system, all from zero to the same rate. The strong line is the repetition in the \
+    caption: "One lane for each system, all from zero to the same rate. The strong line is the repetition in the \
               middle, the faint ones are the others. What is shaded is warm-up and in no other figure. A run for a \
               set time is steady when its timed window, in five rounds, passes the test of SNIA: they lie within \
               20 % of their mean, and the line through them rises or falls by at most 10 % of it.",
     panels,
 };
 
-/// Height of a strip's name and of its plot.
+/// Height of a lane's name and of its plot.
 const NAME: f64 = 19.0;
 const PLOT: f64 = 38.0;
 const LEFT: f64 = 4.0;
@@ -28,13 +28,13 @@ const POINTS_MAX: usize = 110;
 const SLOTS_MIN: usize = 4;
 
 /// A system by its place and its name, and its runs with slots, slowest first.
-struct Strip<'a> {
+struct Lane<'a> {
     index: usize,
     name: &'a str,
     runs: Vec<&'a Run>,
 }
 
-impl Strip<'_> {
+impl Lane<'_> {
     fn middle(&self) -> &Run {
         self.runs[self.runs.len() / 2]
     }
@@ -60,15 +60,15 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let workloads = analysis.experiment.workloads.iter();
     workloads
         .filter_map(|workload| {
-            let strips: Vec<Strip> = (systems.iter().enumerate())
+            let lanes: Vec<Lane> = (systems.iter().enumerate())
                 .map(|(index, name)| {
                     let mut runs = runs_by_rate(analysis, name, &workload.name);
                     runs.retain(|run| run.rates_over_time().len() >= SLOTS_MIN);
-                    Strip { index, name, runs }
+                    Lane { index, name, runs }
                 })
-                .filter(|strip| !strip.runs.is_empty())
+                .filter(|lane| !lane.runs.is_empty())
                 .collect();
-            (!strips.is_empty()).then(|| panel(&workload.name, &strips))
+            (!lanes.is_empty()).then(|| panel(&workload.name, &lanes))
         })
         .collect()
 }
@@ -84,12 +84,12 @@ fn timed(run: &Run) -> Vec<f64> {
     }
 }
 
-fn panel(workload: &str, strips: &[Strip]) -> Panel {
-    let runs = || strips.iter().flat_map(|strip| &strip.runs);
-    let rate = strips[0].runs[0].workload.rate;
+fn panel(workload: &str, lanes: &[Lane]) -> Panel {
+    let runs = || lanes.iter().flat_map(|lane| &lane.runs);
+    let rate = lanes[0].runs[0].workload.rate;
     let most = runs().flat_map(|run| timed(run)).fold(0.0, f64::max);
     let mut swatches = vec![("mean", "repetition in the middle")];
-    if strips.iter().any(|strip| strip.runs.len() > 1) {
+    if lanes.iter().any(|lane| lane.runs.len() > 1) {
         swatches.push(("faint", "the others"));
     }
     let warm = |run: &&Run| run.series.as_ref().is_some_and(|it| it.warm_up_slots > 0);
@@ -99,10 +99,10 @@ fn panel(workload: &str, strips: &[Strip]) -> Panel {
     Panel {
         title: workload.to_owned(),
         note: format!(
-            "each strip from 0 to {}; a faster warm-up is cut off",
+            "each lane from 0 to {}; a faster warm-up is cut off",
             figures::rate(most, rate)
         ),
-        svg: draw(workload, strips, most),
+        svg: draw(workload, lanes, most),
         legend: legend(&swatches),
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn length_ns(run: &Run) -> f64 {
     })
 }
 
-/// Draws seconds beneath strips.
+/// Draws seconds beneath lanes.
 pub(super) fn time_axis(svg: &mut Svg, x: &Scale, bottom: f64) {
     // Ticks are round in the unit they are read in.
     let unit = [1e9, 1e6, 1e3].into_iter().find(|unit| x.high >= *unit);
@@ -138,18 +138,18 @@ pub(super) fn time_axis(svg: &mut Svg, x: &Scale, bottom: f64) {
     }
 }
 
-fn draw(workload: &str, strips: &[Strip], most: f64) -> String {
-    let runs = strips.iter().flat_map(|strip| &strip.runs);
+fn draw(workload: &str, lanes: &[Lane], most: f64) -> String {
+    let runs = lanes.iter().flat_map(|lane| &lane.runs);
     let x = Scale {
         low: 0.0,
         high: runs.map(|run| length_ns(run)).fold(1.0, f64::max),
         from: LEFT,
         to: RIGHT,
     };
-    let bottom = super::float(strips.len()) * (NAME + PLOT);
+    let bottom = super::float(lanes.len()) * (NAME + PLOT);
     let mut svg = Svg::new(WIDTH, bottom + 26.0);
     let mut said = Vec::new();
-    for (at, strip) in strips.iter().enumerate() {
+    for (at, lane) in lanes.iter().enumerate() {
         let top = super::float(at) * (NAME + PLOT) + NAME;
         let y = Scale {
             low: 0.0,
@@ -157,10 +157,10 @@ fn draw(workload: &str, strips: &[Strip], most: f64) -> String {
             from: top + PLOT,
             to: top,
         };
-        svg.text("name", Anchor::Start, (LEFT, top - 5.0), strip.name);
-        let middle = strip.middle();
+        svg.text("name", Anchor::Start, (LEFT, top - 5.0), lane.name);
+        let middle = lane.middle();
         let mean = figures::rate(middle.per_second(), middle.workload.rate);
-        let figure = match strip.steadiness() {
+        let figure = match lane.steadiness() {
             Some(steadiness) => format!("{mean}, {steadiness}"),
             None => mean,
         };
@@ -173,18 +173,14 @@ fn draw(workload: &str, strips: &[Strip], most: f64) -> String {
             }
         }
         svg.line("zero", (LEFT, top + PLOT), (RIGHT, top + PLOT));
-        let strong = strip.runs.len() / 2;
-        let others = strip
-            .runs
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at != strong);
+        let strong = lane.runs.len() / 2;
+        let others = lane.runs.iter().enumerate().filter(|(at, _)| *at != strong);
         for (_, run) in others {
             svg.path("curve faint", &points(run, &x, &y), "");
         }
-        let class = format!("curve {}", line_class(strip.index));
-        svg.path(&class, &points(middle, &x, &y), strip.name);
-        said.push(format!("{} {figure}", strip.name));
+        let class = format!("curve {}", line_class(lane.index));
+        svg.path(&class, &points(middle, &x, &y), lane.name);
+        said.push(format!("{} {figure}", lane.name));
     }
     time_axis(&mut svg, &x, bottom);
     svg.finish(&format!("{workload}, rate over time: {}", said.join("; ")))
