@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod file;
 pub mod history;
 pub mod kinds;
 mod plan;

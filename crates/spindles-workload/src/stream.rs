@@ -28,6 +28,15 @@ impl Random {
             }
         }
     }
+
+    /// Puts them into random order.
+    pub(crate) fn shuffle(&mut self, items: &mut [u32]) {
+        for last in (1..items.len()).rev() {
+            let end = u64::try_from(last + 1).expect("a count fits");
+            let other = usize::try_from(self.below(end)).expect("less than the count");
+            items.swap(last, other);
+        }
+    }
 }
 
 /// The FNV-1a hash: fixed for ever, so that seeds replay.

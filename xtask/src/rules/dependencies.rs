@@ -48,7 +48,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-workload",
         &["block"],
-        &["rand_chacha", "rand_core"],
+        &["libm", "rand_chacha", "rand_core"],
     ),
     (
         "spindles-sim",

@@ -1,0 +1,335 @@
+//! Bonnie as Tim Bray wrote it (1990, 1996): six phases in its own order on one file.
+//!
+//! Each phase ends when its file is closed; nothing is made durable. The 5 s for which the original
+//! sleeps before the seeks are left out.
+
+use super::FileKind;
+use super::phases::{ONE, phase, rotating};
+use crate::file::script::{Script, Scripts, step};
+use crate::file::{
+    Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
+    FilePlan, FileWorkload, Parameter, Slot,
+};
+use crate::stream::Random;
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) static KIND: FileKind = FileKind {
+    name: "bonnie",
+    summary: "Bonnie of 1996: putc, rewrite, block write, getc, block read and 4000 seeks on one file",
+    parameters: &[
+        Parameter::bytes("size", 100 << 20, 1 << 20, 1 << 44, "bytes of the file")
+            .multiple_of(1 << 20)
+            .scaled(4 << 20),
+        Parameter::bytes(
+            "chunk",
+            8192,
+            512,
+            1 << 20,
+            "bytes of a block; 16384 in the release of 1996",
+        )
+        .multiple_of(512),
+        Parameter::count("seeks", 4000, 1, 1 << 32, "seeks of all seekers together"),
+        Parameter::count("seekers", 3, 1, 256, "processes that seek at once"),
+        Parameter::bytes(
+            "stdio",
+            4096,
+            512,
+            1 << 20,
+            "bytes that putc and getc move at once",
+        ),
+    ],
+    on_blocks: true,
+    check: |_| None,
+    phases,
+    bytes: |plan| plan.value("size"),
+    start,
+};
+
+fn phases(plan: &FilePlan) -> Vec<FilePhase> {
+    [
+        "putc",
+        "rewrite",
+        "block-write",
+        "getc",
+        "block-read",
+        "seeks",
+    ]
+    .map(|name| phase_of(plan, name))
+    .into()
+}
+
+/// A phase of Bonnie, or of its successor.
+pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
+    let (chunk, stdio) = (plan.small("chunk"), plan.small("stdio"));
+    let (seeks, seekers) = (plan.value("seeks"), plan.small("seekers"));
+    let (summary, counted, actors, buffer) = match name {
+        "putc" => (
+            "writes byte after byte through stdio".to_owned(),
+            FileCounted::WrittenBytes,
+            1,
+            stdio,
+        ),
+        "getc" => (
+            "reads byte after byte through stdio".to_owned(),
+            FileCounted::ReadBytes,
+            1,
+            stdio,
+        ),
+        "rewrite" => (
+            format!(
+                "reads {chunk} bytes, changes an integer, writes them back; each byte counted once"
+            ),
+            FileCounted::WrittenBytes,
+            1,
+            chunk,
+        ),
+        "block-write" => (
+            format!("writes {chunk} bytes after {chunk}"),
+            FileCounted::WrittenBytes,
+            1,
+            chunk,
+        ),
+        "block-read" => (
+            format!("reads {chunk} bytes after {chunk}"),
+            FileCounted::ReadBytes,
+            1,
+            chunk,
+        ),
+        _ => (
+            format!(
+                "{seeks} random reads of {chunk} bytes, at most {seekers} at once, every 10th of \
+                 each written back"
+            ),
+            FileCounted::Of(Class::Read),
+            seekers,
+            chunk,
+        ),
+    };
+    phase(name, summary, counted, actors, buffer)
+}
+
+fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
+    let work = Work::of(plan, "Bonnie", u64::MAX, false);
+    match phase {
+        0 => work.put(),
+        1 => work.rewrite(),
+        2 => work.write(),
+        3 => work.get(),
+        4 => work.read(),
+        _ => Seeks::start(plan, &work),
+    }
+}
+
+/// What Bonnie and its successor have in common.
+pub(super) struct Work {
+    name: &'static str,
+    size: u64,
+    chunk: u32,
+    stdio: u32,
+    /// The most bytes of one file; more go to further files.
+    file_bytes: u64,
+    /// Whether what was written is made durable before the clock stops.
+    fsync: bool,
+}
+
+impl Work {
+    pub(super) fn of(plan: &FilePlan, name: &'static str, file_bytes: u64, fsync: bool) -> Self {
+        let chunk = plan.small("chunk");
+        Self {
+            name,
+            size: plan.value("size") / u64::from(chunk) * u64::from(chunk),
+            chunk,
+            stdio: plan.small("stdio"),
+            file_bytes,
+            fsync,
+        }
+    }
+
+    /// The files with the bytes of each.
+    fn files(&self) -> impl Iterator<Item = (FileId, u64)> + use<> {
+        let (size, most) = (self.size, self.file_bytes);
+        (0..size.div_ceil(most)).map(move |number| {
+            let id = FileId(u32::try_from(number).expect("few files"));
+            (id, most.min(size - number * most))
+        })
+    }
+
+    /// For each file: opens it, goes through it in rounds of `unit` bytes, closes it.
+    fn through(
+        &self,
+        opened: impl Fn(FileId) -> Action,
+        unit: u32,
+        writes: bool,
+        mut steps: impl FnMut() -> Vec<Box<dyn FnMut(u64) -> FileIssue + Send>>,
+    ) -> Box<dyn FileWorkload> {
+        let mut script = Script::new();
+        for (file, bytes) in self.files() {
+            // The clock starts once the file is open.
+            script = script.then(FileIssue::new(opened(file)).untimed());
+            script = script.repeat(bytes / u64::from(unit), steps());
+            if !writes {
+                // The read that finds the end.
+                let read = Action::Read(ONE, At::Position, unit);
+                script = script.then(FileIssue::new(read));
+            } else if self.fsync {
+                script = script.then(FileIssue::new(Action::Fsync(ONE)));
+            }
+            script = script.then(FileIssue::new(Action::Close(ONE)));
+        }
+        Scripts::start(vec![script], naming(self.name))
+    }
+
+    pub(super) fn put(&self) -> Box<dyn FileWorkload> {
+        let unit = self.stdio;
+        let made = |file| Action::Create(file, ONE, Access::ReadWrite);
+        let put = move |_| FileIssue::new(Action::PutBytes(ONE, unit));
+        self.through(made, unit, true, || vec![step(put)])
+    }
+
+    pub(super) fn get(&self) -> Box<dyn FileWorkload> {
+        let unit = self.stdio;
+        let opened = |file| Action::Open(file, ONE, Access::Read);
+        let get = move |_| FileIssue::new(Action::GetBytes(ONE, unit));
+        self.through(opened, unit, false, || vec![step(get)])
+    }
+
+    pub(super) fn write(&self) -> Box<dyn FileWorkload> {
+        let chunk = self.chunk;
+        // The original removes the file before, which is not timed either.
+        let made = |file| Action::Create(file, ONE, Access::ReadWrite);
+        let write = move |round| {
+            let write = Action::Write(ONE, At::Position, chunk);
+            FileIssue::new(write).touching(rotating(round, chunk))
+        };
+        self.through(made, chunk, true, || vec![step(write)])
+    }
+
+    pub(super) fn read(&self) -> Box<dyn FileWorkload> {
+        let chunk = self.chunk;
+        let opened = |file| Action::Open(file, ONE, Access::Read);
+        let read = move |round| {
+            let read = Action::Read(ONE, At::Position, chunk);
+            FileIssue::new(read).touching(rotating(round, chunk))
+        };
+        self.through(opened, chunk, false, || vec![step(read)])
+    }
+
+    pub(super) fn rewrite(&self) -> Box<dyn FileWorkload> {
+        let chunk = self.chunk;
+        let opened = |file| Action::Open(file, ONE, Access::ReadWrite);
+        self.through(opened, chunk, true, || {
+            vec![
+                step(move |_| FileIssue::new(Action::Read(ONE, At::Position, chunk))),
+                step(move |_| FileIssue::new(Action::SeekBack(ONE, chunk))),
+                step(move |round| {
+                    let write = Action::Write(ONE, At::Position, chunk);
+                    FileIssue::new(write).touching(rotating(round, chunk))
+                }),
+            ]
+        })
+    }
+}
+
+fn naming(name: &'static str) -> impl Fn(FileId) -> String + Send + 'static {
+    move |file| format!("{name}.{}", file.0)
+}
+
+/// Every so manieth seek of each seeker writes back what it read.
+const UPDATE_EVERY: u64 = 10;
+
+/// Seekers draw tickets; a ticket is one chunk at random.
+pub(super) struct Seeks {
+    name: &'static str,
+    tickets: u64,
+    chunk: u32,
+    chunks: u64,
+    chunks_per_file: u64,
+    files: u32,
+    fsync: bool,
+    seekers: Vec<Seeker>,
+}
+
+struct Seeker {
+    random: Random,
+    opened: u32,
+    drawn: u64,
+    /// The chunk that was read and is written back next.
+    write_back: Option<(Slot, u64, u32)>,
+    /// Files still to be made durable, and then to be closed, at the end.
+    to_sync: u32,
+    to_close: u32,
+}
+
+impl Seeks {
+    pub(super) fn start(plan: &FilePlan, work: &Work) -> Box<dyn FileWorkload> {
+        let files = u32::try_from(work.files().count()).expect("few files");
+        let seeker = |number| Seeker {
+            random: Random::new(plan.seed, plan.kind.name, number),
+            opened: 0,
+            drawn: 0,
+            write_back: None,
+            to_sync: if work.fsync { files } else { 0 },
+            to_close: files,
+        };
+        Box::new(Self {
+            name: work.name,
+            tickets: plan.value("seeks"),
+            chunk: work.chunk,
+            chunks: work.size / u64::from(work.chunk),
+            chunks_per_file: work.file_bytes / u64::from(work.chunk),
+            files,
+            fsync: work.fsync,
+            seekers: (0..plan.small("seekers")).map(seeker).collect(),
+        })
+    }
+
+    fn next(&mut self, actor: u32) -> Option<FileIssue> {
+        let seeker = &mut self.seekers[usize::try_from(actor).expect("an actor of ours")];
+        if seeker.opened < self.files {
+            let file = seeker.opened;
+            seeker.opened += 1;
+            let open = Action::Open(FileId(file), Slot(file), Access::ReadWrite);
+            return Some(FileIssue::new(open).untimed());
+        }
+        if let Some((slot, offset, integer)) = seeker.write_back.take() {
+            let write = Action::Write(slot, At::Offset(offset), self.chunk);
+            return Some(FileIssue::new(write).touching(integer));
+        }
+        if self.tickets > 0 {
+            self.tickets -= 1;
+            let chunk = seeker.random.below(self.chunks);
+            let slot = u32::try_from(chunk / self.chunks_per_file).expect("few files");
+            let offset = chunk % self.chunks_per_file * u64::from(self.chunk);
+            if seeker.drawn.is_multiple_of(UPDATE_EVERY) {
+                let integer = seeker.random.below(u64::from(self.chunk / 4));
+                let integer = u32::try_from(integer).expect("less than the chunk");
+                seeker.write_back = Some((Slot(slot), offset, integer));
+            }
+            seeker.drawn += 1;
+            let read = Action::Read(Slot(slot), At::Offset(offset), self.chunk);
+            return Some(FileIssue::new(read));
+        }
+        if self.fsync && seeker.to_sync > 0 {
+            seeker.to_sync -= 1;
+            return Some(FileIssue::new(Action::Fsync(Slot(seeker.to_sync))));
+        }
+        let slot = seeker.to_close.checked_sub(1)?;
+        seeker.to_close = slot;
+        Some(FileIssue::new(Action::Close(Slot(slot))))
+    }
+}
+
+impl FileWorkload for Seeks {
+    fn step(&mut self, actor: u32, _answer: Option<Answer>) -> FileNext {
+        self.next(actor).map_or(FileNext::Done, FileNext::Do)
+    }
+
+    fn path(&self, file: FileId) -> String {
+        naming(self.name)(file)
+    }
+}

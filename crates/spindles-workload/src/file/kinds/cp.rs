@@ -1,0 +1,106 @@
+//! `cp /dev/zero FILE` and `cp FILE /dev/null`: processes at once, each with a file of its own.
+//!
+//! Zeros are written from memory that holds them: the read of `/dev/zero`, which only fills memory, is
+//! left out.
+
+use super::FileKind;
+use super::phases::{ONE, phase};
+use crate::file::script::{Script, Scripts, step};
+use crate::file::{
+    Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,
+    Parameter,
+};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) static KIND: FileKind = FileKind {
+    name: "cp",
+    summary: "cp /dev/zero to files, then these to /dev/null: 1 to 8 processes at once",
+    parameters: &[
+        Parameter::bytes("size", 64 << 20, 4096, 1 << 44, "bytes of each file")
+            .multiple_of(4096)
+            .scaled(1 << 20),
+        Parameter::count(
+            "processes",
+            1,
+            1,
+            256,
+            "processes, each with a file of its own",
+        ),
+        Parameter::bytes(
+            "buffer",
+            65_536,
+            512,
+            16 << 20,
+            "bytes that are copied at once",
+        )
+        .multiple_of(512),
+        Parameter::words(
+            "fsync",
+            &["no", "yes"],
+            "make each file durable before it is closed",
+        ),
+    ],
+    on_blocks: true,
+    check: |_| None,
+    phases,
+    bytes: |plan| plan.value("size") * plan.value("processes"),
+    start,
+};
+
+fn phases(plan: &FilePlan) -> Vec<FilePhase> {
+    let (size, processes) = (plan.value("size"), plan.small("processes"));
+    let buffer = plan.small("buffer");
+    let files = match processes {
+        1 => format!("a file of {size} bytes"),
+        many => format!("{many} files of {size} bytes at once"),
+    };
+    let one = |name: &str, does: &str, counted| {
+        let summary = format!("{does} {files}, {buffer} bytes at a time");
+        phase(name, summary, counted, processes, buffer)
+    };
+    vec![
+        one("write", "writes", FileCounted::WrittenBytes),
+        one("read", "reads", FileCounted::ReadBytes),
+    ]
+}
+
+fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
+    let (size, buffer) = (plan.value("size"), plan.small("buffer"));
+    let (rounds, rest) = (size / u64::from(buffer), size % u64::from(buffer));
+    let rest = u32::try_from(rest).expect("less than the buffer");
+    let writes = phase == 0;
+    let fsync = writes && plan.is("fsync", "yes");
+    let script = |actor: u32| {
+        let file = FileId(actor);
+        let open = if writes {
+            Action::Create(file, ONE, Access::ReadWrite)
+        } else {
+            Action::Open(file, ONE, Access::Read)
+        };
+        let moved = move |bytes| {
+            FileIssue::new(if writes {
+                Action::Write(ONE, At::Position, bytes)
+            } else {
+                Action::Read(ONE, At::Position, bytes)
+            })
+        };
+        let mut script = Script::new()
+            .then(FileIssue::new(open))
+            .repeat(rounds, [step(move |_| moved(buffer))]);
+        if rest > 0 {
+            script = script.then(moved(rest));
+        }
+        if !writes {
+            script = script.then(moved(buffer)); // The read that finds the end.
+        }
+        if fsync {
+            script = script.then(FileIssue::new(Action::Fsync(ONE)));
+        }
+        script.then(FileIssue::new(Action::Close(ONE)))
+    };
+    let scripts = (0..plan.small("processes")).map(script).collect();
+    Scripts::start(scripts, |file| format!("copy.{}", file.0))
+}

@@ -1,0 +1,233 @@
+//! Reading at full speed while a little is written: readers alone, then the same beside writes.
+//!
+//! `beside = one-writer`: a writer on a file of its own, which keeps to its share of the bytes that were
+//! read. `beside = in-place`: each operation of a reader is, at that probability, a write at its position.
+
+use super::FileKind;
+use super::phases::{ONE, fill, making_ready, phase};
+use crate::file::script::{Script, Scripts};
+use crate::file::{
+    Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
+    FileWorkload, Parameter,
+};
+use crate::stream::Random;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) static KIND: FileKind = FileKind {
+    name: "mixed",
+    summary: "readers at full speed alone, and beside writes of 2 % of what they read",
+    parameters: &[
+        Parameter::bytes(
+            "size",
+            256 << 20,
+            1 << 20,
+            1 << 44,
+            "bytes of the file of each reader",
+        )
+        .multiple_of(1 << 20)
+        .scaled(4 << 20),
+        Parameter::count("readers", 1, 1, 256, "readers, each with a file of its own"),
+        Parameter::count("percent", 2, 1, 100, "bytes written for 100 that are read"),
+        Parameter::bytes("chunk", 65_536, 512, 1 << 20, "bytes of an operation").multiple_of(512),
+        Parameter::words("beside", &["one-writer", "in-place"], "who writes"),
+    ],
+    on_blocks: true,
+    check: |_| None,
+    phases,
+    bytes: |plan| plan.value("size") * (plan.value("readers") + 1),
+    start,
+};
+
+fn phases(plan: &FilePlan) -> Vec<FilePhase> {
+    let (readers, chunk) = (plan.small("readers"), plan.small("chunk"));
+    let percent = plan.value("percent");
+    let reads = match readers {
+        1 => format!("one reader, {chunk} bytes after {chunk}"),
+        many => format!("{many} readers at once, {chunk} bytes after {chunk}"),
+    };
+    let writer = u32::from(plan.is("beside", "one-writer"));
+    vec![
+        making_ready(readers + 1, 1 << 20),
+        phase(
+            "alone",
+            reads.clone(),
+            FileCounted::ReadBytes,
+            readers,
+            chunk,
+        ),
+        phase(
+            "beside",
+            format!("{reads}, beside writes of {percent} % of it"),
+            FileCounted::ReadBytes,
+            readers + writer,
+            chunk,
+        ),
+    ]
+}
+
+fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
+    let (readers, size) = (plan.small("readers"), plan.value("size"));
+    if phase == 0 {
+        // The writer's file is the last.
+        let scripts = (0..=readers).map(|actor| fill(Script::new(), FileId(actor), size, 1 << 20));
+        return Scripts::start(scripts.collect(), naming);
+    }
+    let percent = if phase == 1 { 0 } else { plan.value("percent") };
+    let in_place = plan.is("beside", "in-place");
+    let reader = |actor| Reader {
+        random: Random::new(plan.seed, "mixed", actor),
+        state: State::Closed,
+    };
+    Box::new(Mixed {
+        size,
+        chunk: plan.small("chunk"),
+        percent,
+        in_place,
+        readers: (0..readers).map(reader).collect(),
+        reading: readers,
+        read_bytes: 0,
+        writer: State::Closed,
+        written_bytes: 0,
+        is_waiting: false,
+        woken: false,
+    })
+}
+
+fn naming(file: FileId) -> String {
+    format!("stream.{}", file.0)
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Closed,
+    /// So many bytes of the file are done.
+    At(u64),
+    Closing,
+    Done,
+}
+
+struct Reader {
+    random: Random,
+    state: State,
+}
+
+struct Mixed {
+    size: u64,
+    chunk: u32,
+    /// Bytes written for 100 read; none in the phase in which nobody writes.
+    percent: u64,
+    in_place: bool,
+    readers: Vec<Reader>,
+    /// Readers that are not done.
+    reading: u32,
+    read_bytes: u64,
+    writer: State,
+    written_bytes: u64,
+    /// Whether the writer waits, and whether it may go on.
+    is_waiting: bool,
+    woken: bool,
+}
+
+impl Mixed {
+    fn reader(&mut self, actor: u32, answer: Option<Answer>) -> Option<FileIssue> {
+        self.read_bytes += answer.map_or(0, |answer| answer.bytes);
+        let access = if self.in_place && self.percent > 0 {
+            Access::ReadWrite
+        } else {
+            Access::Read
+        };
+        let reader = &mut self.readers[usize::try_from(actor).expect("an actor of ours")];
+        let (issue, state) = match reader.state {
+            State::Closed => (
+                FileIssue::new(Action::Open(FileId(actor), ONE, access)).untimed(),
+                State::At(0),
+            ),
+            State::At(done) if done + u64::from(self.chunk) <= self.size => {
+                let writes = self.in_place && reader.random.below(100) < self.percent;
+                let action = if writes {
+                    Action::Write(ONE, At::Position, self.chunk)
+                } else {
+                    Action::Read(ONE, At::Position, self.chunk)
+                };
+                (
+                    FileIssue::new(action),
+                    State::At(done + u64::from(self.chunk)),
+                )
+            }
+            State::At(_) => {
+                self.reading -= 1;
+                (FileIssue::new(Action::Close(ONE)).untimed(), State::Closing)
+            }
+            State::Closing | State::Done => {
+                reader.state = State::Done;
+                return None;
+            }
+        };
+        reader.state = state;
+        Some(issue)
+    }
+
+    /// Whether the writer is behind its share.
+    fn may_write(&self) -> bool {
+        let next = self.written_bytes + u64::from(self.chunk);
+        next * 100 <= self.read_bytes * self.percent
+    }
+
+    fn write(&mut self) -> FileNext {
+        let (issue, state) = match self.writer {
+            State::Closed => {
+                let file = FileId(u32::try_from(self.readers.len()).expect("few"));
+                let open = Action::Open(file, ONE, Access::ReadWrite);
+                (FileIssue::new(open).untimed(), State::At(0))
+            }
+            State::At(_) if self.reading == 0 => {
+                (FileIssue::new(Action::Close(ONE)).untimed(), State::Closing)
+            }
+            State::At(done) if self.may_write() => {
+                self.written_bytes += u64::from(self.chunk);
+                // At its end it begins anew.
+                let offset = done % (self.size / u64::from(self.chunk) * u64::from(self.chunk));
+                let write = Action::Write(ONE, At::Offset(offset), self.chunk);
+                (
+                    FileIssue::new(write),
+                    State::At(done + u64::from(self.chunk)),
+                )
+            }
+            State::At(_) => {
+                self.is_waiting = true;
+                return FileNext::Wait;
+            }
+            State::Closing | State::Done => return FileNext::Done,
+        };
+        self.writer = state;
+        FileNext::Do(issue)
+    }
+}
+
+impl FileWorkload for Mixed {
+    fn step(&mut self, actor: u32, answer: Option<Answer>) -> FileNext {
+        let is_reader = usize::try_from(actor).is_ok_and(|at| at < self.readers.len());
+        if !is_reader {
+            return self.write();
+        }
+        let next = self.reader(actor, answer);
+        if self.is_waiting && (self.reading == 0 || self.may_write()) {
+            self.is_waiting = false;
+            self.woken = true;
+        }
+        next.map_or(FileNext::Done, FileNext::Do)
+    }
+
+    fn woken(&mut self) -> Option<u32> {
+        let writer = u32::try_from(self.readers.len()).expect("few");
+        core::mem::take(&mut self.woken).then_some(writer)
+    }
+
+    fn path(&self, file: FileId) -> String {
+        naming(file)
+    }
+}

@@ -1,0 +1,77 @@
+//! The workloads on files. A workload is one file here and two lines in this one.
+
+mod bonnie;
+mod bonnie_plus;
+mod cp;
+mod iozone;
+mod mixed;
+mod multistream; // Not a row: what the two have in common.
+mod multistreamread;
+mod multistreamwrite;
+mod oltp;
+mod phases; // Not a row: what phases of several kinds have in common.
+mod touch;
+mod untar;
+mod varmail;
+
+#[cfg(test)]
+mod tests;
+
+use super::{FilePhase, FilePlan, FileWorkload, Parameter, ParameterError, Value};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A workload of the table.
+#[derive(Debug)]
+pub struct FileKind {
+    /// What users call it.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub summary: &'static str,
+    /// What can be chosen.
+    pub parameters: &'static [Parameter],
+    /// Whether it only reads and writes data of a few files: it then runs on a block target too.
+    pub on_blocks: bool,
+    /// What is wrong with values that each are possible; `None` when nothing is.
+    pub(crate) check: fn(&FilePlan) -> Option<String>,
+    pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,
+    pub(crate) bytes: fn(&FilePlan) -> u64,
+    pub(crate) start: fn(&FilePlan, usize) -> Box<dyn FileWorkload>,
+}
+
+impl FileKind {
+    /// Resolves every default, shrinks by `scale` (1: as it is) and checks the choices.
+    ///
+    /// # Errors
+    /// When a choice is not possible, or too little is left of it.
+    pub fn plan(
+        &'static self,
+        chosen: &BTreeMap<String, Value>,
+        scale: f64,
+        seed: u64,
+    ) -> Result<FilePlan, ParameterError> {
+        FilePlan::new(self, chosen, scale, seed)
+    }
+}
+
+/// All workloads on files.
+pub static KINDS: &[&FileKind] = &[
+    &bonnie::KIND,
+    &bonnie_plus::KIND,
+    &iozone::KIND,
+    &cp::KIND,
+    &touch::KIND,
+    &untar::KIND,
+    &mixed::KIND,
+    &multistreamread::KIND,
+    &multistreamwrite::KIND,
+    &varmail::KIND,
+    &oltp::KIND,
+];
+
+/// The workload of that name.
+pub fn by_name(name: &str) -> Option<&'static FileKind> {
+    KINDS.iter().copied().find(|kind| kind.name == name)
+}

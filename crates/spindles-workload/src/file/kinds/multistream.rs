@@ -1,0 +1,116 @@
+//! filebench's `multistreamread` and `multistreamwrite`: four large files, threads on each go through it.
+
+use super::phases::{ONE, endless, fill, making_ready};
+use crate::file::script::{Script, Scripts};
+use crate::file::{
+    Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
+    FileWorkload, Parameter,
+};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::bytes(
+        "filesize",
+        10 << 30,
+        1 << 20,
+        1 << 44,
+        "bytes of each of the four files",
+    )
+    .multiple_of(1 << 20)
+    .scaled(16 << 20),
+    Parameter::count("nthreads", 1, 1, 64, "threads on each file"),
+    Parameter::bytes("iosize", 1 << 20, 512, 16 << 20, "bytes of an operation").multiple_of(512),
+    Parameter::count(
+        crate::file::plan::SECONDS,
+        300,
+        1,
+        1 << 20,
+        "how long it goes on",
+    )
+    .scaled(1),
+];
+
+const FILES: u32 = 4;
+
+pub(super) fn phases(plan: &FilePlan, does: &str, counted: FileCounted) -> Vec<FilePhase> {
+    let (threads, iosize) = (plan.small("nthreads"), plan.small("iosize"));
+    let summary = format!(
+        "{does} four files of {} bytes at once, {iosize} bytes at a time, {threads} \
+                           on each",
+        plan.value("filesize")
+    );
+    vec![
+        making_ready(FILES, 1 << 20),
+        endless(summary, counted, FILES * threads, iosize),
+    ]
+}
+
+pub(super) fn bytes(plan: &FilePlan) -> u64 {
+    plan.value("filesize") * u64::from(FILES)
+}
+
+pub(super) fn start(plan: &FilePlan, phase: usize, writes: bool) -> Box<dyn FileWorkload> {
+    if phase == 0 {
+        let filesize = plan.value("filesize");
+        let scripts = (0..FILES).map(|file| fill(Script::new(), FileId(file), filesize, 1 << 20));
+        return Scripts::start(scripts.collect(), naming);
+    }
+    let actors = FILES * plan.small("nthreads");
+    Box::new(Streams {
+        writes,
+        iosize: plan.small("iosize"),
+        threads: plan.small("nthreads"),
+        actors: (0..actors).map(|_| State::Closed).collect(),
+    })
+}
+
+fn naming(file: FileId) -> String {
+    format!("largefile{}", file.0 + 1)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Closed,
+    Open,
+    /// A read found the end: back to the start.
+    AtEnd,
+}
+
+/// A reader begins anew at the end of its file, and the read that found it counts; a writer lets the file
+/// grow, as the original does.
+struct Streams {
+    writes: bool,
+    iosize: u32,
+    threads: u32,
+    actors: Vec<State>,
+}
+
+impl FileWorkload for Streams {
+    fn step(&mut self, actor: u32, answer: Option<Answer>) -> FileNext {
+        let state = &mut self.actors[usize::try_from(actor).expect("an actor of ours")];
+        if *state == State::Closed {
+            *state = State::Open;
+            let file = FileId(actor / self.threads);
+            let open = Action::Open(file, ONE, Access::ReadWrite);
+            return FileNext::Do(FileIssue::new(open).untimed());
+        }
+        let action = if self.writes {
+            Action::Write(ONE, At::Position, self.iosize)
+        } else if *state == State::Open && answer == Some(Answer { bytes: 0 }) {
+            *state = State::AtEnd;
+            Action::Seek(ONE, 0)
+        } else {
+            *state = State::Open;
+            Action::Read(ONE, At::Position, self.iosize)
+        };
+        FileNext::Do(FileIssue::new(action))
+    }
+
+    fn path(&self, file: FileId) -> String {
+        naming(file)
+    }
+}

@@ -1,0 +1,480 @@
+//! filebench's oltp: the processes of a database on ten data files and a log.
+//!
+//! *Shadow* processes read at random places, compute, and post to two kinds of semaphores; *database
+//! writers* each write 100 blocks at random without waiting for each, then wait for their semaphore; the
+//! *log writer* writes 256 KiB once for 3200 reads. A semaphore has two counters: posts wait while its
+//! `high` is 0, so readers can't run away from writers: 1000 reads release 100 writes of each of 10 writers.
+//!
+//! Writes that are not waited for are carried out by actors of their own, as the C library does it.
+
+use super::FileKind;
+use super::phases::{endless, fill, making_ready};
+use crate::file::script::{Script, Scripts};
+use crate::file::{
+    Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
+    FilePlan, FileWorkload, Parameter, Slot,
+};
+use crate::stream::Random;
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) static KIND: FileKind = FileKind {
+    name: "oltp",
+    summary: "filebench's oltp: 200 readers, 10 writers and a log writer of a database for 300 s",
+    parameters: &[
+        Parameter::bytes(
+            "filesize",
+            4 << 30,
+            1 << 20,
+            1 << 44,
+            "bytes of each data file",
+        )
+        .multiple_of(1 << 20)
+        .scaled(4 << 20),
+        Parameter::count("nfiles", 10, 1, 64, "data files"),
+        Parameter::bytes(
+            "logfilesize",
+            10 << 20,
+            1 << 20,
+            1 << 40,
+            "bytes of the log",
+        )
+        .multiple_of(1 << 20),
+        Parameter::bytes("iosize", 2048, 512, 1 << 20, "bytes of a block").multiple_of(512),
+        Parameter::count("nshadows", 200, 1, 2048, "processes that read"),
+        Parameter::count("ndbwriters", 10, 1, 100, "processes that write blocks"),
+        Parameter::count("nlgwr", 1, 1, 10, "processes that write the log"),
+        Parameter::count("aio", 20, 1, 256, "writes in flight that nobody waits for"),
+        Parameter::count(
+            "usermode",
+            200_000,
+            0,
+            1 << 30,
+            "rounds that a reader computes after each read",
+        ),
+        Parameter::words(
+            "dsync",
+            &["none", "log", "both"],
+            "which writes are durable when answered",
+        ),
+        Parameter::count(
+            crate::file::plan::SECONDS,
+            300,
+            1,
+            1 << 20,
+            "how long it goes on",
+        )
+        .scaled(1),
+    ],
+    on_blocks: true,
+    check: |_| None,
+    phases,
+    bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),
+    start,
+};
+
+/// What the log writer writes at once.
+const LOG_BYTES: u32 = 256 << 10;
+/// Writes of a database writer in one round.
+const BATCH: u32 = 100;
+/// Rounds that a database writer computes in one round.
+const WRITER_COMPUTES: u32 = 10_000;
+/// What a database writer waits for in one round, and how far readers may run ahead of it.
+const WRITER_SEMAPHORE: Semaphore = Semaphore::new(1000, 2000);
+/// The same of the log writer.
+const LOG_SEMAPHORE: Semaphore = Semaphore::new(3200, 1000);
+
+fn phases(plan: &FilePlan) -> Vec<FilePhase> {
+    let (shadows, writers) = (plan.small("nshadows"), plan.small("ndbwriters"));
+    let (logs, helpers) = (plan.small("nlgwr"), plan.small("aio"));
+    let iosize = plan.small("iosize");
+    let summary = format!(
+        "{shadows} processes read {iosize} bytes at random, {writers} write, {logs} write the log; {} \
+         files of {} bytes",
+        plan.value("nfiles"),
+        plan.value("filesize")
+    );
+    let actors = shadows + writers + logs + helpers;
+    let buffer = iosize.max(LOG_BYTES);
+    vec![
+        making_ready(1, 1 << 20),
+        endless(summary, FileCounted::Operations, actors, buffer),
+    ]
+}
+
+fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
+    let files = plan.small("nfiles");
+    if phase == 0 {
+        let filesize = plan.value("filesize");
+        let data = (0..files).fold(Script::new(), |script, file| {
+            fill(script, FileId(file), filesize, 1 << 20)
+        });
+        let all = fill(data, FileId(files), plan.value("logfilesize"), 1 << 20);
+        return Scripts::start(vec![all], naming(files));
+    }
+    let kinds = [
+        (plan.small("nshadows"), Role::Shadow),
+        (plan.small("ndbwriters"), Role::Writer),
+        (plan.small("nlgwr"), Role::Log),
+        (plan.small("aio"), Role::Helper),
+    ];
+    let roles = kinds
+        .into_iter()
+        .flat_map(|(count, role)| (0..count).map(move |_| role));
+    let actors = roles
+        .enumerate()
+        .map(|(at, role)| Actor::new(plan.seed, at, role, files));
+    let semaphores = kinds.iter().flat_map(|(count, role)| {
+        let one = match role {
+            Role::Writer => Some(WRITER_SEMAPHORE),
+            Role::Log => Some(LOG_SEMAPHORE),
+            Role::Shadow | Role::Helper => None,
+        };
+        (0..*count).filter_map(move |_| one.clone())
+    });
+    let iosize = plan.small("iosize");
+    Box::new(Oltp {
+        files,
+        iosize,
+        places: plan.value("filesize") / u64::from(iosize),
+        log_places: plan.value("logfilesize") / u64::from(LOG_BYTES),
+        computes: plan.small("usermode"),
+        sync_data: plan.is("dsync", "both"),
+        sync_log: !plan.is("dsync", "none"),
+        shadows: index(plan.small("nshadows")),
+        semaphores: semaphores.collect(),
+        actors: actors.collect(),
+        writes: VecDeque::new(),
+        idle_helpers: VecDeque::new(),
+        woken: VecDeque::new(),
+    })
+}
+
+fn naming(files: u32) -> impl Fn(FileId) -> String + Send + 'static {
+    move |file| match file.0 {
+        log if log == files => "logfile.000000001".to_owned(),
+        number => format!("datafile.{:09}", number + 1),
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Shadow,
+    Writer,
+    Log,
+    Helper,
+}
+
+/// What an actor does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Opens the file of that number; all of them before anything else.
+    Open(u32),
+    /// A shadow reads; a writer hands its writes over.
+    Work,
+    Compute,
+    /// A shadow posts to the semaphore of that number.
+    Post(usize),
+    /// A writer waits for its own semaphore.
+    Take,
+    /// A writer waits until half of its writes are done.
+    Settle,
+    /// A helper was given a write and has it in flight.
+    Writing {
+        of: usize,
+    },
+}
+
+struct Actor {
+    role: Role,
+    random: Random,
+    step: Step,
+    /// The file of its next operation: one after the other.
+    file: u32,
+    /// Writes that it handed over and that are not done.
+    in_flight: u32,
+    /// So few must be left before it goes on.
+    in_flight_max: u32,
+    /// Whether it has asked its semaphore and waits.
+    asked: bool,
+}
+
+impl Actor {
+    fn new(seed: u64, at: usize, role: Role, files: u32) -> Self {
+        let number = u32::try_from(at).expect("few");
+        Self {
+            role,
+            random: Random::new(seed, "oltp", number),
+            step: Step::Open(0),
+            file: number % files,
+            in_flight: 0,
+            in_flight_max: 0,
+            asked: false,
+        }
+    }
+
+    /// Waits until half of what is in flight is done, at least one.
+    fn settle(&mut self) {
+        self.in_flight_max = self.in_flight / 2;
+        self.step = Step::Settle;
+    }
+}
+
+/// filebench's pair of counters, and who waits for either.
+#[derive(Clone)]
+struct Semaphore {
+    /// What its owner takes at once.
+    takes: u64,
+    low: u64,
+    high: u64,
+    /// Its owner, when it waits for `low`.
+    owner_waits: bool,
+    /// Those who wait for `high`.
+    posters: VecDeque<u32>,
+}
+
+impl Semaphore {
+    const fn new(takes: u64, high: u64) -> Self {
+        Self {
+            takes,
+            low: 0,
+            high,
+            owner_waits: false,
+            posters: VecDeque::new(),
+        }
+    }
+}
+
+/// A write that was handed over.
+struct Handed {
+    of: usize,
+    file: u32,
+    offset: u64,
+    bytes: u32,
+}
+
+struct Oltp {
+    files: u32,
+    iosize: u32,
+    /// Blocks of a data file.
+    places: u64,
+    /// Writes that the log holds.
+    log_places: u64,
+    computes: u32,
+    sync_data: bool,
+    sync_log: bool,
+    /// So many actors are shadows; those with semaphores follow.
+    shadows: usize,
+    /// Of the writers and log writers, in the order of the actors.
+    semaphores: Vec<Semaphore>,
+    actors: Vec<Actor>,
+    writes: VecDeque<Handed>,
+    idle_helpers: VecDeque<u32>,
+    woken: VecDeque<u32>,
+}
+
+impl Oltp {
+    fn open(&self, at: usize, file: u32) -> FileIssue {
+        let is_log = file == self.files;
+        let syncs = if is_log {
+            self.sync_log
+        } else {
+            self.sync_data
+        };
+        let writes = self.actors[at].role != Role::Shadow;
+        let access = if syncs && writes {
+            Access::ReadWriteSync
+        } else {
+            Access::ReadWrite
+        };
+        FileIssue::new(Action::Open(FileId(file), Slot(file), access)).untimed()
+    }
+
+    fn shadow(&mut self, at: usize) -> Option<FileIssue> {
+        loop {
+            let actor = &mut self.actors[at];
+            match actor.step {
+                Step::Work => {
+                    let file = actor.file;
+                    actor.file = (file + 1) % self.files;
+                    let place = actor.random.below(self.places);
+                    actor.step = Step::Compute;
+                    let offset = At::Offset(place * u64::from(self.iosize));
+                    let read = Action::Read(Slot(file), offset, self.iosize);
+                    return Some(FileIssue::new(read));
+                }
+                Step::Compute => {
+                    actor.step = Step::Post(0);
+                    if self.computes > 0 {
+                        return Some(FileIssue::new(Action::Think(self.computes)));
+                    }
+                }
+                Step::Post(number) if number < self.semaphores.len() => {
+                    let semaphore = &mut self.semaphores[number];
+                    if semaphore.high == 0 {
+                        let me = u32::try_from(at).expect("few");
+                        semaphore.posters.push_back(me);
+                        return None;
+                    }
+                    semaphore.high -= 1;
+                    semaphore.low += 1;
+                    if semaphore.owner_waits && semaphore.low >= semaphore.takes {
+                        semaphore.owner_waits = false;
+                        let owner = u32::try_from(self.shadows + number).expect("few");
+                        self.woken.push_back(owner);
+                    }
+                    actor.step = Step::Post(number + 1);
+                }
+                _ => actor.step = Step::Work,
+            }
+        }
+    }
+
+    /// A database writer or a log writer.
+    fn writer(&mut self, at: usize) -> Option<FileIssue> {
+        loop {
+            let role = self.actors[at].role;
+            match self.actors[at].step {
+                Step::Work => {
+                    self.hand_over(at);
+                    match role {
+                        Role::Log => self.actors[at].settle(),
+                        _ => self.actors[at].step = Step::Compute,
+                    }
+                }
+                Step::Compute => {
+                    self.actors[at].step = Step::Take;
+                    return Some(FileIssue::new(Action::Think(WRITER_COMPUTES)));
+                }
+                Step::Take => {
+                    if !self.take(at) {
+                        return None;
+                    }
+                    match role {
+                        Role::Log => self.actors[at].step = Step::Work,
+                        _ => self.actors[at].settle(),
+                    }
+                }
+                _ => {
+                    let actor = &mut self.actors[at];
+                    if actor.in_flight > actor.in_flight_max {
+                        return None;
+                    }
+                    actor.step = match role {
+                        Role::Log => Step::Take,
+                        _ => Step::Work,
+                    };
+                    let waited = FileIssue::new(Action::Nothing);
+                    return Some(waited.counted_as(Class::AioWait));
+                }
+            }
+        }
+    }
+
+    /// Whether the writer has what it waits for of its semaphore.
+    fn take(&mut self, at: usize) -> bool {
+        let semaphore = &mut self.semaphores[at - self.shadows];
+        let actor = &mut self.actors[at];
+        if !actor.asked {
+            actor.asked = true;
+            semaphore.high += semaphore.takes;
+            self.woken.append(&mut semaphore.posters);
+        }
+        if semaphore.low < semaphore.takes {
+            semaphore.owner_waits = true;
+            return false;
+        }
+        semaphore.low -= semaphore.takes;
+        actor.asked = false;
+        true
+    }
+
+    fn hand_over(&mut self, at: usize) {
+        let actor = &mut self.actors[at];
+        if actor.role == Role::Log {
+            let place = actor.random.below(self.log_places);
+            actor.in_flight += 1;
+            self.writes.push_back(Handed {
+                of: at,
+                file: self.files,
+                offset: place * u64::from(LOG_BYTES),
+                bytes: LOG_BYTES,
+            });
+        } else {
+            for _ in 0..BATCH {
+                let file = actor.file;
+                actor.file = (file + 1) % self.files;
+                let place = actor.random.below(self.places);
+                actor.in_flight += 1;
+                self.writes.push_back(Handed {
+                    of: at,
+                    file,
+                    offset: place * u64::from(self.iosize),
+                    bytes: self.iosize,
+                });
+            }
+        }
+        let wanted = self.writes.len().min(self.idle_helpers.len());
+        self.woken.extend(self.idle_helpers.drain(..wanted));
+    }
+
+    fn helper(&mut self, at: usize) -> Option<FileIssue> {
+        if let Step::Writing { of } = self.actors[at].step {
+            self.actors[at].step = Step::Work;
+            let owner = &mut self.actors[of];
+            owner.in_flight -= 1;
+            if owner.step == Step::Settle && owner.in_flight == owner.in_flight_max {
+                self.woken.push_back(u32::try_from(of).expect("few"));
+            }
+        }
+        let Some(handed) = self.writes.pop_front() else {
+            self.idle_helpers.push_back(u32::try_from(at).expect("few"));
+            return None;
+        };
+        self.actors[at].step = Step::Writing { of: handed.of };
+        let offset = At::Offset(handed.offset);
+        let write = Action::Write(Slot(handed.file), offset, handed.bytes);
+        Some(FileIssue::new(write).counted_as(Class::AioWrite))
+    }
+}
+
+impl FileWorkload for Oltp {
+    fn step(&mut self, actor: u32, _answer: Option<Answer>) -> FileNext {
+        let at = index(actor);
+        if let Step::Open(file) = self.actors[at].step {
+            let last = match self.actors[at].role {
+                Role::Shadow => self.files,
+                Role::Writer | Role::Log | Role::Helper => self.files + 1,
+            };
+            self.actors[at].step = if file + 1 < last {
+                Step::Open(file + 1)
+            } else {
+                Step::Work
+            };
+            return FileNext::Do(self.open(at, file));
+        }
+        let next = match self.actors[at].role {
+            Role::Shadow => self.shadow(at),
+            Role::Writer | Role::Log => self.writer(at),
+            Role::Helper => self.helper(at),
+        };
+        next.map_or(FileNext::Wait, FileNext::Do)
+    }
+
+    fn woken(&mut self) -> Option<u32> {
+        self.woken.pop_front()
+    }
+
+    fn path(&self, file: FileId) -> String {
+        naming(self.files)(file)
+    }
+}

@@ -1,0 +1,391 @@
+//! What can be chosen of a workload on files: its parameters under the names of the original tool,
+//! each with a default, bounds, and how it shrinks.
+
+use super::{FileKind, FilePhase, FileWorkload, Tree};
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// What a user can choose.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// What the original calls it.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// What it is unless chosen otherwise: a number, or the place of a word.
+    pub default: u64,
+    /// What it may be.
+    pub range: Range,
+    /// The least that it may shrink to with the scale: below it the figures say nothing. `None`: the
+    /// scale leaves it alone.
+    pub scaled_min: Option<u64>,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Range {
+    /// A number, both ends included.
+    Count(u64, u64),
+    /// Bytes, both ends included, a multiple of the third.
+    Bytes(u64, u64, u64),
+    /// One of these words.
+    Words(&'static [&'static str]),
+}
+
+impl Parameter {
+    /// A number that the scale leaves alone.
+    pub(crate) const fn count(
+        name: &'static str,
+        default: u64,
+        least: u64,
+        most: u64,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            default,
+            range: Range::Count(least, most),
+            scaled_min: None,
+        }
+    }
+
+    /// Bytes that the scale leaves alone.
+    pub(crate) const fn bytes(
+        name: &'static str,
+        default: u64,
+        least: u64,
+        most: u64,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            default,
+            range: Range::Bytes(least, most, 1),
+            scaled_min: None,
+        }
+    }
+
+    /// One of some words, the first by default.
+    pub(crate) const fn words(
+        name: &'static str,
+        words: &'static [&'static str],
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            default: 0,
+            range: Range::Words(words),
+            scaled_min: None,
+        }
+    }
+
+    /// The same, shrinking with the scale down to this.
+    pub(crate) const fn scaled(mut self, least: u64) -> Self {
+        self.scaled_min = Some(least);
+        self
+    }
+
+    /// Bytes that are whole multiples of `step`.
+    pub(crate) const fn multiple_of(mut self, step: u64) -> Self {
+        if let Range::Bytes(least, most, _) = self.range {
+            self.range = Range::Bytes(least, most, step);
+        }
+        self
+    }
+
+    /// A value of it in words.
+    pub fn words_of(&self, value: u64) -> String {
+        match self.range {
+            Range::Words(words) => usize::try_from(value)
+                .ok()
+                .and_then(|at| words.get(at))
+                .map_or_else(String::new, |word| (*word).to_owned()),
+            Range::Count(..) | Range::Bytes(..) => value.to_string(),
+        }
+    }
+}
+
+/// What a user gave for a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number, or bytes.
+    Number(u64),
+    /// A word.
+    Word(String),
+}
+
+/// A workload on files that can start.
+#[derive(Clone, Debug)]
+pub struct FilePlan {
+    /// What is done.
+    pub kind: &'static FileKind,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// In the order of the kind's parameters.
+    values: Vec<u64>,
+    /// The files of an archive, where the kind unpacks one that was given.
+    pub(crate) tree: Option<Arc<Tree>>,
+}
+
+impl FilePlan {
+    /// The kind with these parameters, shrunk by `scale` (1: as they are).
+    pub(crate) fn new(
+        kind: &'static FileKind,
+        chosen: &BTreeMap<String, Value>,
+        scale: f64,
+        seed: u64,
+    ) -> Result<Self, ParameterError> {
+        if let Some(name) = chosen
+            .keys()
+            .find(|name| kind.parameters.iter().all(|known| known.name != **name))
+        {
+            return Err(ParameterError::Unknown {
+                kind: kind.name,
+                name: name.clone(),
+                known: kind.parameters.iter().map(|known| known.name).collect(),
+            });
+        }
+        let values = kind.parameters.iter().map(|parameter| {
+            let value = match chosen.get(parameter.name) {
+                None => parameter.default,
+                Some(value) => checked(parameter, value)?,
+            };
+            shrunk(parameter, value, scale)
+        });
+        let plan = Self {
+            kind,
+            seed,
+            values: values.collect::<Result<_, _>>()?,
+            tree: None,
+        };
+        match (kind.check)(&plan) {
+            Some(what) => Err(ParameterError::Together {
+                kind: kind.name,
+                what,
+            }),
+            None => Ok(plan),
+        }
+    }
+
+    /// The same with the files of an archive that was given.
+    #[must_use]
+    pub fn with_tree(mut self, tree: Arc<Tree>) -> Self {
+        self.tree = Some(tree);
+        self
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The value of one of the kind's parameters.
+    ///
+    /// # Panics
+    /// When the kind has none of that name.
+    pub fn value(&self, name: &str) -> u64 {
+        let mut parameters = self.kind.parameters.iter();
+        let at = parameters.position(|parameter| parameter.name == name);
+        self.values[at.unwrap_or_else(|| panic!("{} has no {name}", self.kind.name))]
+    }
+
+    /// The same as a small number.
+    pub(crate) fn small(&self, name: &str) -> u32 {
+        u32::try_from(self.value(name)).expect("bounded by the kind")
+    }
+
+    /// Whether a parameter of words is this one.
+    pub(crate) fn is(&self, name: &str, word: &str) -> bool {
+        let mut parameters = self.kind.parameters.iter();
+        let parameter = parameters.find(|parameter| parameter.name == name);
+        parameter.is_some_and(|it| it.words_of(self.value(name)) == word)
+    }
+
+    /// All parameters in words, by their names.
+    pub fn words(&self) -> BTreeMap<String, String> {
+        let parameters = self.kind.parameters.iter().zip(&self.values);
+        parameters
+            .map(|(it, value)| (it.name.to_owned(), it.words_of(*value)))
+            .collect()
+    }
+
+    /// How long endless phases go on, in seconds; 0 where the kind has none.
+    pub fn seconds(&self) -> u64 {
+        let timed = self.kind.parameters.iter().any(|it| it.name == SECONDS);
+        if timed { self.value(SECONDS) } else { 0 }
+    }
+
+    /// Its phases in their order.
+    pub fn phases(&self) -> Vec<FilePhase> {
+        (self.kind.phases)(self)
+    }
+
+    /// Bytes that its files have together at their largest, about.
+    pub fn bytes(&self) -> u64 {
+        (self.kind.bytes)(self)
+    }
+
+    /// A phase at its start. All before it must have run in the same folder.
+    pub fn start(&self, phase: usize) -> Box<dyn FileWorkload> {
+        (self.kind.start)(self, phase)
+    }
+}
+
+/// The parameter that says how long endless phases go on.
+pub(crate) const SECONDS: &str = "seconds";
+
+fn checked(parameter: &Parameter, value: &Value) -> Result<u64, ParameterError> {
+    let wrong = || ParameterError::Value {
+        name: parameter.name,
+        given: match value {
+            Value::Number(number) => number.to_string(),
+            Value::Word(word) => word.clone(),
+        },
+        range: parameter.range,
+    };
+    match (parameter.range, value) {
+        (Range::Count(least, most), Value::Number(number)) if (least..=most).contains(number) => {
+            Ok(*number)
+        }
+        (Range::Bytes(least, most, step), Value::Number(number))
+            if (least..=most).contains(number) && number.is_multiple_of(step) =>
+        {
+            Ok(*number)
+        }
+        (Range::Words(words), Value::Word(word)) => {
+            let place = words.iter().position(|known| known == word);
+            place
+                .and_then(|at| u64::try_from(at).ok())
+                .ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// The parameter's value times the scale, in whole steps.
+fn shrunk(parameter: &Parameter, value: u64, scale: f64) -> Result<u64, ParameterError> {
+    let Some(least) = parameter.scaled_min else {
+        return Ok(value);
+    };
+    if scale >= 1.0 {
+        return Ok(value);
+    }
+    let shrunk = super::sizes::times(value, scale);
+    let shrunk = match parameter.range {
+        Range::Bytes(_, _, step) => shrunk / step * step,
+        Range::Count(..) | Range::Words(_) => shrunk,
+    };
+    // What was chosen small on purpose is not refused.
+    if shrunk < least.min(value) {
+        return Err(ParameterError::TooSmall {
+            name: parameter.name,
+            scale_permille: super::sizes::times(1000, scale),
+            shrunk,
+            least,
+            smallest_permille: least.saturating_mul(1000).div_ceil(value.max(1)),
+        });
+    }
+    Ok(shrunk)
+}
+
+/// Why a workload on files can't be as it was asked for.
+#[derive(Clone, Debug)]
+pub enum ParameterError {
+    /// The kind has no parameter of that name.
+    Unknown {
+        /// The kind.
+        kind: &'static str,
+        /// What was given.
+        name: String,
+        /// What it has.
+        known: Vec<&'static str>,
+    },
+    /// The value is out of bounds.
+    Value {
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// What it may be.
+        range: Range,
+    },
+    /// The scale makes too little of it.
+    TooSmall {
+        /// The parameter.
+        name: &'static str,
+        /// The scale, in thousandths.
+        scale_permille: u64,
+        /// What would be left.
+        shrunk: u64,
+        /// What must be left.
+        least: u64,
+        /// The smallest scale, in thousandths.
+        smallest_permille: u64,
+    },
+    /// Values that don't fit each other.
+    Together {
+        /// The kind.
+        kind: &'static str,
+        /// What is wrong, and the remedy.
+        what: String,
+    },
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { kind, name, known } => {
+                let known = known.join(", ");
+                write!(f, "{kind} has no parameter \"{name}\": it has {known}")
+            }
+            Self::Value { name, given, range } => {
+                write!(f, "{name} = {given} is not possible: give ")?;
+                match range {
+                    Range::Count(least, most) => {
+                        write!(f, "a whole number from {least} to {most}")
+                    }
+                    Range::Bytes(least, most, 1) => {
+                        write!(f, "a size from {least} to {most} bytes")
+                    }
+                    Range::Bytes(least, most, step) => write!(
+                        f,
+                        "a size from {least} to {most} bytes that is a multiple of {step}"
+                    ),
+                    Range::Words(words) => write!(f, "one of {}", words.join(", ")),
+                }
+            }
+            Self::TooSmall {
+                name,
+                scale_permille,
+                shrunk,
+                least,
+                smallest_permille,
+            } => write!(
+                f,
+                "at a scale of {} the {name} would be {shrunk}, and below {least} the figures say \
+                 nothing: choose a scale of at least {}",
+                decimal(*scale_permille),
+                decimal(*smallest_permille)
+            ),
+            Self::Together { kind, what } => write!(f, "{kind}: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for ParameterError {}
+
+/// Thousandths as a decimal number: `0.25`.
+fn decimal(permille: u64) -> String {
+    let text = alloc::format!("{}.{:03}", permille / 1000, permille % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
