@@ -224,6 +224,42 @@ Completed series of tests
     assert!(text.contains(table), "{text}");
 }
 
+/// A workload that goes through sizes and records itself has a phase for each.
+#[test]
+fn phases_of_the_auto_mode_are_its_table() {
+    let runs = [
+        "write 1M 512",
+        "read 1M 512",
+        "write 16M 8192",
+        "read 16M 8192",
+    ];
+    let runs = runs.map(|name| phase("iozone", name, 2.0, 10.0));
+    let text = printed("legacy", &analysis(runs.into()));
+    let table = "MB      reclen  bytes/sec written   bytes/sec read      \n\
+                 1       512     52428800            52428800            \n\
+                 16      8192    52428800            52428800            \n\
+                 Completed series of tests\n";
+    assert!(text.contains(table), "{text}");
+}
+
+/// Small files stand in their own columns, where there are such phases.
+#[test]
+fn bonnie_plus_plus_has_columns_of_small_files() {
+    let mut runs = six("bonnie++");
+    for (name, seconds) in [("create-in-order", 10.0), ("delete-at-random", 0.1)] {
+        let mut run = phase("bonnie++", name, seconds, 40.0);
+        run.workload.rate = Rate::Operations;
+        run.counted = 16_384;
+        let files = run.counted.to_string();
+        run.workload.parameters.insert("files".to_owned(), files);
+        runs.push(run);
+    }
+    let csv = printed("bonnie++", &analysis(runs));
+    let fields: Vec<&str> = csv.trim_end().split(',').collect();
+    assert_eq!(fields.len(), 50, "{csv}");
+    assert_eq!(fields[21..38].join(","), "16,,,,,1638,40,,,,,,,,,+++++,+++");
+}
+
 /// Thirteen operations of which four move bytes: the identity of the mail server that any old figure can be
 /// checked with.
 #[test]

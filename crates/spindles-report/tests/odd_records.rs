@@ -120,6 +120,10 @@ fn every_output_draws_odd_records() {
     for (name, plant) in ODD {
         for mut records in [example::records(5), few_files(3)] {
             plant(&mut records);
+            // Some are about systems that the second example has not.
+            if runs(&mut records).next().is_none() {
+                continue;
+            }
             let analysis = Analysis::of(&records).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(!headline(&analysis).lead.is_empty(), "{name}");
             let same = change(&analysis, &analysis, Verdicts::SameWork);
@@ -157,7 +161,9 @@ fn few_files(blocks: u32) -> Vec<Record> {
 
 #[test]
 fn sections_can_be_chosen() {
-    let analysis = Analysis::of(&beside_a_rebuild(3)).expect("the example has runs");
+    // Together they have something to show in every section.
+    let both = [beside_a_rebuild(3), few_files(2)];
+    let both = both.map(|records| Analysis::of(&records).expect("the examples have runs"));
     let html = outputs::by_name("html").expect("there is an HTML output");
     let names = outputs::section_names();
     assert!(
@@ -169,9 +175,10 @@ fn sections_can_be_chosen() {
             sections: vec![(*chosen).to_owned()],
             ..Options::default()
         };
-        let page = (html.report)(&analysis, &options);
+        let pages = both.each_ref().map(|it| (html.report)(it, &options));
         for name in &names {
-            let there = page.contains(&format!("<section id=\"{name}\""));
+            let section = format!("<section id=\"{name}\"");
+            let there = pages.iter().any(|page| page.contains(&section));
             assert_eq!(there, name == chosen, "{name} when {chosen} was asked for");
         }
     }

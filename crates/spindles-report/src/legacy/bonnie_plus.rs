@@ -1,7 +1,7 @@
 //! The CSV of bonnie++, format 1.98: 50 fields, which `bon_csv2html` turns into a table. Its field of the
 //! chunk size, which bonnie++ 2.00a leaves empty, is filled.
 
-use spindles_measure::{Analysis, Run};
+use spindles_measure::{Analysis, Rate, Run};
 
 use super::bonnie::COLUMNS;
 use super::{Block, Format, Repetition, Whole, cpu_percent, parameter, seconds, size};
@@ -18,11 +18,20 @@ pub(super) static FORMAT: Format = Format {
 
 /// A phase that took less is not printed.
 const SECONDS_MIN: f64 = 0.5;
-/// Fields of files that are created, looked up and deleted: number, sizes, folders, chunk, six rates with
-/// CPU. That phase is no part of the workload.
-const FILE_FIELDS: usize = 5 + 12;
-/// Their latencies.
-const FILE_LATENCIES: usize = 6;
+/// What is done with small files, where the workload has these phases.
+const FILE_COLUMNS: [&str; 6] = [
+    "create-in-order",
+    "stat-in-order",
+    "delete-in-order",
+    "create-at-random",
+    "stat-at-random",
+    "delete-at-random",
+];
+/// It counts files in units of so many.
+const FILES_UNIT: f64 = 1024.0;
+/// Fields of their sizes, folders and chunk: the files are empty and lie in one folder, and it leaves these
+/// fields empty then.
+const FILE_FACTS: usize = 4;
 
 /// The workload on every system.
 pub(crate) fn wholes(analysis: &Analysis) -> Vec<Whole<'_>> {
@@ -61,9 +70,19 @@ pub(crate) fn line(version: &str, machine: &str, runs: &Repetition) -> String {
     for phase in COLUMNS {
         fields.extend(rate_and_cpu(runs.run(phase), phase == "seeks"));
     }
-    fields.extend(vec![String::new(); FILE_FIELDS]);
+    let of_files = FILE_COLUMNS.map(|phase| runs.runs.get(phase).copied());
+    let files = of_files.iter().flatten().next();
+    let files = files.and_then(|run| parameter(run, "files"));
+    fields.push(files.map_or(String::new(), |files| {
+        (figures::float(files) / FILES_UNIT).to_string()
+    }));
+    fields.extend(vec![String::new(); FILE_FACTS]);
+    for run in of_files {
+        let none = [String::new(), String::new()];
+        fields.extend(run.map_or(none, |run| rate_and_cpu(run, false)));
+    }
     fields.extend(COLUMNS.map(|phase| latency(runs.run(phase))));
-    fields.extend(vec![String::new(); FILE_LATENCIES]);
+    fields.extend(of_files.map(|run| run.map_or(String::new(), latency)));
     fields.join(",")
 }
 
@@ -88,8 +107,10 @@ fn rate_and_cpu(run: &Run, is_seeks: bool) -> [String; 2] {
     if seconds(run) < SECONDS_MIN {
         return ["+++++".to_owned(), "+++".to_owned()];
     }
-    let rate = if !is_seeks {
+    let rate = if run.workload.rate == Rate::Bytes {
         format!("{:.0}", super::k_per_second(run))
+    } else if !is_seeks {
+        format!("{:.0}", run.per_second().trunc())
     } else if run.per_second() < 1000.0 {
         format!("{:.1}", run.per_second())
     } else {

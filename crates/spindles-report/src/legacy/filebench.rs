@@ -21,6 +21,8 @@ const WRITES: &[&str] = &["write", "append"];
 /// Those of the asynchronous class, and which of them writes.
 const ASYNCHRONOUS: &[&str] = &["aiowrite", "aiowait"];
 const ASYNCHRONOUS_WRITES: &[&str] = &["aiowrite"];
+/// What actors do beside operations, where a record has it.
+const NO_OPERATIONS: &[&str] = &["think", "seek", "wait"];
 
 fn blocks(analysis: &Analysis) -> Vec<Block> {
     let wholes = wholes(analysis, FORMAT.kinds, &[""]);
@@ -42,8 +44,10 @@ fn sum(run: &Run, is_meant: impl Fn(&str) -> bool) -> (f64, f64) {
 fn lines(runs: &Repetition) -> String {
     let run = runs.run("");
     let seconds = seconds(run);
-    let (all, all_ns) = sum(run, |_| true);
-    let (_, synchronous_ns) = sum(run, |name| !ASYNCHRONOUS.contains(&name));
+    let (all, all_ns) = sum(run, |name| !NO_OPERATIONS.contains(&name));
+    let (_, synchronous_ns) = sum(run, |name| {
+        !ASYNCHRONOUS.contains(&name) && !NO_OPERATIONS.contains(&name)
+    });
     let (reads, _) = sum(run, |name| READS.contains(&name));
     let (writes, _) = sum(run, |name| WRITES.contains(&name));
     let (later, _) = sum(run, |name| ASYNCHRONOUS_WRITES.contains(&name));

@@ -19,6 +19,21 @@ const TOO_FAST_S: f64 = 10.0;
 const AUTO_MIN: usize = 3;
 
 fn blocks(analysis: &Analysis) -> Vec<Block> {
+    let mut blocks = sizes(analysis);
+    blocks.extend(
+        wholes(analysis, FORMAT.kinds, &[])
+            .iter()
+            .filter_map(|whole| {
+                let middle = whole.middle()?;
+                let rows = phases_of_auto(middle);
+                (!rows.is_empty()).then(|| whole.block(|_| auto(&rows)))?
+            }),
+    );
+    blocks
+}
+
+/// Whole workloads of one size and one record each.
+fn sizes(analysis: &Analysis) -> Vec<Block> {
     let wholes = wholes(analysis, FORMAT.kinds, &PHASES);
     let mut blocks = Vec::new();
     for system in &analysis.experiment.systems {
@@ -29,7 +44,7 @@ fn blocks(analysis: &Analysis) -> Vec<Block> {
                 system: system.name.clone(),
                 workload: "iozone auto".to_owned(),
                 repetition: "each line of the repetition in the middle".to_owned(),
-                text: auto(&mine),
+                text: auto(&rows_of(&mine)),
             });
         } else {
             blocks.extend(mine.iter().filter_map(|whole| whole.block(lines)));
@@ -80,20 +95,57 @@ fn lines(runs: &Repetition) -> String {
     text
 }
 
-fn auto(wholes: &[&Whole]) -> String {
+/// A line of the table: megabytes, record, and the two runs.
+struct Row<'a> {
+    megabytes: String,
+    record: String,
+    write: &'a Run,
+    read: &'a Run,
+}
+
+fn rows_of<'a>(wholes: &[&Whole<'a>]) -> Vec<Row<'a>> {
+    let middles = wholes.iter().filter_map(|whole| whole.middle());
+    let rows = middles.map(|runs| {
+        let (write, read) = (runs.run("write"), runs.run("read"));
+        Row {
+            megabytes: (size(write) >> 20).to_string(),
+            record: record(write).to_string(),
+            write,
+            read,
+        }
+    });
+    rows.collect()
+}
+
+/// Phases such as `write 4M 512`, of a workload that goes through sizes and records itself.
+fn phases_of_auto<'a>(runs: &Repetition<'a>) -> Vec<Row<'a>> {
+    let writes = runs.runs.iter().filter_map(|(phase, write)| {
+        let case = phase.strip_prefix("write ")?;
+        let (megabytes, record) = case.split_once("M ")?;
+        Some(Row {
+            megabytes: megabytes.to_owned(),
+            record: record.to_owned(),
+            write,
+            read: runs.runs.get(&*format!("read {case}"))?,
+        })
+    });
+    let mut rows: Vec<Row> = writes.collect();
+    rows.sort_by_key(|row| row.write.order);
+    rows
+}
+
+fn auto(rows: &[Row]) -> String {
     let mut text = "IOZONE: auto-test mode\n\n".to_owned();
-    let mut row = |megabytes: &str, record: &str, written: &str, read: &str| {
+    let mut line = |megabytes: &str, record: &str, written: &str, read: &str| {
         text += &format!("{megabytes:<8}{record:<8}{written:<20}{read:<20}\n");
     };
-    row("MB", "reclen", "bytes/sec written", "bytes/sec read");
-    for runs in wholes.iter().filter_map(|whole| whole.middle()) {
-        let (write, read) = (runs.run("write"), runs.run("read"));
-        let megabytes = (size(write) >> 20).to_string();
-        row(
-            &megabytes,
-            &record(write).to_string(),
-            &rate(write),
-            &rate(read),
+    line("MB", "reclen", "bytes/sec written", "bytes/sec read");
+    for row in rows {
+        line(
+            &row.megabytes,
+            &row.record,
+            &rate(row.write),
+            &rate(row.read),
         );
     }
     text + "Completed series of tests\n"

@@ -58,13 +58,13 @@ fn rows(run: &Run, text: &mut String) {
 
 /// The power of two that so many in a hundred operations stayed below.
 fn below(slot: &Slot, percent: u64) -> Option<u64> {
-    let total: u64 = slot.latency.iter().map(|(_, count)| count).sum();
-    let wanted = total.saturating_mul(percent).div_ceil(100);
+    let counts = slot.latency.iter().map(|(_, count)| u128::from(*count));
+    let wanted = (counts.sum::<u128>() * u128::from(percent)).div_ceil(100);
     let mut powers = slot.latency.clone();
     powers.sort_unstable();
     let mut seen = 0;
     let power = powers.into_iter().find_map(|(power, count)| {
-        seen += count;
+        seen += u128::from(count);
         (seen >= wanted && count > 0).then_some(power)
     })?;
     Some(1_u64.checked_shl(u32::from(power) + 1).unwrap_or(u64::MAX))

@@ -146,7 +146,7 @@ pub(crate) fn table_of_texts(
         }
     };
     let head: String = (columns.iter().enumerate())
-        .map(|(at, title)| format!("<th scope=\"col\"{}>{title}</th>", of(at)))
+        .map(|(at, title)| format!("<th scope=\"col\"{}>{}</th>", of(at), escape(title)))
         .collect();
     let rows = rows.iter().map(|row| {
         let cells = row.as_ref().iter().enumerate().map(|(at, text)| match at {
