@@ -93,6 +93,7 @@ pub use lost::LostBytes;
 pub use managed::{Managed, PutOut, await_resync};
 pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use peer::is_address;
+pub use physical::physical_device_of;
 pub use probe::holds_superblock;
 pub use queues::{Readiness, Watch, WatchId};
 pub use report::positions;

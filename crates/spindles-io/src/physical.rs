@@ -37,6 +37,21 @@ pub(crate) fn physical(major: u32, minor: u32) -> Physical {
     beneath(Path::new("/sys"), major, minor, 0)
 }
 
+/// The physical device under a file or folder, where the kernel says which; the word `memory` of one in
+/// memory.
+pub fn physical_device_of(path: &Path) -> Option<String> {
+    let (major, minor) = device_numbers(path).ok()?;
+    let known = physical(major, minor).name;
+    known.or_else(|| {
+        // btrfs has numbers for its subvolumes that stand in no table.
+        let mask = rustix::fs::StatxFlags::MNT_ID;
+        let facts = rustix::fs::statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty(), mask);
+        let id = facts.ok()?.stx_mnt_id.to_string();
+        let table = text(Path::new("/proc/self/mountinfo"))?;
+        of_mount(mounted(&table, 0, &id)?, 0).name
+    })
+}
+
 /// Whether the kernel refuses writes to the block device of that number.
 pub(crate) fn is_write_protected(major: u32, minor: u32) -> bool {
     let file = format!("/sys/dev/block/{major}:{minor}/ro");
@@ -103,12 +118,16 @@ fn beneath(sys: &Path, major: u32, minor: u32, depth: u32) -> Physical {
 /// A file system without a device of its own number: one that says in the mount table what it is
 /// on, or one in memory.
 fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
-    let Some((kind, source)) = text(Path::new("/proc/self/mountinfo"))
-        .as_deref()
-        .and_then(|table| mounted(table, major, minor))
-    else {
-        return Physical::default();
-    };
+    let table = text(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+    let number = format!("{major}:{minor}");
+    match mounted(&table, 2, &number) {
+        Some(mount) => of_mount(mount, depth),
+        None => Physical::default(),
+    }
+}
+
+/// What a file system is on that says `source` in the mount table.
+fn of_mount((kind, source): (String, String), depth: u32) -> Physical {
     if matches!(kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs") {
         return Physical {
             name: Some("memory".to_owned()),
@@ -134,12 +153,11 @@ fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
     }
 }
 
-/// File system and source of the mount with that number, from the text of `mountinfo`.
-fn mounted(table: &str, major: u32, minor: u32) -> Option<(String, String)> {
-    let number = format!("{major}:{minor}");
+/// File system and source of the mount that says `value` in that column, from the text of `mountinfo`.
+fn mounted(table: &str, column: usize, value: &str) -> Option<(String, String)> {
     table.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
-        if before.split(' ').nth(2)? != number {
+        if before.split(' ').nth(column)? != value {
             return None;
         }
         let mut words = after.split(' ');
@@ -229,8 +247,8 @@ mod tests {
     fn mounts_are_found_by_number() {
         let table = "22 27 0:20 / /dev/shm rw - tmpfs shm rw\n\
                      23 27 0:31 /a /home rw shared:1 - btrfs /dev/sdb1 rw,x\n";
-        let found = mounted(table, 0, 31).unwrap();
+        let found = mounted(table, 2, "0:31").unwrap();
         assert_eq!(found, ("btrfs".to_owned(), "/dev/sdb1".to_owned()));
-        assert_eq!(mounted(table, 0, 2), None);
+        assert_eq!(mounted(table, 2, "0:2"), None);
     }
 }

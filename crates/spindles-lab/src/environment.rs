@@ -66,7 +66,7 @@ pub(crate) const fn profile() -> &'static str {
 }
 
 /// The text of a small file without the newline at its end.
-fn read(path: impl AsRef<Path>) -> String {
+pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.trim().to_owned()
 }
@@ -79,7 +79,8 @@ fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
         .map_or("", |(_, value)| value.trim())
 }
 
-fn kib_of(meminfo: &str, key: &str) -> u64 {
+/// From `/proc/meminfo`, in bytes.
+pub(crate) fn kib_of(meminfo: &str, key: &str) -> u64 {
     let number = value_of(meminfo, key).split(' ').next().unwrap_or_default();
     number.parse::<u64>().unwrap_or(0) * 1024
 }

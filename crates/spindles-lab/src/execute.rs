@@ -249,7 +249,7 @@ impl Measured {
 }
 
 /// Increments the 32-bit integer at that index.
-fn touch(buffer: &mut [u8], integer: u32) {
+pub(crate) fn touch(buffer: &mut [u8], integer: u32) {
     let at = index(integer) * 4;
     let bytes: &mut [u8; 4] = buffer[at..]
         .first_chunk_mut()

@@ -2,15 +2,16 @@
 //! is said with the file, the line and the remedy.
 
 use crate::jobs::{JOBS, Job};
-use crate::targets;
+use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
 use serde::Deserialize;
 use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
 use spindles_io::{BACKENDS, Backend};
 use spindles_measure::Stage;
+use spindles_workload::file::{self, FileKind, FilePlan};
 use spindles_workload::{KINDS, Kind, Params, Streams};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub struct Experiment {
     pub blocks: u32,
     /// Operations before each timed window, thrown away.
     pub warmup_operations: u32,
+    /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
+    pub empty_caches: bool,
     /// No further block is begun when it would end later than this.
     pub time_limit: Option<Duration>,
     /// How sizes are smaller than the workloads define them, in plain words; empty when not.
@@ -109,6 +112,10 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
+    /// The file system that is made on it and mounted, if any.
+    pub mounting: Option<Mounting>,
+    /// The commands that make it and take it down, if it is not ours to make.
+    pub commands: Option<Commands>,
     /// Name of the system that it is compared with besides the baseline of the experiment.
     pub baseline: Option<String>,
     /// Its line in the file.
@@ -121,6 +128,26 @@ pub struct WorkloadSpec {
     /// Unique name.
     pub name: String,
     /// What runs.
+    pub work: Work,
+    /// On which systems; all when not said.
+    pub systems: Option<Vec<String>>,
+    /// The job that it runs beside, and when.
+    pub beside: Option<(&'static Job, Stage)>,
+}
+
+/// What a workload does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// It reads and writes blocks.
+    Blocks(BlockWork),
+    /// It works on files in a folder.
+    Files(FilePlan),
+}
+
+/// A workload on blocks with its choices.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockWork {
+    /// What runs.
     pub kind: &'static Kind,
     /// How much of the system it works on.
     pub size_bytes: u64,
@@ -130,21 +157,9 @@ pub struct WorkloadSpec {
     pub in_flight: Option<u32>,
     /// Operations in all, if not the kind's own.
     pub operations: Option<u64>,
-    /// On which systems; all when not said.
-    pub systems: Option<Vec<String>>,
-    /// The job that it runs beside, and when.
-    pub beside: Option<(&'static Job, Stage)>,
 }
 
-impl WorkloadSpec {
-    /// What it is called in records: with its stage, where it runs beside a job.
-    pub fn full_name(&self) -> String {
-        match self.beside {
-            None => self.name.clone(),
-            Some((job, stage)) => format!("{} {} {}", self.name, stage.words(), job.name),
-        }
-    }
-
+impl BlockWork {
     /// What the workload is asked to do on one target, or on `streams` at once.
     pub fn params(&self, seed: u64, streams: u32) -> Params {
         Params {
@@ -157,10 +172,47 @@ impl WorkloadSpec {
         }
     }
 
+    /// Whether it works on one target at a time.
+    pub(crate) fn on_one(&self) -> bool {
+        self.kind.streams == Streams::One
+    }
+}
+
+impl WorkloadSpec {
+    /// What it is called in records: with its stage, where it runs beside a job.
+    pub fn full_name(&self) -> String {
+        match self.beside {
+            None => self.name.clone(),
+            Some((job, stage)) => format!("{} {} {}", self.name, stage.words(), job.name),
+        }
+    }
+
     /// Whether it runs on that system.
     pub fn runs_on(&self, system: &str) -> bool {
         let listed = |names: &Vec<String>| names.iter().any(|name| name == system);
         self.systems.as_ref().is_none_or(listed)
+    }
+
+    /// Its work, where that is on blocks.
+    pub fn blocks(&self) -> Option<&BlockWork> {
+        match &self.work {
+            Work::Blocks(blocks) => Some(blocks),
+            Work::Files(_) => None,
+        }
+    }
+
+    /// Its work, where that is on files.
+    pub fn files(&self) -> Option<&FilePlan> {
+        match &self.work {
+            Work::Blocks(_) => None,
+            Work::Files(plan) => Some(plan),
+        }
+    }
+
+    /// Whether it writes to what it runs on.
+    pub(crate) fn writes(&self) -> bool {
+        let writes = |work: &BlockWork| work.kind.writes;
+        self.beside.is_some() || self.blocks().is_none_or(writes)
     }
 }
 
@@ -175,6 +227,7 @@ impl Experiment {
             seed: 1,
             blocks: 5,
             warmup_operations: 16,
+            empty_caches: true,
             time_limit: None,
             scaled_how: String::new(),
             members: Members::Files,
@@ -187,6 +240,8 @@ impl Experiment {
                 checksum: None,
                 journal: None,
                 rebuild_rate: None,
+                mounting: None,
+                commands: None,
                 baseline: None,
                 line: 0,
             }],
@@ -218,6 +273,7 @@ struct RawFile {
     size: Option<Spanned<Value>>,
     seed: Option<Spanned<Value>>,
     blocks: Option<Spanned<Value>>,
+    caches: Option<Spanned<String>>,
     warmup: Option<Spanned<Value>>,
     time_limit_s: Option<Spanned<Value>>,
     members: Option<Spanned<Value>>,
@@ -245,6 +301,13 @@ struct RawSystem {
     checksum: Option<Spanned<String>>,
     journal: Option<String>,
     rebuild_rate: Option<Spanned<Value>>,
+    fs: Option<Spanned<String>>,
+    mkfs: Option<Spanned<Vec<String>>>,
+    mount: Option<Spanned<String>>,
+    up: Option<Spanned<String>>,
+    down: Option<Spanned<String>>,
+    takes: Option<Spanned<Value>>,
+    loops: Option<Spanned<bool>>,
     baseline: Option<Spanned<String>>,
 }
 
@@ -257,6 +320,7 @@ struct RawWorkload {
     chunk: Option<Spanned<Value>>,
     in_flight: Option<Spanned<Value>>,
     operations: Option<Spanned<Value>>,
+    parameters: Option<Spanned<BTreeMap<String, Spanned<Value>>>>,
     systems: Option<Spanned<Vec<String>>>,
     beside: Option<Spanned<String>>,
 }
@@ -325,6 +389,17 @@ impl Experiment {
             }
         }
         let workloads = workloads.into_iter().flat_map(staged).collect();
+        let caches = |word: &str| match word {
+            "empty" => Some(true),
+            "keep" => Some(false),
+            _ => None,
+        };
+        let caches = reader.named(
+            raw.caches.as_ref(),
+            "way with caches",
+            &["empty", "keep"],
+            caches,
+        )?;
         let seconds = reader.count(raw.time_limit_s.as_ref(), "time_limit_s", 1, 1 << 30)?;
         let blocks = reader.count(raw.blocks.as_ref(), "blocks", 1, BLOCKS_MAX)?;
         let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
@@ -339,6 +414,7 @@ impl Experiment {
                 .unwrap_or(1),
             blocks: small(blocks.unwrap_or(5)),
             warmup_operations: small(warmup.unwrap_or(16)),
+            empty_caches: caches.is_none_or(|empty| empty),
             time_limit: seconds.map(Duration::from_secs),
             scaled_how: raw.scaled.unwrap_or_default(),
             members: reader.members(raw.members.as_ref())?,
@@ -605,9 +681,66 @@ impl Reader<'_> {
             checksum,
             journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
             rebuild_rate,
+            mounting: self.mounting(raw)?,
+            commands: self.commands(raw)?,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
+    }
+
+    fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
+        let names: Vec<_> = FILE_SYSTEMS.iter().map(|one| one.name).collect();
+        let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;
+        let without = [
+            ("mkfs", raw.mkfs.as_ref().map(Spanned::span)),
+            ("mount", raw.mount.as_ref().map(Spanned::span)),
+        ];
+        let Some(kind) = kind else {
+            for (key, span) in without {
+                if let Some(span) = span {
+                    let what =
+                        format!("`{key}` is of a file system: add `fs = \"ext4\"` to the system");
+                    return Err(self.at(&span, what));
+                }
+            }
+            return Ok(None);
+        };
+        Ok(Some(Mounting {
+            kind,
+            mkfs: raw
+                .mkfs
+                .as_ref()
+                .map_or_else(Vec::new, |it| it.get_ref().clone()),
+            options: raw
+                .mount
+                .as_ref()
+                .map_or_else(String::new, |it| it.get_ref().clone()),
+        }))
+    }
+
+    fn commands(&self, raw: &RawSystem) -> Result<Option<Commands>, ExperimentError> {
+        let members = self.count(raw.takes.as_ref(), "takes", 0, 64)?;
+        let Some(up) = &raw.up else {
+            let others = [
+                ("down", raw.down.as_ref().map(Spanned::span)),
+                ("takes", raw.takes.as_ref().map(Spanned::span)),
+                ("loops", raw.loops.as_ref().map(Spanned::span)),
+            ];
+            for (key, span) in others {
+                if let Some(span) = span {
+                    let what =
+                        format!("`{key}` is of a system that a command makes: add `up = \"..\"`");
+                    return Err(self.at(&span, what));
+                }
+            }
+            return Ok(None);
+        };
+        Ok(Some(Commands {
+            up: up.get_ref().clone(),
+            down: raw.down.as_ref().map(|it| it.get_ref().clone()),
+            members: usize::try_from(members.unwrap_or(0)).expect("few"),
+            loops: raw.loops.as_ref().is_none_or(|it| *it.get_ref()),
+        }))
     }
 
     fn workload(&self, raw: &RawWorkload, size: u64) -> Result<WorkloadSpec, ExperimentError> {
@@ -615,34 +748,29 @@ impl Reader<'_> {
             self.name(name)?;
         }
         let kind_name = raw.kind.get_ref();
-        let Some(kind) = spindles_workload::by_name(kind_name) else {
-            let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-            return Err(self.at(
-                &raw.kind.span(),
-                format!(
-                    "there is no workload \"{kind_name}\": use one of {}",
-                    names.join(", ")
-                ),
-            ));
+        let work = match (
+            spindles_workload::by_name(kind_name),
+            file::by_name(kind_name),
+        ) {
+            (Some(kind), _) => Work::Blocks(self.block_work(raw, kind, size)?),
+            (None, Some(kind)) => Work::Files(self.file_work(raw, kind)?),
+            (None, None) => {
+                let blocks = KINDS.iter().map(|kind| kind.name);
+                let files = file::KINDS.iter().map(|kind| kind.name);
+                let names: Vec<_> = blocks.chain(files).collect();
+                return Err(self.at(
+                    &raw.kind.span(),
+                    format!(
+                        "there is no workload \"{kind_name}\": use one of {}",
+                        names.join(", ")
+                    ),
+                ));
+            }
         };
-        let small = |count: u64| u32::try_from(count).expect("checked");
         let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
-        let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
-            (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
-                let what = format!("chunk = {}: choose less than 4G", value.get_ref());
-                self.at(&value.span(), what)
-            })?),
-            _ => None,
-        };
         let spec = WorkloadSpec {
             name: raw.name.as_ref().unwrap_or(&raw.kind).get_ref().clone(),
-            kind,
-            size_bytes: self.size_or(raw.size.as_ref(), "size", size)?,
-            chunk_bytes: chunk,
-            in_flight: self
-                .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
-                .map(small),
-            operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
+            work,
             systems: raw
                 .systems
                 .as_ref()
@@ -651,15 +779,116 @@ impl Reader<'_> {
                 .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
                 .map(|job| (job, Stage::Before)),
         };
-        if spec.beside.is_some() && spec.kind.streams == Streams::Members {
-            let span = raw.kind.span();
-            return Err(self.at(
-                &span,
-                "it runs on each member, and no job does: leave `beside` out",
-            ));
+        if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
+            let what = match spec.work {
+                Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
+                Work::Files(_) => {
+                    "it runs on files, and jobs beside it are not possible: leave `beside` out"
+                }
+            };
+            return Err(self.at(&raw.kind.span(), what));
         }
-        let plan = spec.kind.plan(&spec.params(0, 1));
-        plan.map_err(|error| self.at(&raw.kind.span(), format!("{kind_name}: {error}")))?;
         Ok(spec)
+    }
+
+    fn block_work(
+        &self,
+        raw: &RawWorkload,
+        kind: &'static Kind,
+        size: u64,
+    ) -> Result<BlockWork, ExperimentError> {
+        if let Some(parameters) = &raw.parameters {
+            let what = format!(
+                "{} works on blocks and has no parameters: give size, chunk, in_flight or operations",
+                kind.name
+            );
+            return Err(self.at(&parameters.span(), what));
+        }
+        let small = |count: u64| u32::try_from(count).expect("checked");
+        let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
+            (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
+                let what = format!("chunk = {}: choose less than 4G", value.get_ref());
+                self.at(&value.span(), what)
+            })?),
+            _ => None,
+        };
+        let work = BlockWork {
+            kind,
+            size_bytes: self.size_or(raw.size.as_ref(), "size", size)?,
+            chunk_bytes: chunk,
+            in_flight: self
+                .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
+                .map(small),
+            operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
+        };
+        let plan = kind.plan(&work.params(0, 1));
+        plan.map_err(|error| self.at(&raw.kind.span(), format!("{}: {error}", kind.name)))?;
+        Ok(work)
+    }
+
+    fn file_work(
+        &self,
+        raw: &RawWorkload,
+        kind: &'static FileKind,
+    ) -> Result<FilePlan, ExperimentError> {
+        let of_blocks = [
+            ("size", &raw.size),
+            ("chunk", &raw.chunk),
+            ("in_flight", &raw.in_flight),
+            ("operations", &raw.operations),
+        ];
+        for (key, value) in of_blocks {
+            if let Some(value) = value {
+                let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
+                let what = format!(
+                    "{} works on files, and `{key}` is for workloads on blocks: give `parameters = \
+                     {{ .. }}` with any of {}",
+                    kind.name,
+                    names.join(", ")
+                );
+                return Err(self.at(&value.span(), what));
+            }
+        }
+        let mut chosen = BTreeMap::new();
+        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        for (name, value) in given {
+            chosen.insert(name.clone(), self.parameter(name, value)?);
+        }
+        let span = raw
+            .parameters
+            .as_ref()
+            .map_or(raw.kind.span(), Spanned::span);
+        let plan = kind.plan(&chosen, 1.0, 0);
+        plan.map_err(|error| self.at(&span, error))
+    }
+
+    /// A number, a size, or a word.
+    fn parameter(
+        &self,
+        name: &str,
+        value: &Spanned<Value>,
+    ) -> Result<file::Value, ExperimentError> {
+        let found = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer).ok().map(file::Value::Number),
+            Value::Boolean(true) => Some(file::Value::Word("yes".to_owned())),
+            Value::Boolean(false) => Some(file::Value::Word("no".to_owned())),
+            Value::String(text) => Some(parameter_of(text)),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let what = format!(
+                "{name} = {} is not possible: give a whole number, a size such as \"64M\" or a word",
+                value.get_ref()
+            );
+            self.at(&value.span(), what)
+        })
+    }
+}
+
+/// What a text means as the value of a parameter: a number or size, or else a word.
+pub fn parameter_of(text: &str) -> file::Value {
+    match text.parse::<SizeBytes>() {
+        Ok(size) => file::Value::Number(size.0),
+        Err(_) => file::Value::Word(text.to_owned()),
     }
 }

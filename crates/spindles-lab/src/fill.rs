@@ -3,7 +3,7 @@
 use crate::execute::{self, Failure, Orders};
 use crate::experiment::WorkloadSpec;
 use spindles_io::Target;
-use spindles_workload::{Params, Streams};
+use spindles_workload::Params;
 use std::sync::atomic::AtomicBool;
 
 /// Written at once, where the size is a multiple of it.
@@ -15,8 +15,9 @@ const IN_FLIGHT: u32 = 8;
 pub(crate) fn size_bytes(workloads: &[WorkloadSpec], system: &str) -> u64 {
     let of_system = workloads.iter().filter(|spec| spec.runs_on(system));
     let planned = of_system
-        .filter(|spec| spec.kind.streams == Streams::One)
-        .filter_map(|spec| spec.kind.plan(&spec.params(0, 1)).ok());
+        .filter_map(WorkloadSpec::blocks)
+        .filter(|work| work.on_one())
+        .filter_map(|work| work.kind.plan(&work.params(0, 1)).ok());
     planned.map(|plan| plan.size_bytes).max().unwrap_or(0)
 }
 

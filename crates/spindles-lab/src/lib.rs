@@ -7,20 +7,27 @@ mod arrays;
 pub mod builtin;
 mod clock;
 mod environment;
+mod evidence;
 mod execute;
 mod experiment;
+mod export;
+mod files;
 mod fill;
 pub mod jobs;
 mod late;
+mod on_files;
 mod preflight;
 mod records;
 mod runner;
 mod schedule;
 mod scratch;
 pub mod targets;
+mod undo;
 mod whole;
 
-pub use experiment::{Experiment, ExperimentError, Members, SystemSpec, WorkloadSpec};
+pub use experiment::{
+    BlockWork, Experiment, ExperimentError, Members, SystemSpec, Work, WorkloadSpec, parameter_of,
+};
 pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;

@@ -1,15 +1,17 @@
 //! What can be known before anything is opened: the systems with the A/A pair, what they need,
 //! what would be lost, whether there is room.
 
-use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
+use crate::experiment::{BlockWork, Experiment, Members, SystemSpec, Work, WorkloadSpec};
 use crate::jobs::newcomers;
 use crate::runner::RunError;
-use crate::targets;
+use crate::targets::{self, Place, commands::DIR};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
 use spindles_io::TargetFacts;
-use spindles_measure::{Beside, Rate, System, Workload};
+use spindles_layout::Expression;
+use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
+use spindles_workload::file::{FilePhase, FilePlan};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -59,9 +61,10 @@ pub(crate) fn writer<'a>(
     experiment: &'a Experiment,
     spec: &SystemSpec,
 ) -> Option<&'a WorkloadSpec> {
-    experiment.workloads.iter().find(|workload| {
-        (workload.kind.writes || workload.beside.is_some()) && workload.runs_on(workloads_as(spec))
-    })
+    experiment
+        .workloads
+        .iter()
+        .find(|workload| workload.writes() && workload.runs_on(workloads_as(spec)))
 }
 
 /// How many members the experiment needs; what can be known to be wrong before anything is done.
@@ -79,9 +82,15 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         let needs = (kind.needs)(&spec.target).map_err(system)?;
         let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
         let workloads = experiment.workloads.iter().filter(runs);
-        most = most.max(needs.members + newcomers(workloads));
+        let taken = spec
+            .commands
+            .as_ref()
+            .map_or(0, |commands| commands.members);
+        most = most.max(needs.members + taken + newcomers(workloads));
         let writer = writer(experiment, spec);
-        let mut named = needs.named.iter().chain(&spec.journal);
+        // What the commands make in a folder of ours holds nothing.
+        let named = needs.named.iter().chain(&spec.journal);
+        let mut named = named.filter(|name| !name.starts_with(DIR));
         if let (Some(writer), Some(device), false) = (writer, named.next(), force) {
             return Err(system(format!(
                 "{} writes, and what {device} holds would be lost: say --force if that may be",
@@ -111,6 +120,22 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
     Ok(most)
 }
 
+/// How much each member must hold: what workloads on blocks work on, and a file system with what those on
+/// files make.
+pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
+    /// Journals and tables of a file system; xfs refuses less than 300 MiB.
+    const FILE_SYSTEM_BYTES: u64 = 320 << 20;
+    let mut systems = experiment.systems.iter();
+    let holds_files = systems.any(|spec| spec.mounting.is_some() || spec.commands.is_some());
+    if !holds_files {
+        return size_bytes;
+    }
+    let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
+    let files = plans.map(FilePlan::bytes).max().unwrap_or(0);
+    let most = files.max(size_bytes);
+    most + most / 4 + FILE_SYSTEM_BYTES
+}
+
 pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Result<(), RunError> {
     let stat = rustix::fs::statvfs(folder).map_err(|error| RunError::Members {
         folder: folder.to_owned(),
@@ -129,19 +154,33 @@ pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Re
     Ok(())
 }
 
-pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
-    let plan = spec
+/// The workload for its records: one for each phase that has a result.
+pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
+    match &spec.work {
+        Work::Blocks(work) => vec![block_record(spec, work)],
+        Work::Files(plan) => {
+            let phases = plan.phases();
+            let recorded = phases.iter().filter(|phase| phase.counted.is_some());
+            recorded
+                .map(|phase| file_record(spec, plan, phase))
+                .collect()
+        }
+    }
+}
+
+fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
+    let plan = work
         .kind
-        .plan(&spec.params(0, 1))
+        .plan(&work.params(0, 1))
         .expect("checked when it was read");
     Workload {
         name: spec.full_name(),
         summary: plan.summary(),
-        kind: spec.kind.name.to_owned(),
+        kind: work.kind.name.to_owned(),
         size_bytes: plan.size_bytes,
         operation_bytes: plan.chunk_bytes.into(),
         operations: plan.operations,
-        rate: match spec.kind.counted {
+        rate: match work.kind.counted {
             Counted::ReadBytes | Counted::WrittenBytes => Rate::Bytes,
             Counted::Reads | Counted::Writes => Rate::Operations,
         },
@@ -151,6 +190,36 @@ pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
             stage,
             workload: spec.name.clone(),
         }),
+        ..Workload::default()
+    }
+}
+
+/// A phase of a workload on files.
+pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhase) -> Workload {
+    let name = match phase.name.as_str() {
+        "" => spec.name.clone(),
+        phase => format!("{} {phase}", spec.name),
+    };
+    Workload {
+        name,
+        summary: phase.summary.clone(),
+        kind: plan.kind.name.to_owned(),
+        size_bytes: plan.bytes(),
+        rate: match phase.counted {
+            Some(counted) if counted.is_bytes() => Rate::Bytes,
+            _ => Rate::Operations,
+        },
+        in_flight_max: phase.actors,
+        duration_ns: if phase.endless {
+            plan.seconds() * 1_000_000_000
+        } else {
+            0
+        },
+        part: (!phase.name.is_empty()).then(|| Part {
+            workload: spec.name.clone(),
+            phase: phase.name.clone(),
+        }),
+        parameters: plan.words(),
         ..Workload::default()
     }
 }
@@ -177,6 +246,30 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     system
 }
 
+/// What a system is of which only a folder is used, for its records.
+pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
+    let stat = rustix::fs::statvfs(&place.folder);
+    let mut options = options(spec);
+    if !place.how.is_empty() {
+        options.insert("through".to_owned(), place.how.to_owned());
+    }
+    let shape = Expression::parse_counted(&spec.target);
+    let (level, members) = match &shape {
+        Ok(Expression::Array { level, members, .. }) => (level.name, members.len()),
+        _ => ("single", 1),
+    };
+    System {
+        name: spec.name.clone(),
+        options,
+        baseline: spec.baseline.clone(),
+        expression: spec.target.clone(),
+        level: level.to_owned(),
+        members: u32::try_from(members).expect("few"),
+        capacity_bytes: stat.map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize)),
+        ..System::default()
+    }
+}
+
 /// What was chosen for the system beside its target and chunk.
 fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let checksum = |kind| {
@@ -188,11 +281,18 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let rate = spec
         .rebuild_rate
         .map(|rate| SizeBytes(rate).typed().to_string());
+    let mkfs = spec.mounting.as_ref().map(|it| it.mkfs.join(" "));
+    let mkfs = mkfs.unwrap_or_default();
+    let mount = spec.mounting.as_ref().map(|it| it.options.as_str());
     let chosen = [
         ("consistency", spec.consistency.map(|policy| policy.name)),
         ("checksum", spec.checksum.and_then(checksum)),
         ("journal", spec.journal.as_deref()),
         ("rebuild rate", rate.as_deref()),
+        ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
+        ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),
+        ("mount", mount.filter(|it| !it.is_empty())),
+        ("made by", spec.commands.as_ref().map(|it| it.up.as_str())),
     ];
     let chosen = chosen.into_iter();
     chosen

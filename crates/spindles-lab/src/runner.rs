@@ -4,19 +4,24 @@
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::execute::{self, Failure, Orders};
-use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
+use crate::experiment::{BlockWork, Experiment, Members, SystemSpec, Work, WorkloadSpec};
 use crate::fill;
 use crate::jobs::Job;
+use crate::on_files;
 use crate::preflight::{
-    self, Side, check, check_room, described, workload_record, workloads_as, writer,
+    self, Side, check, check_room, described, described_folder, workload_records, workloads_as,
+    writer,
 };
 use crate::records::RecordsError;
 use crate::schedule::Draw;
+use crate::targets::commands::Made;
+use crate::targets::mounted::Mounted;
 use crate::targets::{self, Pool, Site};
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
 use spindles_measure::{JobShare, Record, Run, Stage};
+use spindles_workload::file::FilePlan;
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -35,6 +40,8 @@ pub struct Options<'a> {
     pub degraded: bool,
     /// How devices are opened.
     pub open: OpenOptions,
+    /// This program, which serves arrays that are to be block devices of the kernel.
+    pub program: PathBuf,
     /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
     pub interrupt: &'a AtomicBool,
 }
@@ -46,6 +53,11 @@ pub trait Observer {
 
     /// So many of so many runs are done; what comes now.
     fn progress(&mut self, done: u64, total: u64, what: &str);
+
+    /// Something about a system that is no result of a workload.
+    fn trouble(&mut self, system: &str, what: &str) {
+        let _ = (system, what);
+    }
 
     /// What went wrong on the devices of a system while workloads ran on it.
     fn incidents(&mut self, system: &str, incidents: &[Incident]) {
@@ -142,6 +154,14 @@ impl From<RecordsError> for Stop {
     }
 }
 
+/// What was found of a system.
+struct Described {
+    /// Physical devices beneath it.
+    devices: Vec<String>,
+    /// Of an array: whether all its members lie on one.
+    shared: Option<bool>,
+}
+
 struct Runner<'a> {
     experiment: &'a Experiment,
     options: &'a Options<'a>,
@@ -162,8 +182,9 @@ impl<'a> Runner<'a> {
         observer: &'a mut dyn Observer,
     ) -> Result<Self, RunError> {
         let (sides, control) = preflight::sides(experiment);
-        let each = experiment.workloads.iter().map(|spec| spec.size_bytes);
-        let size_bytes = each.max().unwrap_or(0);
+        let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
+        let size_bytes = blocks.map(|work| work.size_bytes).max().unwrap_or(0);
+        let needed_bytes = preflight::needed_bytes(experiment, size_bytes);
         let members = check(experiment, options.force)?;
         let folder = experiment.folder.clone();
         let folder = folder.unwrap_or_else(targets::temporary_folder);
@@ -171,13 +192,16 @@ impl<'a> Runner<'a> {
         let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
         let chunks = sides.iter().filter_map(|side| side.spec.chunk_bytes);
         let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
-        let member_bytes = targets::member_bytes(size_bytes, chunk_bytes);
+        let member_bytes = targets::member_bytes(needed_bytes, chunk_bytes);
         if files {
             check_room(&folder, members, member_bytes)?;
         }
         let runs_of = |side: &Side| {
             let runs_on = |spec: &&WorkloadSpec| spec.runs_on(workloads_as(&side.spec));
-            experiment.workloads.iter().filter(runs_on).count()
+            let workloads = experiment.workloads.iter().filter(runs_on);
+            workloads
+                .map(|spec| workload_records(spec).len())
+                .sum::<usize>()
         };
         let runs: usize = sides.iter().map(runs_of).sum();
         let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks);
@@ -246,23 +270,19 @@ impl<'a> Runner<'a> {
                     return Err(Stop::Error(self.wrong_system(side, &why)));
                 }
             };
-            let target = system
-                .open()
-                .map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
-            let facts = target.facts().clone();
-            for device in &facts.devices {
-                devices.extend(device.physical_device.clone());
-            }
-            if facts.array.is_some() {
+            let described = if self.opens(side) {
+                self.describe_target(side, system.as_mut())
+            } else {
+                self.describe_folder(side, system.as_mut())
+            };
+            let described = described.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
+            devices.extend(described.devices);
+            let ended = system.end();
+            ended.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
+            if let Some(is_shared) = described.shared {
                 several = true;
-                shared &= facts.shared_physical_device().is_some();
+                shared &= is_shared;
             }
-            let spec = &self.sides[side].spec;
-            self.sides[side].record = described(spec, &facts);
-            if let Err(why) = self.fits(side, &facts) {
-                return Err(Stop::Error(self.wrong_system(side, &why)));
-            }
-            drop(target.close());
         }
         let memory = devices.remove(MEMORY);
         let shared_device = several
@@ -288,6 +308,57 @@ impl<'a> Runner<'a> {
         Ok(shared_device)
     }
 
+    /// Whether a workload of the system goes to its blocks.
+    fn opens(&self, side: usize) -> bool {
+        let name = workloads_as(&self.sides[side].spec);
+        let mut workloads = self.experiment.workloads.iter();
+        workloads.any(|spec| spec.runs_on(name) && spec.blocks().is_some())
+    }
+
+    fn describe_target(
+        &mut self,
+        side: usize,
+        system: &mut dyn targets::System,
+    ) -> Result<Described, String> {
+        let target = system.open()?;
+        let facts = target.facts().clone();
+        let spec = &self.sides[side].spec;
+        self.sides[side].record = described(spec, &facts);
+        self.fits(side, &facts)?;
+        drop(target.close());
+        let devices = facts.devices.iter();
+        Ok(Described {
+            devices: devices
+                .filter_map(|device| device.physical_device.clone())
+                .collect(),
+            shared: facts
+                .array
+                .is_some()
+                .then(|| facts.shared_physical_device().is_some()),
+        })
+    }
+
+    /// Of a system that has only workloads on files.
+    fn describe_folder(
+        &mut self,
+        side: usize,
+        system: &mut dyn targets::System,
+    ) -> Result<Described, String> {
+        let place = system.folder()?;
+        let spec = &self.sides[side].spec;
+        self.sides[side].record = described_folder(spec, &place);
+        let left = system.leave_folder();
+        left.map(|()| Described {
+            devices: place
+                .watched
+                .devices
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
+            shared: None,
+        })
+    }
+
     fn lay_out(&mut self) -> Result<(), Stop> {
         self.observer
             .progress(0, self.total, "laying out the members");
@@ -311,7 +382,7 @@ impl<'a> Runner<'a> {
                 Some(&spec.target)
             })?;
             let path = Path::new(first.strip_prefix("folder:").unwrap_or(first));
-            path.is_file().then(|| path.to_owned())
+            path.exists().then(|| path.to_owned())
         })
     }
 
@@ -328,14 +399,17 @@ impl<'a> Runner<'a> {
     fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
         let spec = &self.sides[side].spec;
         for workload in &self.experiment.workloads {
-            let one = workload.kind.streams == Streams::One;
-            if one && workload.runs_on(workloads_as(spec)) && facts.bytes() < workload.size_bytes {
+            let work = workload.blocks().filter(|work| work.on_one());
+            let Some(work) = work.filter(|_| workload.runs_on(workloads_as(spec))) else {
+                continue;
+            };
+            if facts.bytes() < work.size_bytes {
                 return Err(format!(
                     "it holds {} MiB, and {} works on {} MiB: choose a smaller size or larger \
                      members",
                     facts.bytes() >> 20,
                     workload.name,
-                    workload.size_bytes >> 20
+                    work.size_bytes >> 20
                 ));
             }
         }
@@ -353,7 +427,9 @@ impl<'a> Runner<'a> {
             baseline: experiment.baseline.clone(),
             control: self.control.clone(),
             systems: self.sides.iter().map(|side| side.record.clone()).collect(),
-            workloads: experiment.workloads.iter().map(workload_record).collect(),
+            workloads: (experiment.workloads.iter())
+                .flat_map(workload_records)
+                .collect(),
             scaled: !experiment.scaled_how.is_empty(),
             scaled_how: experiment.scaled_how.clone(),
             shared_device,
@@ -374,11 +450,19 @@ impl<'a> Runner<'a> {
             checksum: spec.checksum,
             journal: spec.journal.as_deref(),
             open: &open,
+            program: &self.options.program,
             degraded: self.options.degraded,
             read_only: writer(self.experiment, spec).is_none(),
             go_on: &|| go_on(interrupt),
         };
-        (targets::kind_of(&spec.target).prepare)(&spec.target, &place)
+        let system = match &spec.commands {
+            Some(commands) => Made::prepare(&spec.target, commands, &place)?,
+            None => (targets::kind_of(&spec.target).prepare)(&spec.target, &place)?,
+        };
+        Ok(match &spec.mounting {
+            Some(mounting) => Box::new(Mounted::new(system, mounting, &place)),
+            None => system,
+        })
     }
 
     /// Files take their places in the systems in random order, block by block. Devices keep
@@ -415,10 +499,9 @@ impl<'a> Runner<'a> {
             self.observer.progress(done, self.total, &what);
             let purpose = u64::from(block) << 32 | u64::try_from(number).expect("few");
             let seed = Draw::new(self.experiment.seed, 2, purpose).number();
-            let mut run = Run {
+            let blank = Run {
                 experiment: self.experiment.name.clone(),
                 system: self.sides[side].record.clone(),
-                workload: workload_record(workload),
                 repetition_block: block,
                 order: self.outcome.runs,
                 seed,
@@ -427,24 +510,47 @@ impl<'a> Runner<'a> {
                 shared_device,
                 ..Run::default()
             };
-            let measured = match &mut system {
-                Ok(system) => self.one_run(system.as_mut(), &mut open, workload, &mut run),
-                Err(why) => Err(Failure::Failed(why.clone())),
+            let mut runs: Vec<Run> = (self.outcome.runs..)
+                .zip(workload_records(workload))
+                .map(|(order, workload)| Run {
+                    workload,
+                    order,
+                    ..blank.clone()
+                })
+                .collect();
+            let measured = match (&mut system, &workload.work) {
+                (Ok(system), Work::Blocks(work)) => {
+                    let system = system.as_mut();
+                    self.one_run(system, &mut open, workload, work, &mut runs[0])
+                }
+                (Ok(system), Work::Files(plan)) => {
+                    self.file_runs(system.as_mut(), &mut open, plan, &mut runs)
+                }
+                (Err(why), _) => Err(Failure::Failed(why.clone())),
             };
             match measured {
-                Ok(()) => {}
                 Err(Failure::Interrupted) => return Err(Stop::Interrupted),
                 Err(Failure::Failed(why)) => {
-                    run.failed = Some(why);
-                    self.outcome.failed += 1;
+                    for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
+                        run.failed = Some(why.clone());
+                        self.outcome.failed += 1;
+                    }
                 }
+                Ok(()) => {}
             }
-            self.observer.record(&Record::Run(Box::new(run)))?;
-            self.outcome.runs += 1;
+            for run in runs {
+                self.observer.record(&Record::Run(Box::new(run)))?;
+                self.outcome.runs += 1;
+            }
         }
         if let Some(target) = open {
             self.observer.incidents(&spec.name, &target.incidents());
             drop(target.close());
+        }
+        if let Ok(system) = system
+            && let Err(why) = system.end()
+        {
+            self.observer.trouble(&spec.name, &why);
         }
         Ok(())
     }
@@ -458,7 +564,10 @@ impl<'a> Runner<'a> {
         open: &mut Option<Box<dyn Target>>,
     ) -> Result<Result<Box<dyn targets::System>, String>, Stop> {
         let size_bytes = fill::size_bytes(&self.experiment.workloads, workloads_as(spec));
-        if targets::kind_of(&spec.target).exists || size_bytes == 0 {
+        let exists = targets::kind_of(&spec.target).exists
+            && spec.mounting.is_none()
+            && spec.commands.is_none();
+        if exists || size_bytes == 0 {
             return Ok(Ok(system));
         }
         let what = format!("filling {}", spec.name);
@@ -480,13 +589,14 @@ impl<'a> Runner<'a> {
         system: &mut dyn targets::System,
         open: &mut Option<Box<dyn Target>>,
         workload: &WorkloadSpec,
+        work: &BlockWork,
         run: &mut Run,
     ) -> Result<(), Failure> {
         let plan = |streams| {
-            let plan = workload.kind.plan(&workload.params(run.seed, streams));
+            let plan = work.kind.plan(&work.params(run.seed, streams));
             plan.map_err(|error| Failure::Failed(format!("{}: {error}", workload.name)))
         };
-        let whole = match workload.kind.streams {
+        let whole = match work.kind.streams {
             Streams::One => {
                 let target = match open {
                     Some(target) => target,
@@ -505,15 +615,33 @@ impl<'a> Runner<'a> {
                 Whole::one(measured, target.facts())
             }
             Streams::Members => {
-                if let Some(target) = open.take() {
-                    let closed = target.close();
-                    closed.map_err(|error| Failure::Failed(error.to_string()))?;
-                }
+                closed(open)?;
                 self.members_at_once(&system.devices(), &plan(1)?)?
             }
         };
         whole.into_run(run, self.idle_permille);
         Ok(())
+    }
+
+    /// A workload on files, each phase with a result into one of `runs`.
+    fn file_runs(
+        &self,
+        system: &mut dyn targets::System,
+        open: &mut Option<Box<dyn Target>>,
+        plan: &FilePlan,
+        runs: &mut [Run],
+    ) -> Result<(), Failure> {
+        closed(open)?;
+        let place = system.folder().map_err(Failure::Failed)?;
+        let seed = runs.first().map_or(0, |run| run.seed);
+        let place = on_files::Place {
+            folder: &place.folder,
+            watched: place.watched,
+            empty_caches: self.experiment.empty_caches,
+            idle_permille: self.idle_permille,
+            interrupt: self.options.interrupt,
+        };
+        on_files::run(&plan.clone().with_seed(seed), &place, runs)
     }
 
     /// A workload beside a job that was begun. Then the job goes on by itself to its end.
@@ -624,6 +752,14 @@ impl<'a> Runner<'a> {
         let streams = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Whole::of_streams(streams))
     }
+}
+
+/// Closes the target, if it is open.
+fn closed(open: &mut Option<Box<dyn Target>>) -> Result<(), Failure> {
+    open.take().map_or(Ok(()), |target| {
+        let closed = target.close();
+        closed.map_err(|error| Failure::Failed(error.to_string()))
+    })
 }
 
 fn go_on(interrupt: &AtomicBool) -> io::Result<()> {

@@ -21,8 +21,10 @@ const LOCK: &str = "spindles-lab.lock";
 /// Written to it once it is locked.
 const LOCK_TEXT: &[u8] =
     b"A run of spindles lab or bench keeps its files here and removes them at its end.\n";
-/// How the names of all other files in our folders end.
+/// How the names of other files in our folders end.
 const IMAGE: &str = ".img";
+/// The folder in one of ours, whatever is in it.
+const FOLDER: &str = "files";
 
 fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,6 +33,7 @@ fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
 /// Removes all temporary folders there are. For the end of the program by a panic or a second
 /// Ctrl-C; otherwise they go when they are dropped.
 pub fn remove_all() {
+    crate::undo::undo_all();
     for folder in folders().drain(..) {
         drop(fs::remove_dir_all(folder));
     }
@@ -61,6 +64,13 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A new empty folder in it.
+    pub(crate) fn folder(&self) -> io::Result<PathBuf> {
+        let path = self.path.join(FOLDER);
+        fs::create_dir(&path)?;
+        Ok(path)
     }
 
     /// A file of zeros without a place on the medium.
@@ -104,7 +114,7 @@ fn remove_if_left_over(folder: &Path) -> io::Result<()> {
     lock.read_to_end(&mut text)?;
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>()?;
-    let is_ours = |name: &str| name == LOCK || name.ends_with(IMAGE);
+    let is_ours = |name: &str| name == LOCK || name == FOLDER || name.ends_with(IMAGE);
     let all_ours = names.iter().all(|name| name.to_str().is_some_and(is_ours));
     if text == LOCK_TEXT && all_ours {
         fs::remove_dir_all(folder)?;

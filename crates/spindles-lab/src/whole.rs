@@ -117,9 +117,6 @@ impl Whole {
         let process_ns = end.saturating_sub(begin);
         let workload_ns = self.workload_cpu_ns.min(process_ns);
         let ticks = self.machine.1.since(self.machine.0);
-        // What the machine does without us is taken off; our own is certain and finer.
-        let idle_ticks = ticks.total() * idle_permille / 1000;
-        let machine_ns = ticks.busy.saturating_sub(idle_ticks) * TICK_NS;
         run.elapsed_ns = clock::duration_ns(self.ended - self.began);
         run.phases = self.phases;
         run.operations = self.operations;
@@ -135,7 +132,7 @@ impl Whole {
         run.cpu_ns = Cpu {
             workload: workload_ns,
             engine: process_ns - workload_ns,
-            machine: machine_ns.max(process_ns),
+            machine: machine_ns(ticks, idle_permille).max(process_ns),
         };
         run.io = self.io;
         run.doubts = doubts(ticks, idle_permille, self.io_reason.as_deref());
@@ -146,6 +143,13 @@ impl Whole {
             });
         }
     }
+}
+
+/// How long the CPUs of the machine were busy. What it does without us is taken off; our own is certain
+/// and finer.
+pub(crate) fn machine_ns(ticks: MachineTicks, idle_permille: u64) -> u64 {
+    let idle_ticks = ticks.total() * idle_permille / 1000;
+    ticks.busy.saturating_sub(idle_ticks) * TICK_NS
 }
 
 fn add(sum: &mut Traffic, more: Traffic) {
@@ -173,7 +177,11 @@ const STEAL_PERMILLE: u64 = 20;
 const IDLE_PERMILLE: u64 = 100;
 
 /// What is doubtful about one run and can only be known while it runs.
-fn doubts(ticks: MachineTicks, idle_permille: u64, io_reason: Option<&str>) -> Vec<Doubt> {
+pub(crate) fn doubts(
+    ticks: MachineTicks,
+    idle_permille: u64,
+    io_reason: Option<&str>,
+) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let mut add = |kind: &str, detail: String| {
         doubts.push(Doubt {

@@ -6,7 +6,7 @@
 mod loop_devices;
 
 use loop_devices::Loops;
-use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, builtin};
+use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, Work, builtin};
 use spindles_layout::LEVELS;
 use spindles_measure::{Record, Run};
 use std::fs::File;
@@ -32,6 +32,7 @@ fn run(experiment: &Experiment) -> Vec<Run> {
         force: true,
         degraded: false,
         open: spindles_io::OpenOptions::default(),
+        program: std::path::PathBuf::new(),
         interrupt: &AtomicBool::new(false),
     };
     let mut kept = Kept::default();
@@ -114,9 +115,11 @@ fn your_devices_runs_whole() {
     experiment.members = Members::Devices(devices.names());
     experiment.blocks = 1;
     for workload in &mut experiment.workloads {
-        workload.size_bytes = 4 << 20;
-        let few = workload.kind.operations.map(|_| 100);
-        workload.operations = workload.operations.or(few);
+        let Work::Blocks(work) = &mut workload.work else {
+            continue;
+        };
+        work.size_bytes = 4 << 20;
+        work.operations = work.operations.or(work.kind.operations.map(|_| 100));
     }
     let runs = run(&experiment);
     assert_eq!(runs.len(), 5 * experiment.workloads.len());

@@ -40,7 +40,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
-             `size`, `seed`, `blocks`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
+             `size`, `seed`, `blocks`, `caches`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
              `consistency`, `checksum`, `journal`, `rebuild_rate`, `baseline`, `control`, `system`, `workload`",
         ),
         (
@@ -106,9 +106,36 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              `name`",
         ),
         (
-            workload("kind = \"bonnie\""),
-            "x.toml, line 6: there is no workload \"bonnie\": use one of dd-read, dd-write, \
-             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write",
+            workload("kind = \"bonny\""),
+            "x.toml, line 6: there is no workload \"bonny\": use one of dd-read, dd-write, \
+             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, bonnie, \
+             bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp",
+        ),
+        (
+            workload("kind = \"bonnie\"\nsize = \"1G\""),
+            "x.toml, line 7: bonnie works on files, and `size` is for workloads on blocks: give \
+             `parameters = { .. }` with any of size, chunk, seeks, seekers, stdio",
+        ),
+        (
+            workload("kind = \"bonnie\"\nparameters = { seeks = 0 }"),
+            "x.toml, line 7: seeks = 0 is not possible: give a whole number from 1 to 4294967296",
+        ),
+        (
+            workload("kind = \"seeks\"\nparameters = { seeks = 9 }"),
+            "x.toml, line 7: seeks works on blocks and has no parameters: give size, chunk, in_flight \
+             or operations",
+        ),
+        (
+            system("target = \"single\"\nfs = \"zfs\""),
+            "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, btrfs",
+        ),
+        (
+            system("target = \"single\"\nmount = \"noatime\""),
+            "x.toml, line 5: `mount` is of a file system: add `fs = \"ext4\"` to the system",
+        ),
+        (
+            system("target = \"single\"\ndown = \"true\""),
+            "x.toml, line 5: `down` is of a system that a command makes: add `up = \"..\"`",
         ),
         (
             workload("kind = \"seeks\"\nchunk = 1000"),
@@ -144,7 +171,10 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(experiment.definition, text);
     let workload = &experiment.workloads[0];
     assert_eq!(
-        (workload.name.as_str(), workload.size_bytes),
+        (
+            workload.name.as_str(),
+            workload.blocks().unwrap().size_bytes
+        ),
         ("dd-read", 1 << 20)
     );
     assert!(workload.runs_on("anything"));

@@ -1,6 +1,6 @@
 //! Whole experiments on memory and small files: what they record, and what they leave behind.
 
-use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError};
+use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,6 +49,7 @@ impl Kept {
             force,
             degraded: false,
             open: spindles_io::OpenOptions::default(),
+            program: std::path::PathBuf::new(),
             interrupt: &self.interrupt,
         };
         let mut keeper = Keeper {
@@ -315,8 +316,8 @@ fn what_can_not_be_done_is_said() {
         (
             experiment("", "folder:/no/such/folder", "dd-read"),
             false,
-            "x.toml, line 4: system \"folder:/no/such/folder\": /no/such/folder: can't make a \
-             file there: "
+            "x.toml, line 4: system \"folder:/no/such/folder\": /no/such/folder is no \
+             folder: make it, or name another"
                 .to_owned(),
         ),
     ] {
@@ -356,10 +357,11 @@ fn the_quickstart_runs_whole() {
     experiment.blocks = 1;
     experiment.folder = Some(folder.path().to_owned());
     for workload in &mut experiment.workloads {
-        workload.size_bytes = 2 << 20;
-        workload.operations = workload
-            .operations
-            .or(workload.kind.operations.map(|_| 100));
+        let Work::Blocks(work) = &mut workload.work else {
+            continue;
+        };
+        work.size_bytes = 2 << 20;
+        work.operations = work.operations.or(work.kind.operations.map(|_| 100));
     }
     let mut kept = Kept::default();
     let outcome = kept.run_this(&experiment, false).unwrap();

@@ -145,6 +145,7 @@ pub(crate) fn run(
         force: device.force,
         degraded: device.degraded.degraded,
         open: device.open_options(),
+        program: std::env::current_exe().context("the path of this program is not known")?,
         interrupt: &interrupt,
     };
     let outcome = spindles_lab::run(experiment, &options, &mut screen)?;
@@ -200,6 +201,10 @@ impl Observer for Screen<'_> {
             .get_or_insert_with(|| ui.progress(name, total, Unit::Steps));
         progress.message(what);
         progress.set(done);
+    }
+
+    fn trouble(&mut self, system: &str, what: &str) {
+        self.ui.note(format!("{system}: {what}"));
     }
 
     fn incidents(&mut self, system: &str, incidents: &[Incident]) {

@@ -3,9 +3,11 @@
 use super::device::named;
 use super::{Kind, Needs, Site, System};
 use crate::arrays;
+use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
+use std::path::Path;
 
 pub(super) static KIND: Kind = Kind {
     name: "array",
@@ -149,6 +151,14 @@ impl System for Array {
         let target = target.map_err(|error| error.to_string())?;
         self.devices.push(spare);
         Ok(target)
+    }
+
+    fn export(&mut self, program: &Path) -> Result<Exported, String> {
+        if !self.superblocks {
+            return Err("an array on memory can't be served to the kernel: give files".to_owned());
+        }
+        let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
+        Exported::of_array(&all, program)
     }
 
     fn devices(&self) -> Vec<String> {

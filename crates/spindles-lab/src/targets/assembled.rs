@@ -1,8 +1,10 @@
 //! `array:NAME`, `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
 
 use super::{Kind, Needs, System};
+use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::{Target, scan};
+use std::path::Path;
 
 pub(super) static KIND: Kind = Kind {
     name: "assembled",
@@ -48,6 +50,10 @@ struct Assembled {
 impl System for Assembled {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
         crate::arrays::assemble(&self.devices, &self.options)
+    }
+
+    fn export(&mut self, program: &Path) -> Result<Exported, String> {
+        Exported::of_array(&self.devices, program)
     }
 
     fn devices(&self) -> Vec<String> {

@@ -21,7 +21,6 @@ pub(super) static KIND: Kind = Kind {
         Ok(Box::new(Raw {
             name: text.to_owned(),
             options: site.open_as_is(),
-            _scratch: None,
         }))
     },
 };

@@ -1,13 +1,15 @@
-//! `folder:PATH`: a file of our own in a folder, and so whatever file system is mounted there.
+//! `folder:PATH`: a folder of a mounted file system. Workloads on blocks get a file in it.
 
-use super::{Kind, Needs, Raw};
+use super::{Kind, Needs, Place, System, open_raw};
+use crate::evidence::Watched;
 use crate::scratch::Scratch;
-use std::path::Path;
+use spindles_io::{OpenOptions, Target, physical_device_of};
+use std::path::{Path, PathBuf};
 
 pub(super) static KIND: Kind = Kind {
     name: "folder",
     syntax: "folder:PATH",
-    summary: "a file made in that folder, and removed: for comparing mounted file systems",
+    summary: "a folder, and so whatever is mounted there; workloads on blocks get a file in it",
     exists: false,
     claims: |text| text.starts_with("folder:") || Path::new(text).is_dir(),
     check: |text| match path(text) {
@@ -16,18 +18,76 @@ pub(super) static KIND: Kind = Kind {
     },
     needs: |_| Ok(Needs::default()),
     prepare: |text, site| {
-        let folder = Path::new(path(text));
-        let wrong = |error| format!("{}: can't make a file there: {error}", folder.display());
-        let scratch = Scratch::new(folder).map_err(wrong)?;
-        let file = scratch.sparse("target", site.size_bytes).map_err(wrong)?;
-        Ok(Box::new(Raw {
-            name: file.to_string_lossy().into_owned(),
-            options: site.open.clone(),
-            _scratch: Some(scratch),
-        }))
+        let folder = PathBuf::from(path(text));
+        if !folder.is_dir() {
+            return Err(format!(
+                "{} is no folder: make it, or name another",
+                folder.display()
+            ));
+        }
+        Ok(Box::new(Folder::new(
+            folder,
+            site.size_bytes,
+            site.open.clone(),
+        )))
     },
 };
 
 fn path(text: &str) -> &str {
     text.strip_prefix("folder:").unwrap_or(text)
+}
+
+/// A folder of others, in which we make files of our own.
+pub(super) struct Folder {
+    path: PathBuf,
+    size_bytes: u64,
+    options: OpenOptions,
+    /// The file for workloads on blocks, once there was one.
+    file: Option<(Scratch, PathBuf)>,
+}
+
+impl Folder {
+    pub(super) fn new(path: PathBuf, size_bytes: u64, options: OpenOptions) -> Self {
+        Self {
+            path,
+            size_bytes,
+            options,
+            file: None,
+        }
+    }
+
+    fn wrong(&self, error: &std::io::Error) -> String {
+        let folder = self.path.display();
+        format!("{folder}: can't make a file there: {error}")
+    }
+}
+
+impl System for Folder {
+    fn open(&mut self) -> Result<Box<dyn Target>, String> {
+        if self.file.is_none() {
+            let scratch = Scratch::new(&self.path).map_err(|error| self.wrong(&error))?;
+            let file = scratch.sparse("target", self.size_bytes);
+            let file = file.map_err(|error| self.wrong(&error))?;
+            self.file = Some((scratch, file));
+        }
+        open_raw(&self.devices()[0], &self.options)
+    }
+
+    fn folder(&mut self) -> Result<Place, String> {
+        let device = physical_device_of(&self.path);
+        Ok(Place {
+            folder: self.path.clone(),
+            watched: Watched {
+                devices: device.into_iter().map(|name| (name, true)).collect(),
+                processes: Vec::new(),
+            },
+            how: "",
+        })
+    }
+
+    fn devices(&self) -> Vec<String> {
+        let file = self.file.iter();
+        file.map(|(_, file)| file.to_string_lossy().into_owned())
+            .collect()
+    }
 }

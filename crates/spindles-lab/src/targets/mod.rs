@@ -2,17 +2,24 @@
 
 mod array;
 mod assembled;
+pub(crate) mod commands; // Not a row: around a target of any kind.
 mod device;
 mod folder;
+pub(crate) mod mounted; // Not a row: around a target of any kind.
 mod single;
 
+use crate::evidence::Watched;
 use crate::experiment::Members;
+use crate::export::Exported;
 use crate::scratch::{Scratch, lay_out};
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
 use spindles_io::{OpenOptions, Target};
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use commands::Commands;
+pub use mounted::{FILE_SYSTEMS, FileSystem, Mounting};
 
 type Prepare = fn(&str, &Site<'_>) -> Result<Box<dyn System>, String>;
 
@@ -72,6 +79,8 @@ pub(crate) struct Site<'a> {
     pub journal: Option<&'a str>,
     /// How devices are opened.
     pub open: &'a OpenOptions,
+    /// This program, to serve arrays.
+    pub program: &'a Path,
     /// Write to an existing array also where that gives up what members hold that are away.
     pub degraded: bool,
     /// Whether no workload writes.
@@ -116,8 +125,44 @@ pub(crate) trait System {
         Err("this system can't grow: give an array on files or devices".to_owned())
     }
 
+    /// A folder on the file system that it is or holds, for workloads on files. The system is not open
+    /// otherwise meanwhile.
+    fn folder(&mut self) -> Result<Place, String> {
+        Err(
+            "it has no file system for a workload on files: give a folder, or have one made and \
+             mounted: `fs = \"ext4\"` in an experiment, --fs ext4 with bench"
+                .to_owned(),
+        )
+    }
+
+    /// Ends what `folder` began, and checks what it left.
+    fn leave_folder(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A block device of the kernel that holds what this system does. `program` serves arrays.
+    fn export(&mut self, _program: &Path) -> Result<Exported, String> {
+        Err("it can't be a block device of the kernel: give an array on files or devices, a file or a \
+             device"
+            .to_owned())
+    }
+
+    /// Takes down what was made for it, and says why that failed.
+    fn end(self: Box<Self>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The devices that each can be opened by itself while the system is not open.
     fn devices(&self) -> Vec<String>;
+}
+
+/// A folder for workloads on files, and whose counters belong to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) watched: Watched,
+    /// How the kernel reaches what is beneath: `FUSE and a loop device`. Empty: by itself.
+    pub(crate) how: &'static str,
 }
 
 /// The kind that a text means.
@@ -148,6 +193,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         checksum: None,
         journal: None,
         open,
+        program: Path::new(""),
         degraded: false,
         read_only: true,
         go_on: &|| Ok(()),
@@ -263,13 +309,15 @@ fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String
 struct Raw {
     name: String,
     options: OpenOptions,
-    /// Removed with it.
-    _scratch: Option<Scratch>,
 }
 
 impl System for Raw {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
         open_raw(&self.name, &self.options)
+    }
+
+    fn export(&mut self, _program: &Path) -> Result<Exported, String> {
+        Exported::of_path(&self.name)
     }
 
     fn devices(&self) -> Vec<String> {

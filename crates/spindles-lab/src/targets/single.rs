@@ -20,7 +20,6 @@ pub(super) static KIND: Kind = Kind {
         Ok(Box::new(Raw {
             name: site.members[0].clone(),
             options: site.open.clone(),
-            _scratch: None,
         }))
     },
 };

@@ -116,7 +116,7 @@ fn world() -> Folder {
     );
     file(
         "bad-workload.toml",
-        &format!("{experiment}{system}\"single\"\n{workload}\"bonnie\"\n"),
+        &format!("{experiment}{system}\"single\"\n{workload}\"bonny\"\n"),
     );
     file(
         "no-systems.toml",

@@ -9,10 +9,13 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
-use spindles_lab::{Experiment, Members, WorkloadSpec, targets};
+use spindles_lab::targets::Mounting;
+use spindles_lab::{BlockWork, Experiment, Members, Work, WorkloadSpec, parameter_of, targets};
 use spindles_layout::chunk_blocks;
 use spindles_measure::Analysis;
-use spindles_workload::KINDS;
+use spindles_workload::file::{self, FileKind, FilePlan};
+use spindles_workload::{KINDS, Kind};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
@@ -24,18 +27,25 @@ pub(crate) static COMMAND: Command = Command {
     arguments: |command| {
         let workloads = KINDS
             .iter()
-            .map(|kind| format!("\n  {:<13} {}", kind.name, kind.summary()));
+            .map(|kind| format!("\n  {:<16} {}", kind.name, kind.summary()));
+        let files = file::KINDS
+            .iter()
+            .map(|kind| format!("\n  {:<16} {}", kind.name, kind.summary));
         let kinds = targets::KINDS
             .iter()
             .map(|kind| format!("\n  {}\n      {}", kind.syntax, kind.summary));
         Arguments::augment_args(command).after_help(format!(
-            "Workloads:{}\n\nTargets:{}\n\nWhat a writing workload finds on a device, file or \
+            "Workloads on blocks:{}\n\nWorkloads on files, with parameters of their own (`spindles lab list` \
+             names them; --set):{}\n\nTargets:{}\n\nWhat a writing workload finds on a device, file or \
              array is lost, so it asks for --force there.\n\n\
              spindles bench dd-read 'raid5(4)'\n\
              spindles bench seeks /dev/sdb --force\n\
              spindles bench random-write 'raid1(mem:1G,mem:1G)'\n\
-             spindles bench dd-read array:a.img,b.img,c.img",
+             spindles bench dd-read array:a.img,b.img,c.img\n\
+             spindles bench bonnie folder:/mnt --set size=1G\n\
+             spindles bench varmail 'raid5(4)' --fs ext4 --set nfiles=10000 --set seconds=30",
             workloads.collect::<String>(),
+            files.collect::<String>(),
             kinds.collect::<String>(),
         ))
     },
@@ -65,6 +75,15 @@ struct Arguments {
     /// How many operations, for random workloads [default: the workload's]
     #[arg(long, value_name = "N")]
     operations: Option<u64>,
+    /// A parameter of a workload on files, by the name that the original has for it; several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Make this file system on the target, mount it and run the workload there; takes root
+    #[arg(long, value_name = "FS", value_parser = file_systems())]
+    fs: Option<String>,
+    /// Options of the mount, separated by commas
+    #[arg(long, value_name = "OPTIONS", requires = "fs")]
+    mount: Option<String>,
     /// How often to run it
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -87,6 +106,77 @@ struct Arguments {
     view: measuring::ViewArguments,
 }
 
+impl Arguments {
+    fn mounting(&self) -> Option<Mounting> {
+        let kind = targets::FileSystem::by_name(self.fs.as_ref()?)?;
+        Some(Mounting {
+            kind,
+            mkfs: Vec::new(),
+            options: self.mount.clone().unwrap_or_default(),
+        })
+    }
+
+    fn block_work(&self, kind: &'static Kind) -> anyhow::Result<BlockWork> {
+        if !self.set.is_empty() {
+            return Err(Usage::error(format!(
+                "--set is for workloads on files, and {} works on blocks: use --size, --operation, \
+                 --in-flight or --operations",
+                kind.name
+            )));
+        }
+        let size_bytes = match self.size {
+            Some(size) => size.0,
+            None => targets::existing_bytes(&self.target, &self.device.open_options())
+                .map_err(|why| anyhow!(why))?
+                .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT)),
+        };
+        let chunk_bytes = self.operation.map(|size| {
+            let wrong = || format!("--operation {}: choose less than 4G", size.typed());
+            u32::try_from(size.0).map_err(|_| Usage::error(wrong()))
+        });
+        let work = BlockWork {
+            kind,
+            size_bytes,
+            chunk_bytes: chunk_bytes.transpose()?,
+            in_flight: self.in_flight,
+            operations: self.operations,
+        };
+        let planned = kind.plan(&work.params(self.seed, 1));
+        planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
+        Ok(work)
+    }
+
+    fn file_work(&self, kind: &'static FileKind) -> anyhow::Result<FilePlan> {
+        let of_blocks = [
+            ("--size", self.size.is_some()),
+            ("--operation", self.operation.is_some()),
+            ("--in-flight", self.in_flight.is_some()),
+            ("--operations", self.operations.is_some()),
+        ];
+        if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
+            let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
+            return Err(Usage::error(format!(
+                "{option} is for workloads on blocks, and {} works on files: use --set with any of {}",
+                kind.name,
+                names.join(", ")
+            )));
+        }
+        let mut chosen = BTreeMap::new();
+        for text in &self.set {
+            let Some((name, value)) = text.split_once('=') else {
+                return Err(Usage::error(format!("--set {text}: write NAME=VALUE")));
+            };
+            chosen.insert(name.to_owned(), parameter_of(value));
+        }
+        let plan = kind.plan(&chosen, 1.0, self.seed);
+        plan.map_err(|error| Usage::error(error.to_string()))
+    }
+}
+
+fn file_systems() -> PossibleValuesParser {
+    PossibleValuesParser::new(targets::FILE_SYSTEMS.iter().map(|one| one.name))
+}
+
 /// The kinds of members, with a line of help each.
 fn members() -> impl TypedValueParser<Value = Members> {
     let words = Members::words().map(|(word, what)| PossibleValue::new(word).help(what));
@@ -97,49 +187,42 @@ fn members() -> impl TypedValueParser<Value = Members> {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let name = &arguments.workload;
-    let kind = spindles_workload::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-        Usage::error(format!(
-            "there is no workload \"{name}\": use one of {}",
-            names.join(", ")
-        ))
-    })?;
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
     if let Some(chunk) = arguments.chunk {
         chunk_blocks(chunk.0, BlockSize::B4096)
             .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
     }
-    let open = arguments.device.open_options();
-    let size_bytes = match arguments.size {
-        Some(size) => size.0,
-        None => targets::existing_bytes(target, &open)
-            .map_err(|why| anyhow!(why))?
-            .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT)),
+    let work = match (spindles_workload::by_name(name), file::by_name(name)) {
+        (Some(kind), _) => Work::Blocks(arguments.block_work(kind)?),
+        (None, Some(kind)) => Work::Files(arguments.file_work(kind)?),
+        (None, None) => {
+            let blocks = KINDS.iter().map(|kind| kind.name);
+            let files = file::KINDS.iter().map(|kind| kind.name);
+            let names: Vec<_> = blocks.chain(files).collect();
+            return Err(Usage::error(format!(
+                "there is no workload \"{name}\": use one of {}",
+                names.join(", ")
+            )));
+        }
     };
-    let chunk_bytes = arguments.operation.map(|size| {
-        u32::try_from(size.0)
-            .map_err(|_| Usage::error(format!("--operation {}: choose less than 4G", size.typed())))
-    });
     let workload = WorkloadSpec {
         name: name.clone(),
-        kind,
-        size_bytes,
-        chunk_bytes: chunk_bytes.transpose()?,
-        in_flight: arguments.in_flight,
-        operations: arguments.operations,
+        work,
         systems: None,
         beside: None,
     };
-    let planned = kind.plan(&workload.params(arguments.seed, 1));
-    planned.map_err(|error| Usage::error(format!("{name}: {error}")))?;
-    let experiment = Experiment {
+    let mounting = arguments.mounting();
+    let mut experiment = Experiment {
         seed: arguments.seed,
         blocks: arguments.runs,
         members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))
     };
+    for system in &mut experiment.systems {
+        system.mounting.clone_from(&mounting);
+    }
     let measured = measuring::run(&experiment, &arguments.device, None, ui)?;
     if measured.outcome.runs == 0 {
         return Err(anyhow!("interrupted before the first run was done"));

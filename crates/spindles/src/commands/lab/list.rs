@@ -9,6 +9,7 @@ use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::{Experiment, targets};
 use spindles_workload::KINDS;
+use spindles_workload::file::{self, FileKind, Range};
 
 pub(crate) static COMMAND: Command = Command {
     name: "list",
@@ -46,7 +47,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .iter()
         .map(|kind| vec![kind.name.to_owned(), kind.summary()])
         .collect();
-    ui.table(&["workload", "what it does"], &workloads);
+    ui.table(&["workload on blocks", "what it does"], &workloads);
+    ui.line("");
+    let files: Vec<_> = file::KINDS
+        .iter()
+        .map(|kind| vec![kind.name.to_owned(), kind.summary.to_owned()])
+        .collect();
+    ui.table(&["workload on files", "what it does"], &files);
+    ui.line("");
+    let parameters: Vec<_> = file::KINDS
+        .iter()
+        .flat_map(|kind| parameters(kind))
+        .collect();
+    ui.table(&["of", "parameter", "default", "what it is"], &parameters);
     ui.line("");
     let kinds: Vec<_> = targets::KINDS
         .iter()
@@ -72,6 +85,20 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "operations": kind.operations,
         })
     });
+    let files = file::KINDS.iter().map(|kind| {
+        let parameters = kind.parameters.iter().map(|parameter| {
+            json!({
+                "name": parameter.name,
+                "default": parameter.words_of(parameter.default),
+                "summary": parameter.about,
+            })
+        });
+        json!({
+            "name": kind.name,
+            "summary": kind.summary,
+            "parameters": parameters.collect::<Vec<_>>(),
+        })
+    });
     let targets = targets::KINDS
         .iter()
         .map(|kind| json!({ "name": kind.name, "syntax": kind.syntax, "summary": kind.summary }));
@@ -80,8 +107,29 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .map(|row| json!({ "name": row[0], "summary": row[1] }));
     ui.json(&json!({
         "workloads": workloads.collect::<Vec<_>>(),
+        "file_workloads": files.collect::<Vec<_>>(),
         "targets": targets.collect::<Vec<_>>(),
         "experiments": experiments.collect::<Vec<_>>(),
     }));
     Ok(())
+}
+
+/// The parameters of a workload on files, a row each.
+fn parameters(kind: &FileKind) -> impl Iterator<Item = Vec<String>> + use<'_> {
+    kind.parameters.iter().map(|parameter| {
+        let default = match parameter.range {
+            Range::Bytes(..) => SizeBytes(parameter.default).typed().to_string(),
+            Range::Count(..) | Range::Words(_) => parameter.words_of(parameter.default),
+        };
+        let words = match parameter.range {
+            Range::Words(words) => format!(" ({})", words.join(", ")),
+            Range::Count(..) | Range::Bytes(..) => String::new(),
+        };
+        vec![
+            kind.name.to_owned(),
+            parameter.name.to_owned(),
+            default,
+            format!("{}{words}", parameter.about),
+        ]
+    })
 }

@@ -1,0 +1,208 @@
+//! What is seen of the machine while a run is timed: counters of the kernel before and after it.
+
+use crate::environment::{kib_of, read};
+use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Whose counters are looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// Kernel names of block devices, and whether each is a member.
+    pub(crate) devices: BTreeSet<(String, bool)>,
+    /// Processes that carry the I/O besides this one: a server.
+    pub(crate) processes: Vec<u32>,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Counters {
+    devices: Vec<DeviceUse>,
+    /// CPU time of each thread of the processes.
+    threads: BTreeMap<(u32, u32), (String, u64)>,
+    pressure_us: Option<u64>,
+    dirty: u64,
+}
+
+impl Watched {
+    /// The counters now.
+    pub(crate) fn now(&self) -> Counters {
+        let devices = self.devices.iter();
+        let devices = devices.map(|(name, member)| {
+            let stat = read(Path::new("/sys/class/block").join(name).join("stat"));
+            device_use(name, *member, &stat)
+        });
+        let threads = self
+            .processes
+            .iter()
+            .flat_map(|process| threads_of(*process));
+        let meminfo = read("/proc/meminfo");
+        Counters {
+            devices: devices.collect(),
+            threads: threads.collect(),
+            pressure_us: pressure(&read("/proc/pressure/cpu")),
+            dirty: kib_of(&meminfo, "Dirty") + kib_of(&meminfo, "Writeback"),
+        }
+    }
+}
+
+impl Counters {
+    /// CPU time that the watched processes used since `earlier`.
+    pub(crate) fn cpu_ns_since(&self, earlier: &Self) -> u64 {
+        self.threads_since(earlier)
+            .map(|thread| thread.cpu_ns)
+            .sum()
+    }
+
+    fn threads_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ThreadUse> + 'a {
+        self.threads.iter().map(|(id, (name, now))| {
+            let before = earlier.threads.get(id).map_or(0, |(_, ns)| *ns);
+            ThreadUse {
+                name: name.clone(),
+                cpu_ns: now.saturating_sub(before),
+            }
+        })
+    }
+
+    /// What happened since `earlier`. `actors` are the threads of the workload.
+    pub(crate) fn since(&self, earlier: &Self, actors: Vec<ThreadUse>) -> Evidence {
+        let devices = self.devices.iter().zip(&earlier.devices);
+        let mut threads = actors;
+        threads.extend(self.threads_since(earlier));
+        threads.sort_by_key(|thread| std::cmp::Reverse(thread.cpu_ns));
+        threads.truncate(THREADS_MAX);
+        let pressure = self.pressure_us.zip(earlier.pressure_us);
+        let meminfo = read("/proc/meminfo");
+        Evidence {
+            threads,
+            devices: devices
+                .map(|(now, before)| used_since(now, before))
+                .collect(),
+            cpu_pressure_ns: pressure.map(|(now, before)| now.saturating_sub(before) * 1000),
+            cache: CacheUse {
+                dirty_before: earlier.dirty,
+                dirty_after: self.dirty,
+                memory_bytes: kib_of(&meminfo, "MemAvailable"),
+                ..CacheUse::default()
+            },
+            ..Evidence::default()
+        }
+    }
+}
+
+/// From a line of `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms
+/// in-flight busy-ms queue-ms discards merged sectors ms flushes ms. Sectors are of 512 bytes.
+fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
+    let numbers: Vec<u64> = stat
+        .split_ascii_whitespace()
+        .map(|word| word.parse().unwrap_or(0))
+        .collect();
+    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+    DeviceUse {
+        name: name.to_owned(),
+        member,
+        busy_ns: number(9) * 1_000_000,
+        queue_ns: number(10) * 1_000_000,
+        requests: Requests {
+            read: number(0),
+            written: number(4),
+            flushed: number(15),
+        },
+        bytes: Traffic {
+            read: number(2) * 512,
+            written: number(6) * 512,
+        },
+    }
+}
+
+fn used_since(now: &DeviceUse, before: &DeviceUse) -> DeviceUse {
+    let less = u64::saturating_sub;
+    DeviceUse {
+        name: now.name.clone(),
+        member: now.member,
+        busy_ns: less(now.busy_ns, before.busy_ns),
+        queue_ns: less(now.queue_ns, before.queue_ns),
+        requests: Requests {
+            read: less(now.requests.read, before.requests.read),
+            written: less(now.requests.written, before.requests.written),
+            flushed: less(now.requests.flushed, before.requests.flushed),
+        },
+        bytes: Traffic {
+            read: less(now.bytes.read, before.bytes.read),
+            written: less(now.bytes.written, before.bytes.written),
+        },
+    }
+}
+
+/// CPU time of every thread of a process, by its number.
+fn threads_of(process: u32) -> Vec<((u32, u32), (String, u64))> {
+    let tasks = PathBuf::from(format!("/proc/{process}/task"));
+    let Ok(entries) = fs::read_dir(&tasks) else {
+        return Vec::new();
+    };
+    let numbers = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.parse::<u32>().ok()
+    });
+    numbers
+        .map(|thread| {
+            let of = |file: &str| read(tasks.join(thread.to_string()).join(file));
+            // The first figure is the time on a CPU, in nanoseconds.
+            let cpu_ns = of("schedstat")
+                .split(' ')
+                .next()
+                .and_then(|it| it.parse().ok());
+            ((process, thread), (of("comm"), cpu_ns.unwrap_or(0)))
+        })
+        .collect()
+}
+
+/// Microseconds in which some thread waited for a CPU: `some avg10=0.00 … total=123`.
+fn pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some"))?;
+    line.rsplit_once("total=")?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_the_kernel_are_understood() {
+        let stat = "  5 0 8 1 7 0 16 2 0 30 40 0 0 0 0 3 9";
+        let used = device_use("sda", true, stat);
+        assert_eq!((used.busy_ns, used.queue_ns), (30_000_000, 40_000_000));
+        assert_eq!(used.requests.flushed, 3);
+        assert_eq!(used.bytes.written, 8192);
+        assert_eq!(
+            pressure("some avg10=0.00 total=17\nfull avg10=0.00 total=3"),
+            Some(17)
+        );
+        assert_eq!(pressure(""), None);
+        let own = threads_of(std::process::id());
+        assert!(own.iter().any(|(_, (_, cpu_ns))| *cpu_ns > 0), "{own:?}");
+    }
+
+    #[test]
+    fn what_was_used_is_what_the_counters_differ_by() {
+        let watched = Watched {
+            devices: BTreeSet::new(),
+            processes: vec![std::process::id()],
+        };
+        let before = watched.now();
+        let mut sum = 0_u64;
+        for round in 0..50_000_000_u64 {
+            sum = std::hint::black_box(sum ^ round);
+        }
+        let after = watched.now();
+        assert!(after.cpu_ns_since(&before) > 1_000_000);
+        let actor = ThreadUse {
+            name: "actor 0".to_owned(),
+            cpu_ns: u64::MAX,
+        };
+        let evidence = after.since(&before, vec![actor]);
+        assert_eq!(evidence.threads[0].name, "actor 0");
+        assert!(evidence.cache.memory_bytes > 0);
+    }
+}

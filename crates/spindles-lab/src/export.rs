@@ -1,0 +1,147 @@
+//! A block device of the kernel for what a system is made of: the device itself, a loop device on a file,
+//! or an array that a server of ours exports.
+
+use crate::scratch::Scratch;
+use crate::undo::{self, Undo, What};
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A block device that lasts as long as this value. Fields are dropped in their order: the loop device
+/// goes before the server.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    /// `/dev/loop7`.
+    pub(crate) device: String,
+    /// The server, where there is one.
+    pub(crate) process: Option<u32>,
+    /// In words: `FUSE and a loop device`.
+    pub(crate) how: &'static str,
+    _loop: Option<Undo>,
+    _server: Option<Undo>,
+    _scratch: Option<Scratch>,
+}
+
+/// How long a server may take until it serves.
+const SERVE_MAX: Duration = Duration::from_mins(1);
+/// Where the kernel's module for block devices of user space is asked.
+const UBLK: &str = "/dev/ublk-control";
+
+impl Exported {
+    /// What is there: a block device as it is, or a file through a loop device.
+    pub(crate) fn of_path(path: &str) -> Result<Self, String> {
+        let facts = fs::metadata(path).map_err(|error| format!("{path}: {error}"))?;
+        if facts.file_type().is_block_device() {
+            return Ok(Self {
+                device: path.to_owned(),
+                process: None,
+                how: "as it is",
+                _loop: None,
+                _server: None,
+                _scratch: None,
+            });
+        }
+        let (device, undo) = attach(path, &[])?;
+        Ok(Self {
+            device,
+            process: None,
+            how: "a loop device",
+            _loop: Some(undo),
+            _server: None,
+            _scratch: None,
+        })
+    }
+
+    /// An array on these devices, served by `program`.
+    pub(crate) fn of_array(devices: &[String], program: &Path) -> Result<Self, String> {
+        let scratch = Scratch::new(&crate::targets::temporary_folder());
+        let scratch = scratch.map_err(|error| format!("a folder for the server: {error}"))?;
+        let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
+        let runtime = scratch.folder().map_err(wrong)?;
+        let number = Path::new(UBLK).exists().then(free_ublk);
+        let file = runtime.join("array.blk");
+        let mut command = Command::new(program);
+        command.arg("serve").args(devices);
+        let ready = if let Some(number) = number {
+            command.args(["--ublk", &number.to_string()]);
+            PathBuf::from(format!("/dev/ublkb{number}"))
+        } else {
+            command.arg("--fuse").arg(&file);
+            file.clone()
+        };
+        let log = fs::File::create(runtime.join("log")).map_err(wrong)?;
+        let mut child = command
+            // A registry of servers of its own: the user's commands don't see this one.
+            .env("XDG_RUNTIME_DIR", &runtime)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(wrong)?;
+        let server = Undo::new(What::Started(child.id()));
+        await_ready(&mut child, &ready, &runtime.join("log"))?;
+        let process = Some(child.id());
+        if number.is_some() {
+            return Ok(Self {
+                device: ready.to_string_lossy().into_owned(),
+                process,
+                how: "ublk",
+                _loop: None,
+                _server: Some(server),
+                _scratch: Some(scratch),
+            });
+        }
+        // As large as the array's blocks: nothing smaller is asked for.
+        let (device, undo) = attach(&file.to_string_lossy(), &["--sector-size", "4096"])?;
+        Ok(Self {
+            device,
+            process,
+            how: "FUSE and a loop device",
+            _loop: Some(undo),
+            _server: Some(server),
+            _scratch: Some(scratch),
+        })
+    }
+}
+
+/// The file has a size, or the device is there.
+fn await_ready(child: &mut Child, ready: &Path, log: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    let is_ready = || {
+        fs::metadata(ready)
+            .is_ok_and(|facts| facts.file_type().is_block_device() || facts.len() > 0)
+    };
+    while !is_ready() {
+        let ended = child.try_wait().map_err(|error| error.to_string())?;
+        if ended.is_some() || began.elapsed() > SERVE_MAX {
+            let said = fs::read_to_string(log).unwrap_or_default();
+            let said = said.trim().replace('\n', "; ");
+            return Err(format!("the array is not served: {said}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn free_ublk() -> u32 {
+    let is_free = |number: &u32| !Path::new(&format!("/dev/ublkc{number}")).exists();
+    (0..u32::MAX).find(is_free).unwrap_or(0)
+}
+
+/// A loop device on a file, past the page cache of the file where that is possible.
+pub(crate) fn attach(file: &str, more: &[&str]) -> Result<(String, Undo), String> {
+    let with = |direct: &str| {
+        let mut arguments: Vec<String> = ["--find", "--show", direct].map(str::to_owned).into();
+        arguments.extend(more.iter().map(|word| (*word).to_owned()));
+        arguments.push(file.to_owned());
+        undo::run("losetup", &arguments)
+    };
+    let device = with("--direct-io=on").or_else(|_| with("--direct-io=off"));
+    let device = device.map_err(|why| {
+        format!("a loop device is needed, which takes root and the tool losetup: {why}")
+    })?;
+    let undo = Undo::new(What::Attached(device.clone()));
+    Ok((device, undo))
+}

@@ -1,0 +1,325 @@
+//! Carries a phase of a workload on files out in a folder: an actor is a thread, as the processes of the
+//! classic tools are, and waits for each system call.
+//!
+//! The timed window goes from the first timed operation of any actor to the end of the last, or until the
+//! time of an endless phase is over. Knows nothing of arrays or experiments.
+
+mod hands;
+mod recorder;
+
+use crate::clock::{self, MachineTicks};
+use crate::execute::Failure;
+use hands::Hands;
+use recorder::{Clock, Collector, Recorder};
+use rustix::io::Errno;
+use spindles_measure::{Histogram, Series, ThreadUse, Traffic};
+use spindles_workload::file::{
+    Action, Answer, Class, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
+};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// What a phase in a folder showed.
+pub(crate) struct Measured {
+    /// The timed window without its warm-up.
+    pub(crate) elapsed_ns: u64,
+    pub(crate) operations: u64,
+    pub(crate) counted: u64,
+    pub(crate) application: Traffic,
+    pub(crate) latency: BTreeMap<String, Histogram>,
+    pub(crate) series: Series,
+    /// Time of all actors by what they did, see `Evidence::actor_ns`.
+    pub(crate) actor_ns: BTreeMap<String, u64>,
+    /// CPU time of all actors.
+    pub(crate) threads: Vec<ThreadUse>,
+    pub(crate) process_cpu_ns: (u64, u64),
+    pub(crate) machine: (MachineTicks, MachineTicks),
+}
+
+/// What is shared by the actors of a phase.
+struct Shared<'a> {
+    workload: Mutex<Box<dyn FileWorkload>>,
+    /// Of each actor.
+    seats: Vec<Seat>,
+    stop: AtomicBool,
+    failed: OnceLock<String>,
+    folder: &'a File,
+    name: &'a Path,
+}
+
+/// Where an actor waits.
+#[derive(Default)]
+struct Seat {
+    thread: OnceLock<Thread>,
+    woken: AtomicBool,
+}
+
+/// What one actor leaves.
+struct Left {
+    window: Option<(Instant, Instant)>,
+    class_ns: [u64; Class::ALL.len() + 1],
+    cpu_ns: u64,
+}
+
+/// How often the one who waits for the end looks whether the user wants one.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs a phase of a plan in `folder`, in which the phases before it have run.
+pub(crate) fn run(
+    plan: &FilePlan,
+    phase: usize,
+    folder: &Path,
+    interrupt: &AtomicBool,
+) -> Result<Measured, Failure> {
+    let facts = &plan.phases()[phase];
+    let opened = File::open(folder)
+        .map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))?;
+    let shared = Shared {
+        workload: Mutex::new(plan.start(phase)),
+        seats: (0..facts.actors).map(|_| Seat::default()).collect(),
+        stop: AtomicBool::new(false),
+        failed: OnceLock::new(),
+        folder: &opened,
+        name: folder,
+    };
+    let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
+    let collector = Collector::default();
+    // Buffers are made before the clock starts, which is set once all are there.
+    let ready = Barrier::new(shared.seats.len() + 1);
+    let begin = Barrier::new(shared.seats.len() + 1);
+    let clock = OnceLock::new();
+    let waiter = std::thread::current();
+    let mut left = Vec::with_capacity(shared.seats.len());
+    let mut before = (0, MachineTicks::default());
+    std::thread::scope(|scope| {
+        let actors: Vec<_> = (0..facts.actors)
+            .map(|actor| {
+                let (shared, collector) = (&shared, &collector);
+                let (ready, begin, clock, waiter) = (&ready, &begin, &clock, &waiter);
+                let buffer_bytes = facts.buffer_bytes;
+                scope.spawn(move || {
+                    let mut hands = Hands::new(shared.folder, buffer_bytes, plan.seed, actor);
+                    let seat = &shared.seats[index(actor)];
+                    seat.thread.get_or_init(std::thread::current);
+                    ready.wait();
+                    begin.wait();
+                    let clock = *clock.get().expect("set before the begin");
+                    let mut recorder = Recorder::new(clock, collector);
+                    let cpu = clock::thread_cpu_ns();
+                    let ended = shared.act(actor, &mut hands, &mut recorder);
+                    if let Err(why) = ended {
+                        shared.failed.get_or_init(|| why);
+                        shared.stop();
+                    }
+                    recorder.hand_over();
+                    waiter.unpark();
+                    Left {
+                        window: recorder.window,
+                        class_ns: recorder.class_ns,
+                        cpu_ns: clock::thread_cpu_ns() - cpu,
+                    }
+                })
+            })
+            .collect();
+        ready.wait();
+        before = (clock::process_cpu_ns(), MachineTicks::now());
+        let started = clock.get_or_init(|| Clock::start(duration_ns));
+        begin.wait();
+        while actors.iter().any(|actor| !actor.is_finished()) {
+            let now = Instant::now();
+            let over = started.until.is_some_and(|until| now >= until);
+            if over || interrupt.load(Ordering::Relaxed) {
+                shared.stop();
+            }
+            let rest = started
+                .until
+                .map(|until| until.saturating_duration_since(now));
+            // Short phases are not to wait for us.
+            let wait = rest
+                .filter(|rest| !rest.is_zero())
+                .unwrap_or(LOOK)
+                .min(LOOK);
+            let wait = wait.min((now - started.began).max(Duration::from_millis(1)));
+            std::thread::park_timeout(wait);
+        }
+        left = actors
+            .into_iter()
+            .map(|actor| actor.join().expect("an actor does not panic"))
+            .collect();
+    });
+    let after = (clock::process_cpu_ns(), MachineTicks::now());
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    if let Some(why) = shared.failed.get() {
+        return Err(Failure::Failed(why.clone()));
+    }
+    let clock = clock.get().expect("set before the begin");
+    Ok(measured(
+        facts.counted,
+        clock,
+        collector,
+        &left,
+        before,
+        after,
+    ))
+}
+
+fn measured(
+    counted: Option<FileCounted>,
+    clock: &Clock,
+    collector: Collector,
+    left: &[Left],
+    before: (u64, MachineTicks),
+    after: (u64, MachineTicks),
+) -> Measured {
+    let begins = left.iter().filter_map(|it| Some(it.window?.0));
+    let ends = left.iter().filter_map(|it| Some(it.window?.1));
+    let began = begins.min().unwrap_or(clock.began);
+    let ended = clock.until.or(ends.max()).unwrap_or(began);
+    let all = collector.into_counted(clock, |_| 0);
+    let warm_up_ns = u64::from(all.series.warm_up_slots) * all.series.slot_ns;
+    let mut actor_ns = BTreeMap::new();
+    let names = Class::ALL.iter().map(|class| class.name());
+    for (at, name) in names.chain(["wait"]).enumerate() {
+        let ns: u64 = left.iter().map(|it| it.class_ns[at]).sum();
+        if ns > 0 {
+            actor_ns.insert(name.to_owned(), ns);
+        }
+    }
+    let of_class = |class: Class| all.latency.get(class.name()).map_or(0, Histogram::total);
+    Measured {
+        elapsed_ns: clock::duration_ns(ended - began).saturating_sub(warm_up_ns),
+        operations: all.operations,
+        counted: match counted {
+            None => 0,
+            Some(FileCounted::ReadBytes) => all.bytes.read,
+            Some(FileCounted::WrittenBytes) => all.bytes.written,
+            Some(FileCounted::Bytes) => all.bytes.total(),
+            Some(FileCounted::Of(class)) => of_class(class),
+            Some(FileCounted::Operations) => all.operations,
+        },
+        application: all.bytes,
+        latency: all.latency,
+        series: all.series,
+        actor_ns,
+        threads: (0..)
+            .zip(left)
+            .map(|(actor, it): (u32, _)| ThreadUse {
+                name: format!("actor {actor}"),
+                cpu_ns: it.cpu_ns,
+            })
+            .collect(),
+        process_cpu_ns: (before.0, after.0),
+        machine: (before.1, after.1),
+    }
+}
+
+impl Shared<'_> {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for seat in &self.seats {
+            if let Some(thread) = seat.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// All operations of an actor, until it is done or all are to stop.
+    fn act(
+        &self,
+        actor: u32,
+        hands: &mut Hands<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), String> {
+        let mut answer = None;
+        let mut began = Instant::now();
+        while !self.stops() {
+            let (next, path) = self.step(actor, answer.take());
+            match next {
+                FileNext::Done => break,
+                FileNext::Wait => {
+                    let seat = &self.seats[index(actor)];
+                    while !seat.woken.swap(false, Ordering::Acquire) && !self.stops() {
+                        std::thread::park();
+                    }
+                    let now = Instant::now();
+                    recorder.waited(began, now);
+                    began = now;
+                }
+                FileNext::Do(issue) => {
+                    let done = hands
+                        .act(&issue, &path)
+                        .map_err(|errno| self.why(&issue, &path, errno))?;
+                    let ended = Instant::now();
+                    if issue.timed {
+                        recorder.count(issue.class, began, ended, moved(&issue, done));
+                    }
+                    answer = Some(done);
+                    began = ended;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next thing to do, and the path of the file that it names.
+    fn step(&self, actor: u32, answer: Option<Answer>) -> (FileNext, String) {
+        let mut workload = self.workload.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = workload.step(actor, answer);
+        while let Some(woken) = workload.woken() {
+            let seat = &self.seats[index(woken)];
+            seat.woken.store(true, Ordering::Release);
+            if let Some(thread) = seat.thread.get() {
+                thread.unpark();
+            }
+        }
+        let path = match next {
+            FileNext::Do(issue) => hands::named(issue.action).map(|file| workload.path(file)),
+            FileNext::Wait | FileNext::Done => None,
+        };
+        (next, path.unwrap_or_default())
+    }
+
+    fn why(&self, issue: &FileIssue, path: &str, errno: Errno) -> String {
+        let what = issue.class.name();
+        let folder = self.name.display();
+        let error = std::io::Error::from(errno);
+        match path {
+            "" => format!("{folder}: {what} failed: {error}"),
+            path => format!("{folder}/{path}: {what} failed: {error}"),
+        }
+    }
+}
+
+/// Bytes that an operation moved.
+fn moved(issue: &FileIssue, answer: Answer) -> Traffic {
+    let reads = matches!(
+        issue.action,
+        Action::Read(..) | Action::GetBytes(..) | Action::ReadWhole(..)
+    );
+    if reads {
+        Traffic {
+            read: answer.bytes,
+            written: 0,
+        }
+    } else {
+        Traffic {
+            read: 0,
+            written: answer.bytes,
+        }
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}

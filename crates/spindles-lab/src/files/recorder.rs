@@ -1,0 +1,241 @@
+//! What the actors of a phase did, as time passed: each counts by itself and hands over now and then.
+
+use crate::clock;
+use spindles_measure::{Histogram, Series, Slot, Traffic};
+use spindles_workload::file::Class;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// How many classes there are.
+const CLASSES: usize = Class::ALL.len();
+/// The most slots of a series.
+const SLOTS_MAX: usize = 120;
+/// The length of a slot while nobody knows how long the phase takes.
+const SLOT_NS: u64 = 20_000_000;
+
+/// How latencies are kept apart by time: by slot, so that warm-up can be cut off afterwards, or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// When the phase began.
+    pub(super) began: Instant,
+    /// Nothing that ends later counts.
+    pub(super) until: Option<Instant>,
+    slot_ns: u64,
+    /// Whether each slot has latencies of its own.
+    by_slot: bool,
+}
+
+impl Clock {
+    /// From now on; of an endless phase for so long.
+    pub(super) fn start(duration_ns: Option<u64>) -> Self {
+        let began = Instant::now();
+        match duration_ns {
+            Some(duration_ns) => Self {
+                began,
+                until: Some(began + std::time::Duration::from_nanos(duration_ns)),
+                slot_ns: (duration_ns / 60).max(1_000_000),
+                by_slot: true,
+            },
+            None => Self {
+                began,
+                until: None,
+                slot_ns: SLOT_NS,
+                by_slot: false,
+            },
+        }
+    }
+}
+
+/// One slot, or all time.
+#[derive(Default)]
+struct Counts {
+    operations: u64,
+    bytes: Traffic,
+    /// By class; made when the first is counted.
+    latency: [Option<Box<Histogram>>; CLASSES],
+    /// Operations by the power of two of their latency.
+    powers: BTreeMap<u8, u64>,
+}
+
+impl Counts {
+    fn add(&mut self, other: &mut Self) {
+        self.operations += other.operations;
+        self.bytes.read += other.bytes.read;
+        self.bytes.written += other.bytes.written;
+        for (mine, theirs) in self.latency.iter_mut().zip(&mut other.latency) {
+            match (mine.as_mut(), theirs.take()) {
+                (Some(mine), Some(theirs)) => mine.merge(&theirs),
+                (None, Some(theirs)) => *mine = Some(theirs),
+                (_, None) => {}
+            }
+        }
+        for (power, count) in &other.powers {
+            *self.powers.entry(*power).or_default() += count;
+        }
+    }
+}
+
+/// Where actors hand over what they counted.
+#[derive(Default)]
+pub(super) struct Collector {
+    slots: Mutex<Vec<Counts>>,
+}
+
+impl Collector {
+    fn slots(&self) -> MutexGuard<'_, Vec<Counts>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One actor's counts.
+pub(super) struct Recorder<'a> {
+    clock: Clock,
+    collector: &'a Collector,
+    slot: usize,
+    counts: Counts,
+    /// Time by class, and the last entry waiting for others.
+    pub(super) class_ns: [u64; CLASSES + 1],
+    /// The begin of its first timed operation and the end of its last.
+    pub(super) window: Option<(Instant, Instant)>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(clock: Clock, collector: &'a Collector) -> Self {
+        Self {
+            clock,
+            collector,
+            slot: 0,
+            counts: Counts::default(),
+            class_ns: [0; CLASSES + 1],
+            window: None,
+        }
+    }
+
+    /// A timed operation that moved so many bytes.
+    pub(super) fn count(&mut self, class: Class, began: Instant, ended: Instant, bytes: Traffic) {
+        if self.clock.until.is_some_and(|until| ended > until) {
+            return;
+        }
+        let window = self.window.get_or_insert((began, ended));
+        window.1 = ended;
+        let took_ns = clock::duration_ns(ended - began);
+        self.class_ns[class.index()] += took_ns;
+        if !class.is_operation() {
+            return;
+        }
+        let at = clock::duration_ns(ended - self.clock.began) / self.clock.slot_ns;
+        let slot = usize::try_from(at).expect("slots fit memory");
+        if slot != self.slot {
+            self.hand_over();
+            self.slot = slot;
+        }
+        self.counts.operations += 1;
+        self.counts.bytes.read += bytes.read;
+        self.counts.bytes.written += bytes.written;
+        let power = u8::try_from(took_ns.max(1).ilog2()).expect("at most 63");
+        *self.counts.powers.entry(power).or_default() += 1;
+        let histogram = &mut self.counts.latency[class.index()];
+        histogram.get_or_insert_default().record(took_ns);
+    }
+
+    /// Time in which it waited for another actor.
+    pub(super) fn waited(&mut self, began: Instant, ended: Instant) {
+        self.class_ns[CLASSES] += clock::duration_ns(ended - began);
+    }
+
+    /// At a slot's end, and at the end of all.
+    pub(super) fn hand_over(&mut self) {
+        let mut slots = self.collector.slots();
+        if slots.len() <= self.slot {
+            slots.resize_with(self.slot + 1, Counts::default);
+        }
+        let mut counts = std::mem::take(&mut self.counts);
+        if !self.clock.by_slot {
+            // One set of histograms for all time: the first slot's.
+            let all = Counts {
+                latency: std::mem::take(&mut counts.latency),
+                ..Counts::default()
+            };
+            slots[0].add(&mut { all });
+        }
+        slots[self.slot].add(&mut counts);
+    }
+}
+
+/// What a phase came to.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) operations: u64,
+    pub(super) bytes: Traffic,
+    pub(super) latency: BTreeMap<String, Histogram>,
+    pub(super) series: Series,
+}
+
+impl Collector {
+    /// The counts after the first `warm_up` of all slots, as it says from their operations.
+    pub(super) fn into_counted(self, clock: &Clock, warm_up: impl Fn(&[f64]) -> usize) -> Counted {
+        let mut slots = self
+            .slots
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut slot_ns = clock.slot_ns;
+        if clock.by_slot {
+            // One begun after the end holds nothing.
+            slots.truncate(60);
+        }
+        while slots.len() > SLOTS_MAX {
+            slot_ns *= 2;
+            let mut pairs = Vec::with_capacity(slots.len().div_ceil(2));
+            let mut all = slots.into_iter();
+            while let Some(mut first) = all.next() {
+                if let Some(mut second) = all.next() {
+                    first.add(&mut second);
+                }
+                pairs.push(first);
+            }
+            slots = pairs;
+        }
+        let warm_up_slots = if clock.by_slot {
+            let rates: Vec<f64> = slots.iter().map(|slot| float(slot.operations)).collect();
+            warm_up(&rates)
+        } else {
+            0
+        };
+        let series = Series {
+            slot_ns,
+            warm_up_slots: u32::try_from(warm_up_slots).expect("few"),
+            slots: slots.iter().map(slot_of).collect(),
+        };
+        let mut all = Counts::default();
+        for slot in slots.iter_mut().skip(warm_up_slots) {
+            all.add(slot);
+        }
+        let latency = Class::ALL.iter().zip(all.latency);
+        Counted {
+            operations: all.operations,
+            bytes: all.bytes,
+            latency: latency
+                .filter_map(|(class, it)| Some((class.name().to_owned(), *it?)))
+                .collect(),
+            series,
+        }
+    }
+}
+
+fn slot_of(counts: &Counts) -> Slot {
+    Slot {
+        operations: counts.operations,
+        bytes: counts.bytes,
+        latency: counts
+            .powers
+            .iter()
+            .map(|(at, count)| (*at, *count))
+            .collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a slot are small")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,121 @@
+//! A workload on files, phase by phase, in a folder of a system: from cold caches, with what was seen
+//! meanwhile, into the records of its phases.
+
+use crate::clock;
+use crate::evidence::Watched;
+use crate::execute::Failure;
+use crate::files::{self, Measured};
+use crate::scratch::Scratch;
+use crate::whole;
+use spindles_measure::{Cpu, Io, Phase, Run};
+use spindles_workload::file::FilePlan;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Where the phases run, and how.
+pub(crate) struct Place<'a> {
+    /// A folder of the file system that is measured.
+    pub(crate) folder: &'a Path,
+    /// What is looked at meanwhile.
+    pub(crate) watched: Watched,
+    /// Whether caches are emptied before each phase.
+    pub(crate) empty_caches: bool,
+    /// How busy the machine is without us.
+    pub(crate) idle_permille: u64,
+    /// Set when the user wants to end.
+    pub(crate) interrupt: &'a AtomicBool,
+}
+
+/// Runs all phases; those with a result fill in `runs` in their order. What was measured before a failure
+/// stays.
+pub(crate) fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Result<(), Failure> {
+    let scratch = Scratch::new(place.folder).map_err(|error| {
+        let folder = place.folder.display();
+        Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
+    })?;
+    let files = scratch
+        .folder()
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut runs = runs.iter_mut();
+    for (number, phase) in plan.phases().iter().enumerate() {
+        let emptied = place.make_ready();
+        let before = place.watched.now();
+        let measured = files::run(plan, number, &files, place.interrupt)?;
+        let after = place.watched.now();
+        let settling = Instant::now();
+        place.sync();
+        let settle_ns = clock::duration_ns(settling.elapsed());
+        let settled = place.watched.now();
+        let Some(run) = phase.counted.and_then(|_| runs.next()) else {
+            continue;
+        };
+        let engine_ns = after.cpu_ns_since(&before);
+        let mut evidence = after.since(&before, measured.threads.clone());
+        evidence.actors = phase.actors;
+        evidence.actor_ns.clone_from(&measured.actor_ns);
+        evidence.cache.file_bytes = plan.bytes();
+        evidence.cache.settle_ns = settle_ns;
+        evidence.cache.emptied = emptied;
+        record(&measured, engine_ns, place.idle_permille, run);
+        run.evidence = Some(evidence);
+        // What the workload wrote reaches the members later than its end.
+        let moved = settled.since(&before, Vec::new()).devices;
+        for member in moved.iter().filter(|device| device.member) {
+            run.each_member.push(member.bytes);
+            run.members.read += member.bytes.read;
+            run.members.written += member.bytes.written;
+        }
+    }
+    Ok(())
+}
+
+fn record(measured: &Measured, engine_ns: u64, idle_permille: u64, run: &mut Run) {
+    let ticks = measured.machine.1.since(measured.machine.0);
+    let process_ns = measured.process_cpu_ns.1 - measured.process_cpu_ns.0;
+    let workload_ns = measured
+        .threads
+        .iter()
+        .map(|thread| thread.cpu_ns)
+        .sum::<u64>();
+    run.elapsed_ns = measured.elapsed_ns;
+    run.operations = measured.operations;
+    run.counted = measured.counted;
+    run.application = measured.application;
+    run.latency.clone_from(&measured.latency);
+    run.series = Some(measured.series.clone());
+    run.phases = vec![Phase {
+        name: "operations".to_owned(),
+        begin_ns: 0,
+        elapsed_ns: measured.elapsed_ns,
+        operations: measured.operations,
+        bytes: measured.application.total(),
+    }];
+    run.cpu_ns = Cpu {
+        workload: workload_ns,
+        engine: engine_ns,
+        machine: whole::machine_ns(ticks, idle_permille).max(process_ns + engine_ns),
+    };
+    run.io = Io {
+        backend: "files".to_owned(),
+        direct: false,
+    };
+    run.doubts = whole::doubts(ticks, idle_permille, None);
+}
+
+impl Place<'_> {
+    /// Everything on the devices, and nothing in the caches where that is wanted and may be done: whether
+    /// they were emptied.
+    fn make_ready(&self) -> bool {
+        self.sync();
+        self.empty_caches && fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+    }
+
+    fn sync(&self) {
+        // A file system that refuses says so to the workload as well.
+        if let Ok(folder) = File::open(self.folder) {
+            let _refused = rustix::fs::syncfs(folder);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Workloads on files, on real file systems: what they record, and what they leave behind.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
+
+use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError};
+use spindles_measure::{Histogram, Rate, Record, Run};
+use spindles_workload::file::KINDS;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+struct Kept {
+    runs: Vec<Run>,
+    troubles: Vec<String>,
+}
+
+impl Observer for Kept {
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
+        if let Record::Run(run) = record {
+            self.runs.push(run.as_ref().clone());
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, _done: u64, _total: u64, _what: &str) {}
+
+    fn trouble(&mut self, _system: &str, what: &str) {
+        self.troubles.push(what.to_owned());
+    }
+}
+
+fn run_until(text: &str, interrupt: &AtomicBool) -> (Outcome, Kept) {
+    let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options {
+        force: false,
+        degraded: false,
+        open: spindles_io::OpenOptions::default(),
+        program: PathBuf::new(),
+        interrupt,
+    };
+    let mut kept = Kept::default();
+    let outcome = spindles_lab::run(&experiment, &options, &mut kept);
+    (outcome.unwrap_or_else(|error| panic!("{error}")), kept)
+}
+
+fn run(text: &str) -> Kept {
+    let (outcome, kept) = run_until(text, &AtomicBool::new(false));
+    let failed: Vec<_> = kept
+        .runs
+        .iter()
+        .filter_map(|run| run.failed.clone())
+        .collect();
+    assert_eq!((outcome.failed, failed), (0, vec![]));
+    kept
+}
+
+/// Each kind with parameters for a test.
+const SMALL: &[(&str, &str)] = &[
+    ("bonnie", "size = \"2M\""),
+    ("bonnie++", "size = \"2M\", files = 50"),
+    ("iozone", "size = \"2M\", record = \"16K\""),
+    ("cp", "size = \"1M\", processes = 3"),
+    ("touch", "files = 100"),
+    ("untar", "files = 50, archive = \"folder\""),
+    ("mixed", "size = \"4M\", readers = 2"),
+    ("multistreamread", "filesize = \"1M\", seconds = 1"),
+    ("multistreamwrite", "filesize = \"1M\", seconds = 1"),
+    ("varmail", "nfiles = 200, nthreads = 8, seconds = 1"),
+    (
+        "oltp",
+        "filesize = \"1M\", nshadows = 20, usermode = 1000, seconds = 1",
+    ),
+];
+
+fn head(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "name = \"x\"\nblocks = 1\ncontrol = false\ncaches = \"keep\"\n[[system]]\n\
+         target = \"folder:{folder}\"\n"
+    )
+}
+
+fn workload(kind: &str, parameters: &str) -> String {
+    format!("[[workload]]\nkind = \"{kind}\"\nparameters = {{ {parameters} }}\n")
+}
+
+#[test]
+fn every_workload_runs_in_a_folder_and_leaves_nothing() {
+    assert_eq!(SMALL.len(), KINDS.len());
+    let folder = tempfile::tempdir().unwrap();
+    let workloads: String = SMALL
+        .iter()
+        .map(|(kind, text)| workload(kind, text))
+        .collect();
+    let kept = run(&format!("{}{workloads}", head(folder.path())));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let mut phases: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in &kept.runs {
+        phases.entry(&run.workload.kind).or_default().push(run);
+        check(run);
+    }
+    let of = |kind: &str, phase: &str| {
+        let mut runs = phases[kind].iter();
+        *runs
+            .find(|run| run.workload.part.as_ref().map_or("", |part| &part.phase) == phase)
+            .unwrap_or_else(|| panic!("{kind} {phase}"))
+    };
+    for (kind, phase, counted, rate) in [
+        ("bonnie", "putc", 2 << 20, Rate::Bytes),
+        ("bonnie", "rewrite", 2 << 20, Rate::Bytes),
+        ("bonnie", "seeks", 4000, Rate::Operations),
+        ("bonnie++", "seeks", 8192, Rate::Operations),
+        ("bonnie++", "delete-at-random", 50, Rate::Operations),
+        ("iozone", "read", 2 << 20, Rate::Bytes),
+        ("cp", "write", 3 << 20, Rate::Bytes),
+        ("touch", "retouch", 100, Rate::Operations),
+        ("untar", "extract", 50, Rate::Operations),
+        ("untar", "sync", 1, Rate::Operations),
+        ("mixed", "beside", 8 << 20, Rate::Bytes),
+    ] {
+        let run = of(kind, phase);
+        assert_eq!(
+            (run.counted, run.workload.rate),
+            (counted, rate),
+            "{kind} {phase}"
+        );
+        assert_eq!(run.workload.name, format!("{kind} {phase}"));
+    }
+    // Seeks: a tenth of each seeker's is written back.
+    let writes = of("bonnie", "seeks").latency["write"].total();
+    assert!((400..=402).contains(&writes), "{writes}");
+    let varmail = of("varmail", "");
+    let moved = varmail.latency["readwhole"].total() + varmail.latency["append"].total();
+    let ratio = varmail.operations * 100 / moved;
+    assert!((315..=330).contains(&ratio), "{ratio}");
+    let oltp = of("oltp", "");
+    let (reads, writes) = (
+        oltp.latency["read"].total(),
+        oltp.latency["aiowrite"].total(),
+    );
+    assert!(
+        (85..=140).contains(&(writes * 100 / reads)),
+        "{reads} {writes}"
+    );
+}
+
+fn check(run: &Run) {
+    let name = &run.workload.name;
+    let counted: u64 = run.latency.values().map(Histogram::total).sum();
+    assert_eq!(counted, run.operations, "{name}");
+    assert!(run.operations > 0 && run.elapsed_ns > 0, "{name}");
+    assert_eq!(run.io.backend, "files");
+    let series = run.series.as_ref().unwrap();
+    let after = series.warm_up_slots.try_into().unwrap();
+    let in_slots: u64 = series.slots[after..]
+        .iter()
+        .map(|slot| slot.operations)
+        .sum();
+    assert_eq!(in_slots, run.operations, "{name}");
+    for slot in &series.slots {
+        let by_latency: u64 = slot.latency.iter().map(|(_, count)| count).sum();
+        assert_eq!(by_latency, slot.operations, "{name}");
+    }
+    let evidence = run.evidence.as_ref().unwrap();
+    assert_eq!(evidence.actors, run.workload.in_flight_max);
+    let spent: u64 = evidence.actor_ns.values().sum();
+    let whole = series.slot_ns * u64::try_from(series.slots.len()).unwrap();
+    assert!(
+        spent <= u64::from(evidence.actors) * whole.max(run.elapsed_ns) * 2,
+        "{name}"
+    );
+    assert!(
+        run.cpu_ns.workload > 0 && run.cpu_ns.machine >= run.cpu_ns.workload,
+        "{name}"
+    );
+    if run.workload.duration_ns > 0 {
+        let tail = run.workload.duration_ns - run.elapsed_ns;
+        // Files are opened before the window begins.
+        let opened = tail - u64::from(series.warm_up_slots) * series.slot_ns;
+        assert!(opened < run.workload.duration_ns / 5, "{name}: {opened}");
+    }
+}
+
+/// The file that can't be made is named, and the phases before it keep their figures.
+#[test]
+fn a_full_file_system_fails_its_phase_and_those_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=3m", "none"])
+        .arg(path)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return println!("SKIPPED: a_full_file_system_fails…: mounting takes root");
+    }
+    let text = workload("cp", "size = \"1M\"") + &workload("iozone", "size = \"8M\"");
+    let (outcome, kept) = run_until(&(head(path) + &text), &AtomicBool::new(false));
+    let left = fs::read_dir(path).unwrap().count();
+    let unmounted = std::process::Command::new("umount").arg(path).status();
+    assert!(unmounted.unwrap().success());
+    assert_eq!((outcome.runs, outcome.failed, left), (4, 2, 0));
+    assert!(kept.runs[1].failed.is_none());
+    let why = kept.runs[2].failed.as_ref().unwrap();
+    assert!(
+        why.contains("write failed: No space left on device"),
+        "{why}"
+    );
+    assert_eq!(kept.runs[2].failed, kept.runs[3].failed);
+}
+
+#[test]
+fn a_long_workload_ends_at_once_when_the_user_wants_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let interrupt = AtomicBool::new(false);
+    let began = Instant::now();
+    let (outcome, kept) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1200));
+            interrupt.store(true, Ordering::Relaxed);
+        });
+        let text = workload("varmail", "nfiles = 200, nthreads = 8, seconds = 100");
+        run_until(&(head(folder.path()) + &text), &interrupt)
+    });
+    assert!(outcome.interrupted && kept.runs.is_empty());
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A single disk and one that a command makes, each with a file system: made, mounted, unmounted, checked.
+#[test]
+fn file_systems_are_made_mounted_and_checked() {
+    if !is_root() {
+        return println!("SKIPPED: file_systems_are_made_mounted_and_checked: mounting takes root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{}\"\n\
+         [[system]]\nname = \"single\"\ntarget = \"single\"\nfs = \"ext4\"\nmount = \"noatime\"\n\
+         [[system]]\nname = \"made\"\ntarget = \"$DIR/mnt\"\ntakes = 2\n\
+         up = \"mkfs.btrfs -q -f -d raid1 $MEMBERS; mkdir $DIR/mnt; mount -t btrfs $MEMBER0 $DIR/mnt\"\n\
+         down = \"umount $DIR/mnt\"\n\
+         [[workload]]\nkind = \"dd-write\"\nsize = \"4M\"\n{}",
+        folder.path().display(),
+        workload("touch", "files = 50")
+    );
+    let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let kept = run(&text);
+    assert_eq!(kept.troubles, [""; 0]);
+    assert_eq!(kept.runs.len(), 8);
+    assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let single = kept.runs.iter().find(|run| run.system.name == "single");
+    let options = &single.unwrap().system.options;
+    assert_eq!(options["file system"], "ext4");
+    assert_eq!(options["mount"], "noatime");
+}
+
+/// What a command says when it fails is what the user reads, and what it half made is taken down.
+#[test]
+fn a_command_that_fails_is_named_with_what_it_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("down");
+    let text = format!(
+        "name = \"x\"\n[[system]]\ntarget = \"$DIR\"\nup = \"echo no disk here >&2; exit 3\"\n\
+         down = \"touch {}\"\n{}",
+        mark.display(),
+        workload("touch", "files = 5")
+    );
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    let options = Options {
+        force: false,
+        degraded: false,
+        open: spindles_io::OpenOptions::default(),
+        program: PathBuf::new(),
+        interrupt: &AtomicBool::new(false),
+    };
+    let error = spindles_lab::run(&experiment, &options, &mut Kept::default());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("x.toml, line 2: system \"$DIR\""), "{error}");
+    assert!(error.contains("exit status: 3): no disk here"), "{error}");
+    assert!(mark.exists());
+}
