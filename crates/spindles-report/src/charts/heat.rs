@@ -32,7 +32,7 @@ const COLUMNS_MAX: usize = 76;
 const SHADES: [&str; 5] = ["heat1", "heat2", "heat3", "heat4", "heat5"];
 const SHADE_FACTOR: f64 = 4.0;
 /// Fewest slots that are drawn.
-const SLOTS_MIN: usize = 4;
+const SLOTS_MIN: usize = 8;
 
 /// Operations by column and power of two.
 type Fields = BTreeMap<(usize, u8), u64>;
@@ -68,17 +68,24 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 title: workload.name.clone(),
                 note: "operations by their latency, as time passed".to_owned(),
                 svg: draw(&workload.name, &lanes),
-                legend: legend(&[
-                    ("heat1", "few"),
-                    ("heat2", "× 4"),
-                    ("heat3", "× 16"),
-                    ("heat4", "× 64"),
-                    ("heat5", "most"),
-                    ("warm-up", "warm-up"),
-                ]),
+                legend: legend_of(&lanes),
             })
         })
         .collect()
+}
+
+fn legend_of(lanes: &[Lane]) -> Vec<(String, String)> {
+    let mut swatches = vec![
+        ("heat1", "few"),
+        ("heat2", "× 4"),
+        ("heat3", "× 16"),
+        ("heat4", "× 64"),
+        ("heat5", "most"),
+    ];
+    if lanes.iter().any(|lane| lane.series.warm_up_slots > 0) {
+        swatches.push(("warm-up", "warm-up"));
+    }
+    legend(&swatches)
 }
 
 /// Slots that share a column.

@@ -25,7 +25,7 @@ const RIGHT: f64 = WIDTH - 4.0;
 /// Points of a line at most: more can't be told apart.
 const POINTS_MAX: usize = 110;
 /// Fewest slots that are drawn.
-const SLOTS_MIN: usize = 4;
+const SLOTS_MIN: usize = 8;
 
 /// A system by its place and its name, and its runs with slots, slowest first.
 struct Lane<'a> {
@@ -93,15 +93,14 @@ fn panel(workload: &str, lanes: &[Lane]) -> Panel {
         swatches.push(("faint", "the others"));
     }
     let warm = |run: &&Run| run.series.as_ref().is_some_and(|it| it.warm_up_slots > 0);
+    let mut note = format!("each lane from 0 to {}", figures::rate(most, rate));
     if runs().any(warm) {
         swatches.push(("warm-up", "warm-up"));
+        note += "; a faster warm-up is cut off";
     }
     Panel {
         title: workload.to_owned(),
-        note: format!(
-            "each lane from 0 to {}; a faster warm-up is cut off",
-            figures::rate(most, rate)
-        ),
+        note,
         svg: draw(workload, lanes, most),
         legend: legend(&swatches),
     }
