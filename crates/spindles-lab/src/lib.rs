@@ -26,7 +26,8 @@ mod undo;
 mod whole;
 
 pub use experiment::{
-    BlockWork, Experiment, ExperimentError, Members, SystemSpec, Work, WorkloadSpec, parameter_of,
+    BlockWork, Experiment, ExperimentError, Members, SystemSpec, Tuning, Work, WorkloadSpec,
+    parameter_of,
 };
 pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};
 pub use runner::{Observer, Options, Outcome, RunError, run};

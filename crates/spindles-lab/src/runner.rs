@@ -20,7 +20,7 @@ use crate::targets::{self, Pool, Site};
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
-use spindles_measure::{JobShare, Record, Run, Stage};
+use spindles_measure::{Analysis, JobShare, Record, Run, Stage};
 use spindles_workload::file::FilePlan;
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
@@ -173,6 +173,8 @@ struct Runner<'a> {
     idle_permille: u64,
     total: u64,
     outcome: Outcome,
+    /// What was recorded, where intervals are looked at between blocks.
+    records: Vec<Record>,
 }
 
 impl<'a> Runner<'a> {
@@ -204,7 +206,7 @@ impl<'a> Runner<'a> {
                 .sum::<usize>()
         };
         let runs: usize = sides.iter().map(runs_of).sum();
-        let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks);
+        let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks_max);
         let pool = Pool::new(&experiment.members, members, member_bytes, &folder);
         let pool = pool.map_err(|source| RunError::Members { folder, source })?;
         Ok(Self {
@@ -217,6 +219,7 @@ impl<'a> Runner<'a> {
             pool,
             idle_permille: 0,
             total,
+            records: Vec::new(),
             outcome: Outcome {
                 blocks: 0,
                 runs: 0,
@@ -231,7 +234,10 @@ impl<'a> Runner<'a> {
         let began = Instant::now();
         let shared_device = self.describe_systems()?;
         let mut longest = Duration::ZERO;
-        for block in 0..self.experiment.blocks {
+        for block in 0..self.experiment.blocks_max {
+            if block >= self.experiment.blocks && self.is_resolved() {
+                return Ok(());
+            }
             let block_began = Instant::now();
             if let Some(limit) = self.experiment.time_limit
                 && block > 0
@@ -246,6 +252,26 @@ impl<'a> Runner<'a> {
             }
             self.outcome.blocks += 1;
             longest = longest.max(block_began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Whether the interval of every ratio to the baseline is narrow.
+    fn is_resolved(&self) -> bool {
+        /// The half of an interval that is narrow, as a log-ratio.
+        const HALF_WIDTH: f64 = 0.05;
+        Analysis::of(&self.records).is_ok_and(|analysis| {
+            let ratios = analysis.comparisons.iter().filter(|it| !it.control);
+            let mut widths = ratios.map(|it| it.log_ratio.high - it.log_ratio.low);
+            widths.all(|width| width <= 2.0 * HALF_WIDTH)
+        })
+    }
+
+    fn record(&mut self, record: Record) -> Result<(), RecordsError> {
+        self.observer.record(&record)?;
+        // Only where they are asked for.
+        if self.experiment.blocks_max > self.experiment.blocks {
+            self.records.push(record);
         }
         Ok(())
     }
@@ -303,8 +329,8 @@ impl<'a> Runner<'a> {
         let more = &mut environment.more;
         more.insert("machine busy before the first run".to_owned(), idle);
         let experiment = self.experiment_record(shared_device);
-        self.observer.record(&Record::Experiment(experiment))?;
-        self.observer.record(&Record::Environment(environment))?;
+        self.record(Record::Experiment(experiment))?;
+        self.record(Record::Environment(environment))?;
         Ok(shared_device)
     }
 
@@ -539,7 +565,7 @@ impl<'a> Runner<'a> {
                 Ok(()) => {}
             }
             for run in runs {
-                self.observer.record(&Record::Run(Box::new(run)))?;
+                self.record(Record::Run(Box::new(run)))?;
                 self.outcome.runs += 1;
             }
         }

@@ -114,6 +114,7 @@ fn your_devices_runs_whole() {
     let mut experiment = Experiment::parse("your-devices", text).unwrap();
     experiment.members = Members::Devices(devices.names());
     experiment.blocks = 1;
+    experiment.blocks_max = 1;
     for workload in &mut experiment.workloads {
         let Work::Blocks(work) = &mut workload.work else {
             continue;

@@ -1,6 +1,6 @@
 //! Experiment files that are wrong: each gives one message with the line and the remedy.
 
-use spindles_lab::{Experiment, Members};
+use spindles_lab::{Experiment, Members, Tuning};
 
 const HEAD: &str = "name = \"x\"\nsize = \"1M\"\n";
 const SYSTEM: &str = "[[system]]\ntarget = \"single\"\n";
@@ -39,8 +39,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             head("sise = 3"),
-            "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
-             `size`, `seed`, `blocks`, `caches`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
+            "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
+             `size`, `seed`, `blocks`, `max_blocks`, `caches`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
              `consistency`, `checksum`, `journal`, `rebuild_rate`, `baseline`, `control`, `system`, `workload`",
         ),
         (
@@ -179,4 +179,66 @@ fn what_is_not_said_has_its_default() {
     );
     assert!(workload.runs_on("anything"));
     assert_eq!(experiment.systems[0].line, 3);
+}
+
+/// A list runs the workload once for each of its values, and two lists for each pair.
+#[test]
+fn lists_are_swept() {
+    let text = format!(
+        "{HEAD}{SYSTEM}[[workload]]\nkind = \"random-read\"\nchunk = [\"4K\", \"16K\"]\n\
+         in_flight = [1, 8]\n[[workload]]\nkind = \"cp\"\nparameters = {{ processes = [1, 2], size = \"4M\" }}\n"
+    );
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    let names: Vec<_> = experiment
+        .workloads
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "random-read chunk 4K in_flight 1",
+            "random-read chunk 4K in_flight 8",
+            "random-read chunk 16K in_flight 1",
+            "random-read chunk 16K in_flight 8",
+            "cp processes 1",
+            "cp processes 2",
+        ]
+    );
+    let read = experiment.workloads[3].blocks().unwrap();
+    assert_eq!((read.chunk_bytes, read.in_flight), (Some(16384), Some(8)));
+    assert_eq!(
+        experiment.workloads[5].files().unwrap().value("processes"),
+        2
+    );
+}
+
+#[test]
+fn the_scale_shrinks_sizes_and_times_and_is_said() {
+    let text = format!(
+        "{HEAD}scale_min = 0.1\n{SYSTEM}[[workload]]\nkind = \"dd-read\"\nsize = \"64M\"\n\
+         [[workload]]\nkind = \"varmail\"\n"
+    );
+    let at = |scale, seconds| {
+        let tuning = Tuning {
+            scale,
+            seconds,
+            ..Tuning::default()
+        };
+        Experiment::parse_tuned("x.toml", &text, &tuning)
+    };
+    let half = at(0.5, None).unwrap();
+    assert_eq!(half.workloads[0].blocks().unwrap().size_bytes, 32 << 20);
+    let varmail = half.workloads[1].files().unwrap();
+    assert_eq!((varmail.seconds(), varmail.value("nfiles")), (150, 50_000));
+    assert_eq!(half.scaled_how, "all sizes and times at a scale of 0.5");
+    let short = at(0.5, Some(7)).unwrap();
+    assert_eq!(short.workloads[1].files().unwrap().seconds(), 7);
+    assert!(at(1.0, None).unwrap().scaled_how.is_empty());
+    let error = at(0.05, None).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "x.toml, line 3: at a scale of 0.05 the figures of this experiment would say nothing: choose at \
+         least 0.1"
+    );
 }

@@ -355,6 +355,7 @@ fn the_quickstart_runs_whole() {
     let text = spindles_lab::builtin::by_name("quickstart").unwrap().text;
     let mut experiment = Experiment::parse("quickstart", text).unwrap();
     experiment.blocks = 1;
+    experiment.blocks_max = 1;
     experiment.folder = Some(folder.path().to_owned());
     for workload in &mut experiment.workloads {
         let Work::Blocks(work) = &mut workload.work else {

@@ -10,7 +10,8 @@ mod sizes;
 mod tree;
 
 pub use kinds::{FileKind, KINDS, by_name};
-pub use plan::{FilePlan, Parameter, ParameterError, Range, Value};
+pub use plan::{FilePlan, Parameter, ParameterError, Range, SECONDS, Value};
+pub use sizes::times;
 pub use tree::{Entry, Tree};
 
 use alloc::string::String;

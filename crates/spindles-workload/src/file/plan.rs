@@ -189,6 +189,18 @@ impl FilePlan {
         self
     }
 
+    /// The same for so many seconds.
+    ///
+    /// # Panics
+    /// When the kind does not run for a time.
+    #[must_use]
+    pub fn with_seconds(mut self, seconds: u64) -> Self {
+        let mut parameters = self.kind.parameters.iter();
+        let at = parameters.position(|parameter| parameter.name == SECONDS);
+        self.values[at.expect("the kind runs for a time")] = seconds;
+        self
+    }
+
     /// The value of one of the kind's parameters.
     ///
     /// # Panics
@@ -242,7 +254,7 @@ impl FilePlan {
 }
 
 /// The parameter that says how long endless phases go on.
-pub(crate) const SECONDS: &str = "seconds";
+pub const SECONDS: &str = "seconds";
 
 fn checked(parameter: &Parameter, value: &Value) -> Result<u64, ParameterError> {
     let wrong = || ParameterError::Value {

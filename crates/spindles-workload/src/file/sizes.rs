@@ -31,7 +31,7 @@ pub(crate) fn lognormal(random: &mut Random, mu: f64, sigma: f64) -> u64 {
 }
 
 /// A value times a scale, rounded.
-pub(crate) fn times(value: u64, scale: f64) -> u64 {
+pub fn times(value: u64, scale: f64) -> u64 {
     whole(float(value) * scale)
 }
 

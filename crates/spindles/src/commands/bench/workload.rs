@@ -216,6 +216,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut experiment = Experiment {
         seed: arguments.seed,
         blocks: arguments.runs,
+        blocks_max: arguments.runs,
         members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::{Experiment, Outcome, RECORDS_FILE, default_folder};
+use spindles_lab::{Experiment, Outcome, RECORDS_FILE, Tuning, default_folder};
 use spindles_measure::Analysis;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,18 @@ struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Repetition blocks, in place of the experiment's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, visible_alias = "repeat", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
+    /// Go on after that until the interval of every ratio is within ±5 %, up to so many blocks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_blocks: Option<u32>,
+    /// Multiply all sizes and times by this, below 1: for a try. Everything it prints says so
+    #[arg(long, value_name = "F", value_parser = scale, default_value = "1")]
+    scale: f64,
+    /// How long workloads go on that run for a time, in place of the experiment's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: Option<u64>,
     /// Where files are made for the time of the run, in place of the experiment's
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -54,10 +64,13 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let mut experiment = load(arguments.experiment.as_deref())?;
-    if let Some(blocks) = arguments.blocks {
-        experiment.blocks = blocks;
-    }
+    let tuning = Tuning {
+        scale: arguments.scale,
+        seconds: arguments.seconds,
+        blocks: arguments.blocks,
+        blocks_max: arguments.max_blocks,
+    };
+    let mut experiment = load(arguments.experiment.as_deref(), &tuning)?;
     if let Some(seed) = arguments.seed {
         experiment.seed = seed;
     }
@@ -81,6 +94,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!("\n{}", kept(&out, page.as_deref())));
     ui.json(&with_folder(value, &out));
     judge(measured.outcome, &experiment, ui)
+}
+
+/// A number above 0 and at most 1.
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse::<f64>().ok();
+    let fits = scale.filter(|scale| *scale > 0.0 && *scale <= 1.0);
+    fits.ok_or_else(|| "give a number above 0 and at most 1, such as 0.1".to_owned())
 }
 
 fn kept(out: &Path, page: Option<&Path>) -> String {
@@ -124,7 +144,7 @@ fn judge(outcome: Outcome, experiment: &Experiment, ui: &Ui) -> anyhow::Result<(
 }
 
 /// The experiment of that file or built-in name.
-fn load(name: Option<&str>) -> anyhow::Result<Experiment> {
+fn load(name: Option<&str>, tuning: &Tuning) -> anyhow::Result<Experiment> {
     let name = name.unwrap_or(BUILTINS[0].name);
     let path = Path::new(name);
     let text = match builtin::by_name(name) {
@@ -140,5 +160,5 @@ fn load(name: Option<&str>) -> anyhow::Result<Experiment> {
             )));
         }
     };
-    Experiment::parse(name, &text).map_err(Usage::error)
+    Experiment::parse_tuned(name, &text, tuning).map_err(Usage::error)
 }

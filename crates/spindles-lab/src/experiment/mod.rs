@@ -1,0 +1,453 @@
+//! Experiment files: systems × workloads × repetition blocks, in TOML. Whatever is wrong with one
+//! is said with the file, the line and the remedy.
+
+mod raw;
+mod reader;
+mod sweep;
+
+use crate::jobs::Job;
+use crate::targets::{Commands, Mounting};
+use raw::{RawFile, RawWorkload};
+use reader::Reader;
+use spindles_block::SizeBytes;
+use spindles_engine::Policy;
+use spindles_format::ChecksumKind;
+use spindles_io::{BACKENDS, Backend};
+use spindles_measure::Stage;
+use spindles_workload::file::{self, FilePlan};
+use spindles_workload::{Kind, Params, Streams};
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+/// What is chosen when an experiment is run, beside what its file says.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Sizes and times are multiplied by it; 1 leaves them alone.
+    pub scale: f64,
+    /// How long workloads go on that run for a time.
+    pub seconds: Option<u64>,
+    /// Repetition blocks.
+    pub blocks: Option<u32>,
+    /// The most repetition blocks, where the runner goes on until intervals are narrow.
+    pub blocks_max: Option<u32>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            scale: 1.0,
+            seconds: None,
+            blocks: None,
+            blocks_max: None,
+        }
+    }
+}
+
+/// What is to be measured, checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: `quickstart`.
+    pub name: String,
+    /// One sentence for the reader of the report.
+    pub summary: String,
+    /// Where it was read from.
+    pub source: String,
+    /// The file as it was read.
+    pub definition: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// How many times every workload runs on every system, at least.
+    pub blocks: u32,
+    /// How many times at most: no more once the interval of every headline ratio is narrow.
+    pub blocks_max: u32,
+    /// Operations before each timed window, thrown away.
+    pub warmup_operations: u32,
+    /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
+    pub empty_caches: bool,
+    /// No further block is begun when it would end later than this.
+    pub time_limit: Option<Duration>,
+    /// How sizes are smaller than the workloads define them, in plain words; empty when not.
+    pub scaled_how: String,
+    /// What systems are made of where they count their members.
+    pub members: Members,
+    /// Where files are made; the system's temporary folder when not said.
+    pub folder: Option<PathBuf>,
+    /// The systems in the order of the report.
+    pub systems: Vec<SystemSpec>,
+    /// Name of the system that all others are compared with.
+    pub baseline: String,
+    /// Whether the baseline runs once more as another system (the A/A pair).
+    pub control: bool,
+    /// The workloads in the order in which they run.
+    pub workloads: Vec<WorkloadSpec>,
+}
+
+/// What systems are made of where they count their members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Files in a temporary folder.
+    Files,
+    /// New devices of a backend whose devices end with the process.
+    Fresh(&'static Backend),
+    /// These devices or files, in this order. What they hold is lost.
+    Devices(Vec<String>),
+}
+
+impl Members {
+    /// The word for `Files`.
+    pub const FILES: &str = "files";
+
+    /// Each word for members of a kind, and what they are.
+    pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let fresh = fresh().map(|backend| (backend.facts.name, backend.summary));
+        std::iter::once((Self::FILES, "files in a temporary folder")).chain(fresh)
+    }
+
+    /// What a word means.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        if word == Self::FILES {
+            return Some(Self::Files);
+        }
+        fresh()
+            .find(|backend| backend.facts.name == word)
+            .map(Self::Fresh)
+    }
+}
+
+/// Backends whose devices end with the process.
+fn fresh() -> impl Iterator<Item = &'static Backend> {
+    let backends = BACKENDS.iter().copied();
+    backends.filter(|backend| !backend.facts.outlives_process)
+}
+
+/// One side of the comparison.
+#[derive(Clone, Debug)]
+pub struct SystemSpec {
+    /// Unique name.
+    pub name: String,
+    /// What it is: see [`targets::KINDS`].
+    pub target: String,
+    /// Chunk of the array; `None` for the level's own.
+    pub chunk_bytes: Option<u64>,
+    /// What is done about crashes; `None` for the level's own.
+    pub consistency: Option<&'static Policy>,
+    /// How blocks are summed up; `None` for as `create` does.
+    pub checksum: Option<ChecksumKind>,
+    /// A device or file of its own for the journal of the array. What it holds is lost.
+    pub journal: Option<String>,
+    /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
+    /// line says.
+    pub rebuild_rate: Option<u64>,
+    /// The file system that is made on it and mounted, if any.
+    pub mounting: Option<Mounting>,
+    /// The commands that make it and take it down, if it is not ours to make.
+    pub commands: Option<Commands>,
+    /// Name of the system that it is compared with besides the baseline of the experiment.
+    pub baseline: Option<String>,
+    /// Its line in the file.
+    pub line: usize,
+}
+
+/// One workload with its choices.
+#[derive(Clone, Debug)]
+pub struct WorkloadSpec {
+    /// Unique name.
+    pub name: String,
+    /// What runs.
+    pub work: Work,
+    /// On which systems; all when not said.
+    pub systems: Option<Vec<String>>,
+    /// The job that it runs beside, and when.
+    pub beside: Option<(&'static Job, Stage)>,
+}
+
+/// What a workload does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// It reads and writes blocks.
+    Blocks(BlockWork),
+    /// It works on files in a folder.
+    Files(FilePlan),
+}
+
+/// A workload on blocks with its choices.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockWork {
+    /// What runs.
+    pub kind: &'static Kind,
+    /// How much of the system it works on.
+    pub size_bytes: u64,
+    /// Size of one operation, if not the kind's own.
+    pub chunk_bytes: Option<u32>,
+    /// Operations in flight, if not the kind's own.
+    pub in_flight: Option<u32>,
+    /// Operations in all, if not the kind's own.
+    pub operations: Option<u64>,
+}
+
+impl BlockWork {
+    /// What the workload is asked to do on one target, or on `streams` at once.
+    pub fn params(&self, seed: u64, streams: u32) -> Params {
+        Params {
+            size_bytes: self.size_bytes,
+            seed,
+            streams,
+            chunk_bytes: self.chunk_bytes,
+            in_flight: self.in_flight,
+            operations: self.operations,
+        }
+    }
+
+    /// Whether it works on one target at a time.
+    pub(crate) fn on_one(&self) -> bool {
+        self.kind.streams == Streams::One
+    }
+}
+
+impl WorkloadSpec {
+    /// What it is called in records: with its stage, where it runs beside a job.
+    pub fn full_name(&self) -> String {
+        match self.beside {
+            None => self.name.clone(),
+            Some((job, stage)) => format!("{} {} {}", self.name, stage.words(), job.name),
+        }
+    }
+
+    /// Whether it runs on that system.
+    pub fn runs_on(&self, system: &str) -> bool {
+        let listed = |names: &Vec<String>| names.iter().any(|name| name == system);
+        self.systems.as_ref().is_none_or(listed)
+    }
+
+    /// Its work, where that is on blocks.
+    pub fn blocks(&self) -> Option<&BlockWork> {
+        match &self.work {
+            Work::Blocks(blocks) => Some(blocks),
+            Work::Files(_) => None,
+        }
+    }
+
+    /// Its work, where that is on files.
+    pub fn files(&self) -> Option<&FilePlan> {
+        match &self.work {
+            Work::Blocks(_) => None,
+            Work::Files(plan) => Some(plan),
+        }
+    }
+
+    /// Whether it writes to what it runs on.
+    pub(crate) fn writes(&self) -> bool {
+        let writes = |work: &BlockWork| work.kind.writes;
+        self.beside.is_some() || self.blocks().is_none_or(writes)
+    }
+}
+
+impl Experiment {
+    /// One workload on one system, without a comparison: what `bench` runs.
+    pub fn of_one(target: &str, workload: WorkloadSpec, chunk_bytes: Option<u64>) -> Self {
+        Self {
+            name: "bench".to_owned(),
+            summary: format!("{} on {target}", workload.name),
+            source: "bench".to_owned(),
+            definition: String::new(),
+            seed: 1,
+            blocks: 5,
+            blocks_max: 5,
+            warmup_operations: 16,
+            empty_caches: true,
+            time_limit: None,
+            scaled_how: String::new(),
+            members: Members::Files,
+            folder: None,
+            systems: vec![SystemSpec {
+                name: target.to_owned(),
+                target: target.to_owned(),
+                chunk_bytes,
+                consistency: None,
+                checksum: None,
+                journal: None,
+                rebuild_rate: None,
+                mounting: None,
+                commands: None,
+                baseline: None,
+                line: 0,
+            }],
+            baseline: target.to_owned(),
+            control: false,
+            workloads: vec![workload],
+        }
+    }
+}
+
+/// What is wrong with an experiment file, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {what}")]
+pub struct ExperimentError {
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong, and the remedy.
+    pub what: String,
+}
+
+/// The most repetition blocks.
+const BLOCKS_MAX: u64 = 1000;
+
+impl Experiment {
+    /// Reads an experiment as it is; `source` is what the user called the file.
+    ///
+    /// # Errors
+    /// What is wrong, with the line and the remedy.
+    pub fn parse(source: &str, text: &str) -> Result<Self, ExperimentError> {
+        Self::parse_tuned(source, text, &Tuning::default())
+    }
+
+    /// Reads an experiment with what was chosen beside.
+    ///
+    /// # Errors
+    /// What is wrong, with the line and the remedy.
+    pub fn parse_tuned(source: &str, text: &str, tuning: &Tuning) -> Result<Self, ExperimentError> {
+        let reader = Reader {
+            source,
+            text,
+            tuning,
+        };
+        let raw: RawFile = toml::from_str(text).map_err(|error| reader.not_toml(&error))?;
+        reader.name(&raw.name)?;
+        if let Some(least) = raw
+            .scale_min
+            .as_ref()
+            .filter(|it| tuning.scale < *it.get_ref())
+        {
+            let what = format!(
+                "at a scale of {} the figures of this experiment would say nothing: choose at least {}",
+                tuning.scale,
+                least.get_ref()
+            );
+            return Err(reader.at(&least.span(), what));
+        }
+        let raw_workloads: Vec<RawWorkload> = (raw.workload.iter())
+            .flat_map(|one| sweep::expand(one.get_ref()))
+            .collect();
+        let size_bytes = reader.size_or(raw.size.as_ref(), "size", 256 << 20)?;
+        let chunk = reader.size(raw.chunk.as_ref(), "chunk")?;
+        let workloads = raw_workloads
+            .iter()
+            .map(|raw| reader.workload(raw, size_bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+        let systems = raw
+            .system
+            .iter()
+            .map(|one| reader.system(one, chunk, &raw))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (Some(first), Some(_)) = (systems.first(), workloads.first()) else {
+            let missing = if systems.is_empty() {
+                "system"
+            } else {
+                "workload"
+            };
+            return Err(reader.at_line(
+                1,
+                format!("there is no {missing} in it: add a [[{missing}]] section"),
+            ));
+        };
+        let names: Vec<&str> = systems.iter().map(|system| system.name.as_str()).collect();
+        let baseline = match &raw.baseline {
+            None => first.name.clone(),
+            Some(baseline) => {
+                reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span())?;
+                baseline.get_ref().clone()
+            }
+        };
+        for (raw, name) in raw.system.iter().zip(&names) {
+            if let Some(own) = &raw.get_ref().baseline {
+                reader.one_of(own.get_ref(), &names, "baseline", &own.span())?;
+                if own.get_ref() == name {
+                    let what = format!("baseline \"{name}\" is the system itself: name another");
+                    return Err(reader.at(&own.span(), what));
+                }
+            }
+        }
+        reader.unique("system", raw.system.iter().map(Spanned::span), &names)?;
+        let workload_names: Vec<&str> = workloads.iter().map(|spec| spec.name.as_str()).collect();
+        let spans = raw_workloads.iter().map(|raw| raw.kind.span());
+        reader.unique("workload", spans, &workload_names)?;
+        for raw in &raw_workloads {
+            if let Some(listed) = &raw.systems {
+                for name in listed.get_ref() {
+                    reader.one_of(name, &names, "system", &listed.span())?;
+                }
+            }
+        }
+        let workloads = workloads.into_iter().flat_map(staged).collect();
+        let caches = |word: &str| match word {
+            "empty" => Some(true),
+            "keep" => Some(false),
+            _ => None,
+        };
+        let caches = reader.named(
+            raw.caches.as_ref(),
+            "way with caches",
+            &["empty", "keep"],
+            caches,
+        )?;
+        let seconds = reader.count(raw.time_limit_s.as_ref(), "time_limit_s", 1, 1 << 30)?;
+        let blocks = reader.count(raw.blocks.as_ref(), "blocks", 1, BLOCKS_MAX)?;
+        let max_blocks = reader.count(raw.max_blocks.as_ref(), "max_blocks", 1, BLOCKS_MAX)?;
+        let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
+        let small = |count: u64| u32::try_from(count).expect("checked above");
+        let blocks = tuning.blocks.unwrap_or(small(blocks.unwrap_or(5)));
+        let blocks_max = tuning.blocks_max.or(max_blocks.map(small));
+        let scaled_how = match (raw.scaled.unwrap_or_default(), tuning.scale) {
+            (said, scale) if scale >= 1.0 => said,
+            (said, scale) if said.is_empty() => {
+                format!("all sizes and times at a scale of {scale}")
+            }
+            (said, scale) => format!("{said}; and all at a scale of {scale}"),
+        };
+        Ok(Self {
+            name: raw.name.get_ref().clone(),
+            summary: raw.summary.unwrap_or_default(),
+            source: source.to_owned(),
+            definition: text.to_owned(),
+            seed: reader
+                .count(raw.seed.as_ref(), "seed", 0, u64::MAX)?
+                .unwrap_or(1),
+            blocks,
+            blocks_max: blocks_max.unwrap_or(blocks).max(blocks),
+            warmup_operations: small(warmup.unwrap_or(16)),
+            empty_caches: caches.is_none_or(|empty| empty),
+            time_limit: seconds.map(Duration::from_secs),
+            scaled_how,
+            members: reader.members(raw.members.as_ref())?,
+            folder: raw.folder,
+            systems,
+            baseline,
+            control: raw.control.unwrap_or(true),
+            workloads,
+        })
+    }
+}
+
+/// A workload beside a job runs before, during and after it.
+fn staged(spec: WorkloadSpec) -> Vec<WorkloadSpec> {
+    let Some((job, _)) = spec.beside else {
+        return vec![spec];
+    };
+    let at = |stage| WorkloadSpec {
+        beside: Some((job, stage)),
+        ..spec.clone()
+    };
+    Stage::ALL.map(at).into()
+}
+
+/// What a text means as the value of a parameter: a number or size, or else a word.
+pub fn parameter_of(text: &str) -> file::Value {
+    match text.parse::<SizeBytes>() {
+        Ok(size) => file::Value::Number(size.0),
+        Err(_) => file::Value::Word(text.to_owned()),
+    }
+}

@@ -1,0 +1,69 @@
+//! Experiment files as TOML has them, before anything is checked.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use toml::{Spanned, Value};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFile {
+    pub(super) name: Spanned<String>,
+    pub(super) summary: Option<String>,
+    pub(super) scaled: Option<String>,
+    pub(super) scale_min: Option<Spanned<f64>>,
+    pub(super) size: Option<Spanned<Value>>,
+    pub(super) seed: Option<Spanned<Value>>,
+    pub(super) blocks: Option<Spanned<Value>>,
+    pub(super) max_blocks: Option<Spanned<Value>>,
+    pub(super) caches: Option<Spanned<String>>,
+    pub(super) warmup: Option<Spanned<Value>>,
+    pub(super) time_limit_s: Option<Spanned<Value>>,
+    pub(super) members: Option<Spanned<Value>>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) chunk: Option<Spanned<Value>>,
+    pub(super) consistency: Option<Spanned<String>>,
+    pub(super) checksum: Option<Spanned<String>>,
+    pub(super) journal: Option<String>,
+    pub(super) rebuild_rate: Option<Spanned<Value>>,
+    pub(super) baseline: Option<Spanned<String>>,
+    pub(super) control: Option<bool>,
+    #[serde(default)]
+    pub(super) system: Vec<Spanned<RawSystem>>,
+    #[serde(default)]
+    pub(super) workload: Vec<Spanned<RawWorkload>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSystem {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) target: Spanned<String>,
+    pub(super) chunk: Option<Spanned<Value>>,
+    pub(super) consistency: Option<Spanned<String>>,
+    pub(super) checksum: Option<Spanned<String>>,
+    pub(super) journal: Option<String>,
+    pub(super) rebuild_rate: Option<Spanned<Value>>,
+    pub(super) fs: Option<Spanned<String>>,
+    pub(super) mkfs: Option<Spanned<Vec<String>>>,
+    pub(super) mount: Option<Spanned<String>>,
+    pub(super) up: Option<Spanned<String>>,
+    pub(super) down: Option<Spanned<String>>,
+    pub(super) takes: Option<Spanned<Value>>,
+    pub(super) loops: Option<Spanned<bool>>,
+    pub(super) baseline: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawWorkload {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) kind: Spanned<String>,
+    pub(super) size: Option<Spanned<Value>>,
+    pub(super) chunk: Option<Spanned<Value>>,
+    pub(super) in_flight: Option<Spanned<Value>>,
+    pub(super) operations: Option<Spanned<Value>>,
+    pub(super) parameters: Option<Spanned<BTreeMap<String, Spanned<Value>>>>,
+    pub(super) systems: Option<Spanned<Vec<String>>>,
+    pub(super) beside: Option<Spanned<String>>,
+}

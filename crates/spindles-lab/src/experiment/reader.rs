@@ -1,0 +1,500 @@
+//! Reads the parts of an experiment file, and says where in it something is wrong.
+
+use super::raw::{RawFile, RawSystem, RawWorkload};
+use super::{
+    BlockWork, ExperimentError, Members, SystemSpec, Tuning, Work, WorkloadSpec, parameter_of,
+};
+use crate::jobs::{JOBS, Job};
+use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
+use spindles_block::SizeBytes;
+use spindles_engine::{POLICIES, Policy};
+use spindles_format::ChecksumKind;
+use spindles_measure::Stage;
+use spindles_workload::file::{self, FileKind, FilePlan};
+use spindles_workload::{KINDS, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::ops::Range;
+use toml::{Spanned, Value};
+
+/// Says where in the text something is wrong.
+pub(super) struct Reader<'a> {
+    pub(super) source: &'a str,
+    pub(super) text: &'a str,
+    pub(super) tuning: &'a Tuning,
+}
+
+impl Reader<'_> {
+    pub(super) fn at_line(&self, line: usize, what: String) -> ExperimentError {
+        ExperimentError {
+            file: self.source.to_owned(),
+            line,
+            what,
+        }
+    }
+
+    fn line_of(&self, span: &Range<usize>) -> usize {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        1 + before.matches('\n').count()
+    }
+
+    pub(super) fn at(&self, span: &Range<usize>, what: impl Display) -> ExperimentError {
+        self.at_line(self.line_of(span), what.to_string())
+    }
+
+    pub(super) fn not_toml(&self, error: &toml::de::Error) -> ExperimentError {
+        let message = error.message().replace('\n', ", ");
+        let what = match message.strip_prefix("missing field ") {
+            Some(field) => format!("{field} is missing: add it"),
+            None => message,
+        };
+        self.at(&error.span().unwrap_or(0..0), what)
+    }
+
+    pub(super) fn name(&self, name: &Spanned<String>) -> Result<(), ExperimentError> {
+        let text = name.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_. +".contains(c);
+        if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
+            return Err(self.at(
+                &name.span(),
+                format!(
+                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn unique(
+        &self,
+        what: &str,
+        spans: impl Iterator<Item = Range<usize>>,
+        names: &[&str],
+    ) -> Result<(), ExperimentError> {
+        let mut seen = BTreeSet::new();
+        for (span, name) in spans.zip(names) {
+            if !seen.insert(name) {
+                return Err(self.at(
+                    &span,
+                    format!(
+                        "there are two {what}s called \"{name}\": give one of them another \
+                         `name`"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn one_of(
+        &self,
+        name: &str,
+        names: &[&str],
+        what: &str,
+        span: &Range<usize>,
+    ) -> Result<(), ExperimentError> {
+        if names.contains(&name) {
+            return Ok(());
+        }
+        let names = names.join(", ");
+        Err(self.at(
+            span,
+            format!("{what} \"{name}\" is none of the systems: use one of {names}"),
+        ))
+    }
+
+    pub(super) fn count(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+        min: u64,
+        max: u64,
+    ) -> Result<Option<u64>, ExperimentError> {
+        let Some(value) = value else { return Ok(None) };
+        let count = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer).ok(),
+            _ => None,
+        };
+        match count.filter(|count| (min..=max).contains(count)) {
+            Some(count) => Ok(Some(count)),
+            None => Err(self.at(
+                &value.span(),
+                format!(
+                    "{key} = {} is not possible: give a whole number from {min} to {max}",
+                    value.get_ref()
+                ),
+            )),
+        }
+    }
+
+    pub(super) fn size(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+    ) -> Result<Option<u64>, ExperimentError> {
+        let Some(value) = value else { return Ok(None) };
+        let wrong = |why: &dyn Display| {
+            self.at(&value.span(), format!("{key} = {}: {why}", value.get_ref()))
+        };
+        let bytes = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer)
+                .map_err(|_| wrong(&"a size can't be negative: give a whole number above 0"))?,
+            Value::String(text) => text.parse::<SizeBytes>().map_err(|why| wrong(&why))?.0,
+            _ => return Err(wrong(&"give a size such as \"64M\"")),
+        };
+        if bytes == 0 {
+            return Err(wrong(
+                &"a size must be above 0: give a size such as \"64M\"",
+            ));
+        }
+        Ok(Some(bytes))
+    }
+
+    pub(super) fn size_or(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+        default: u64,
+    ) -> Result<u64, ExperimentError> {
+        Ok(self.size(value, key)?.unwrap_or(default))
+    }
+
+    /// What goes by that name.
+    pub(super) fn named<T>(
+        &self,
+        name: Option<&Spanned<String>>,
+        what: &str,
+        names: &[&str],
+        by_name: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ExperimentError> {
+        let Some(name) = name else { return Ok(None) };
+        match by_name(name.get_ref()) {
+            Some(found) => Ok(Some(found)),
+            None => Err(self.at(
+                &name.span(),
+                format!(
+                    "there is no {what} \"{}\": use one of {}",
+                    name.get_ref(),
+                    names.join(", ")
+                ),
+            )),
+        }
+    }
+
+    pub(super) fn members(
+        &self,
+        value: Option<&Spanned<Value>>,
+    ) -> Result<Members, ExperimentError> {
+        let Some(value) = value else {
+            return Ok(Members::Files);
+        };
+        let paths = |list: &Vec<Value>| {
+            let paths: Option<Vec<String>> = list
+                .iter()
+                .map(|path| path.as_str().map(str::to_owned))
+                .collect();
+            paths.filter(|paths| !paths.is_empty())
+        };
+        let members = match value.get_ref() {
+            Value::String(word) => Members::of_word(word),
+            Value::Array(list) => paths(list).map(Members::Devices),
+            _ => None,
+        };
+        let Some(members) = members else {
+            let words: Vec<String> = Members::words()
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect();
+            return Err(self.at(
+                &value.span(),
+                format!(
+                    "members = {} is not possible: use {} or a list of devices such as \
+                     [\"/dev/sdb\", \"/dev/sdc\"]",
+                    value.get_ref(),
+                    words.join(", ")
+                ),
+            ));
+        };
+        if let Members::Devices(paths) = &members {
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
+                return Err(self.at(
+                    &value.span(),
+                    format!("{twice} is twice among the members: name each device once"),
+                ));
+            }
+        }
+        Ok(members)
+    }
+
+    pub(super) fn system(
+        &self,
+        raw: &Spanned<RawSystem>,
+        chunk: Option<u64>,
+        file: &RawFile,
+    ) -> Result<SystemSpec, ExperimentError> {
+        let span = raw.span();
+        let raw = raw.get_ref();
+        if let Some(name) = &raw.name {
+            self.name(name)?;
+        }
+        let target = raw.target.get_ref();
+        let wrong = |what: String| self.at(&raw.target.span(), what);
+        targets::check(target).map_err(wrong)?;
+        let own = self.size(raw.chunk.as_ref(), "chunk")?;
+        let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
+        let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        let consistency = self.named(
+            consistency,
+            "consistency policy",
+            &policies,
+            Policy::by_name,
+        )?;
+        let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
+        let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
+        let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)?;
+        let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
+        let rebuild_rate = self.size(rate, "rebuild_rate")?;
+        let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
+        Ok(SystemSpec {
+            name: name.clone(),
+            target: target.clone(),
+            chunk_bytes: own.or(chunk),
+            consistency,
+            checksum,
+            journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
+            rebuild_rate,
+            mounting: self.mounting(raw)?,
+            commands: self.commands(raw)?,
+            baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
+            line: self.line_of(&span),
+        })
+    }
+
+    fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
+        let names: Vec<_> = FILE_SYSTEMS.iter().map(|one| one.name).collect();
+        let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;
+        let without = [
+            ("mkfs", raw.mkfs.as_ref().map(Spanned::span)),
+            ("mount", raw.mount.as_ref().map(Spanned::span)),
+        ];
+        let Some(kind) = kind else {
+            for (key, span) in without {
+                if let Some(span) = span {
+                    let what =
+                        format!("`{key}` is of a file system: add `fs = \"ext4\"` to the system");
+                    return Err(self.at(&span, what));
+                }
+            }
+            return Ok(None);
+        };
+        Ok(Some(Mounting {
+            kind,
+            mkfs: raw
+                .mkfs
+                .as_ref()
+                .map_or_else(Vec::new, |it| it.get_ref().clone()),
+            options: raw
+                .mount
+                .as_ref()
+                .map_or_else(String::new, |it| it.get_ref().clone()),
+        }))
+    }
+
+    fn commands(&self, raw: &RawSystem) -> Result<Option<Commands>, ExperimentError> {
+        let members = self.count(raw.takes.as_ref(), "takes", 0, 64)?;
+        let Some(up) = &raw.up else {
+            let others = [
+                ("down", raw.down.as_ref().map(Spanned::span)),
+                ("takes", raw.takes.as_ref().map(Spanned::span)),
+                ("loops", raw.loops.as_ref().map(Spanned::span)),
+            ];
+            for (key, span) in others {
+                if let Some(span) = span {
+                    let what =
+                        format!("`{key}` is of a system that a command makes: add `up = \"..\"`");
+                    return Err(self.at(&span, what));
+                }
+            }
+            return Ok(None);
+        };
+        Ok(Some(Commands {
+            up: up.get_ref().clone(),
+            down: raw.down.as_ref().map(|it| it.get_ref().clone()),
+            members: usize::try_from(members.unwrap_or(0)).expect("few"),
+            loops: raw.loops.as_ref().is_none_or(|it| *it.get_ref()),
+        }))
+    }
+
+    pub(super) fn workload(
+        &self,
+        raw: &RawWorkload,
+        size: u64,
+    ) -> Result<WorkloadSpec, ExperimentError> {
+        if let Some(name) = &raw.name {
+            self.name(name)?;
+        }
+        let kind_name = raw.kind.get_ref();
+        let work = match (
+            spindles_workload::by_name(kind_name),
+            file::by_name(kind_name),
+        ) {
+            (Some(kind), _) => Work::Blocks(self.block_work(raw, kind, size)?),
+            (None, Some(kind)) => Work::Files(self.file_work(raw, kind)?),
+            (None, None) => {
+                let blocks = KINDS.iter().map(|kind| kind.name);
+                let files = file::KINDS.iter().map(|kind| kind.name);
+                let names: Vec<_> = blocks.chain(files).collect();
+                return Err(self.at(
+                    &raw.kind.span(),
+                    format!(
+                        "there is no workload \"{kind_name}\": use one of {}",
+                        names.join(", ")
+                    ),
+                ));
+            }
+        };
+        let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
+        let spec = WorkloadSpec {
+            name: raw.name.as_ref().unwrap_or(&raw.kind).get_ref().clone(),
+            work,
+            systems: raw
+                .systems
+                .as_ref()
+                .map(|systems| systems.get_ref().clone()),
+            beside: self
+                .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
+                .map(|job| (job, Stage::Before)),
+        };
+        if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
+            let what = match spec.work {
+                Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
+                Work::Files(_) => {
+                    "it runs on files, and jobs beside it are not possible: leave `beside` out"
+                }
+            };
+            return Err(self.at(&raw.kind.span(), what));
+        }
+        Ok(spec)
+    }
+
+    fn block_work(
+        &self,
+        raw: &RawWorkload,
+        kind: &'static Kind,
+        size: u64,
+    ) -> Result<BlockWork, ExperimentError> {
+        if let Some(parameters) = &raw.parameters {
+            let what = format!(
+                "{} works on blocks and has no parameters: give size, chunk, in_flight or operations",
+                kind.name
+            );
+            return Err(self.at(&parameters.span(), what));
+        }
+        let small = |count: u64| u32::try_from(count).expect("checked");
+        let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
+            (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
+                let what = format!("chunk = {}: choose less than 4G", value.get_ref());
+                self.at(&value.span(), what)
+            })?),
+            _ => None,
+        };
+        let work = BlockWork {
+            kind,
+            size_bytes: self.shrunk(raw, kind, self.size_or(raw.size.as_ref(), "size", size)?)?,
+            chunk_bytes: chunk,
+            in_flight: self
+                .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
+                .map(small),
+            operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
+        };
+        let plan = kind.plan(&work.params(0, 1));
+        plan.map_err(|error| self.at(&raw.kind.span(), format!("{}: {error}", kind.name)))?;
+        Ok(work)
+    }
+
+    /// The size of a workload on blocks at the scale that was asked for.
+    fn shrunk(
+        &self,
+        raw: &RawWorkload,
+        kind: &Kind,
+        size_bytes: u64,
+    ) -> Result<u64, ExperimentError> {
+        /// Below this a workload is over before it has begun.
+        const LEAST: u64 = 1 << 20;
+        if self.tuning.scale >= 1.0 {
+            return Ok(size_bytes);
+        }
+        let shrunk = file::times(size_bytes, self.tuning.scale) / LEAST * LEAST;
+        if shrunk < LEAST.max(u64::from(kind.chunk_bytes)) {
+            let what = format!(
+                "at a scale of {} {} would work on less than a mebibyte, and its figures say nothing: \
+                 choose a larger scale",
+                self.tuning.scale, kind.name
+            );
+            return Err(self.at(&raw.kind.span(), what));
+        }
+        Ok(shrunk)
+    }
+
+    fn file_work(
+        &self,
+        raw: &RawWorkload,
+        kind: &'static FileKind,
+    ) -> Result<FilePlan, ExperimentError> {
+        let of_blocks = [
+            ("size", &raw.size),
+            ("chunk", &raw.chunk),
+            ("in_flight", &raw.in_flight),
+            ("operations", &raw.operations),
+        ];
+        for (key, value) in of_blocks {
+            if let Some(value) = value {
+                let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
+                let what = format!(
+                    "{} works on files, and `{key}` is for workloads on blocks: give `parameters = \
+                     {{ .. }}` with any of {}",
+                    kind.name,
+                    names.join(", ")
+                );
+                return Err(self.at(&value.span(), what));
+            }
+        }
+        let mut chosen = BTreeMap::new();
+        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        for (name, value) in given {
+            chosen.insert(name.clone(), self.parameter(name, value)?);
+        }
+        let span = raw
+            .parameters
+            .as_ref()
+            .map_or(raw.kind.span(), Spanned::span);
+        let timed = kind.parameters.iter().any(|it| it.name == file::SECONDS);
+        let mut plan = kind.plan(&chosen, self.tuning.scale, 0);
+        if let (Ok(scaled), Some(seconds), true) = (&plan, self.tuning.seconds, timed) {
+            plan = Ok(scaled.clone().with_seconds(seconds));
+        }
+        plan.map_err(|error| self.at(&span, error))
+    }
+
+    /// A number, a size, or a word.
+    fn parameter(
+        &self,
+        name: &str,
+        value: &Spanned<Value>,
+    ) -> Result<file::Value, ExperimentError> {
+        let found = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer).ok().map(file::Value::Number),
+            Value::Boolean(true) => Some(file::Value::Word("yes".to_owned())),
+            Value::Boolean(false) => Some(file::Value::Word("no".to_owned())),
+            Value::String(text) => Some(parameter_of(text)),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let what = format!(
+                "{name} = {} is not possible: give a whole number, a size such as \"64M\" or a word",
+                value.get_ref()
+            );
+            self.at(&value.span(), what)
+        })
+    }
+}
