@@ -166,6 +166,10 @@ fn check(run: &Run) {
     }
     let evidence = run.evidence.as_ref().unwrap();
     assert_eq!(evidence.actors, run.workload.in_flight_max);
+    // As getrusage counts them, by ticks of the scheduler where those are coarse.
+    let usage = evidence.usage.expect("actors are threads of ours");
+    let both = usage.user_ns + usage.system_ns;
+    assert!(both > 0 && both <= run.cpu_ns.workload * 2, "{usage:?}");
     let spent: u64 = evidence.actor_ns.values().sum();
     let whole = series.slot_ns * u64::try_from(series.slots.len()).unwrap();
     assert!(

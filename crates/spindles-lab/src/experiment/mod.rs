@@ -140,6 +140,8 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
+    /// What it costs, in a currency that nobody names.
+    pub price: Option<f64>,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -269,6 +271,7 @@ impl Experiment {
                 checksum: None,
                 journal: None,
                 rebuild_rate: None,
+                price: None,
                 mounting: None,
                 commands: None,
                 baseline: None,

@@ -12,7 +12,8 @@ use crate::execute::Failure;
 use hands::Hands;
 use recorder::{Clock, Collector, Recorder};
 use rustix::io::Errno;
-use spindles_measure::{Histogram, Series, ThreadUse, Traffic};
+use spindles_io::ThreadUsage;
+use spindles_measure::{Histogram, Series, ThreadUse, Traffic, Usage};
 use spindles_workload::file::{
     Action, Answer, Class, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Measured {
     pub(crate) actor_ns: BTreeMap<String, u64>,
     /// CPU time of all actors.
     pub(crate) threads: Vec<ThreadUse>,
+    /// What the kernel counted for all of them together.
+    pub(crate) usage: Usage,
     pub(crate) process_cpu_ns: (u64, u64),
     pub(crate) machine: (MachineTicks, MachineTicks),
 }
@@ -64,6 +67,8 @@ struct Left {
     window: Option<(Instant, Instant)>,
     class_ns: [u64; Class::ALL.len() + 1],
     cpu_ns: u64,
+    /// At its begin and at its end.
+    usage: (ThreadUsage, ThreadUsage),
 }
 
 /// How often the one who waits for the end looks whether the user wants one.
@@ -110,7 +115,7 @@ pub(crate) fn run(
                     begin.wait();
                     let clock = *clock.get().expect("set before the begin");
                     let mut recorder = Recorder::new(clock, collector);
-                    let cpu = clock::thread_cpu_ns();
+                    let (cpu, usage) = (clock::thread_cpu_ns(), ThreadUsage::now());
                     let ended = shared.act(actor, &mut hands, &mut recorder);
                     if let Err(why) = ended {
                         shared.failed.get_or_init(|| why);
@@ -122,6 +127,7 @@ pub(crate) fn run(
                         window: recorder.window,
                         class_ns: recorder.class_ns,
                         cpu_ns: clock::thread_cpu_ns() - cpu,
+                        usage: (usage, ThreadUsage::now()),
                     }
                 })
             })
@@ -215,8 +221,27 @@ fn measured(
                 cpu_ns: it.cpu_ns,
             })
             .collect(),
+        usage: usage_of(left),
         process_cpu_ns: (before.0, after.0),
         machine: (before.1, after.1),
+    }
+}
+
+/// What the kernel counted for all actors together.
+fn usage_of(left: &[Left]) -> Usage {
+    let sum = |of: fn(&ThreadUsage) -> u64| {
+        let actors = left.iter().map(|it| &it.usage);
+        let each = actors.map(|(before, after)| of(after).saturating_sub(of(before)));
+        each.sum::<u64>()
+    };
+    Usage {
+        user_ns: sum(|it| it.user_ns),
+        system_ns: sum(|it| it.system_ns),
+        blocks_in: sum(|it| it.blocks_in),
+        blocks_out: sum(|it| it.blocks_out),
+        voluntary_switches: sum(|it| it.voluntary_switches),
+        involuntary_switches: sum(|it| it.involuntary_switches),
+        major_faults: sum(|it| it.major_faults),
     }
 }
 
