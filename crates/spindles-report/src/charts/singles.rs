@@ -9,7 +9,7 @@ use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
     name: "singles",
-    entry: "Mean of singles",
+    entry: "Against singles",
     title: "Difference from the mean of the single devices",
     caption: "Where the single devices differ, none of them is the yardstick: each rate is divided by the \
               arithmetic mean of theirs in the same repetition block. Right is faster; the figures are the \

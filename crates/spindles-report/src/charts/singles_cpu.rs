@@ -6,7 +6,7 @@ use super::{Chart, Panel, singles};
 
 pub(super) static CHART: Chart = Chart {
     name: "singles-cpu",
-    entry: "CPU of singles",
+    entry: "CPU against singles",
     title: "CPU time against the mean of the single devices",
     caption: "CPU time of the whole machine for each byte or operation, divided by the mean of that of the single \
               devices in the same repetition block; right is more. It is time for the same work, and not \
