@@ -1,6 +1,7 @@
 //! How devices are to be opened.
 
 use spindles_block::BlockSize;
+use spindles_engine::{READ_POLICIES, ReadPolicy};
 use std::time::Duration;
 
 /// How a target is to be opened. `Default` is right for most.
@@ -18,6 +19,8 @@ pub struct OpenOptions {
     /// What jobs such as a resync are guaranteed while there are clients, in bytes of each member per
     /// second; while no client waits they go as fast as they can.
     pub job_rate: u64,
+    /// Which copy a read of a mirror takes.
+    pub read_policy: &'static ReadPolicy,
     /// What carries the I/O of files and devices.
     pub io: IoChoice,
     /// Whether to go past the page cache.
@@ -40,6 +43,7 @@ impl Default for OpenOptions {
             unlocked: false,
             requests_max: 32,
             job_rate: spindles_engine::JOB_RATE,
+            read_policy: READ_POLICIES[0],
             io: IoChoice::Auto,
             direct: Direct::Auto,
             busy_timeout: Duration::from_secs(5),

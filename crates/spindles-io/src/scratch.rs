@@ -4,7 +4,7 @@
 use crate::create::{self, CreateError, CreateOptions};
 use crate::{Backend, NodeId, OpenError, OpenOptions, Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
-use spindles_engine::{Config, Limits, POLICIES, READ_POLICIES};
+use spindles_engine::{Config, Limits, POLICIES};
 use spindles_layout::{Expression, ExpressionError, Geometry, GeometryError, Spec, chunk_blocks};
 use thiserror::Error;
 
@@ -201,7 +201,7 @@ fn add(
         tears: false,
         force: false,
         consistency: POLICIES[0],
-        read_policy: READ_POLICIES[0],
+        read_policy: options.open.read_policy,
         write_mostly: MemberSet::EMPTY,
         job_rate: options.open.job_rate,
         faults: spindles_engine::FaultLimits::DEFAULT,

@@ -28,6 +28,30 @@ pub static BUILTINS: &[&Builtin] = &[
         text: include_str!("../../../experiments/rebuild-under-load.toml"),
     },
     &Builtin {
+        name: "kernel-peers",
+        text: include_str!("../../../experiments/kernel-peers.toml"),
+    },
+    &Builtin {
+        name: "ccd-vs-hardware",
+        text: include_str!("../../../experiments/ccd-vs-hardware.toml"),
+    },
+    &Builtin {
+        name: "ide-raid-server",
+        text: include_str!("../../../experiments/ide-raid-server.toml"),
+    },
+    &Builtin {
+        name: "stripes-and-mirrors",
+        text: include_str!("../../../experiments/stripes-and-mirrors.toml"),
+    },
+    &Builtin {
+        name: "mirror-vs-disks",
+        text: include_str!("../../../experiments/mirror-vs-disks.toml"),
+    },
+    &Builtin {
+        name: "raid5-vs-raidz-mail-and-oltp", // Names a level: it is called so.
+        text: include_str!("../../../experiments/raid5-vs-raidz-mail-and-oltp.toml"), // Names a level: the same.
+    },
+    &Builtin {
         name: "your-devices",
         text: include_str!("../../../experiments/your-devices.toml"),
     },
@@ -41,7 +65,7 @@ pub fn by_name(name: &str) -> Option<&'static Builtin> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Experiment;
+    use crate::{Experiment, Tuning};
 
     #[test]
     fn all_of_them_can_be_read() {
@@ -52,5 +76,50 @@ mod tests {
             assert!(!experiment.summary.is_empty());
             assert!(experiment.control);
         }
+    }
+
+    /// Each at the smallest scale that it allows; below it refuses.
+    #[test]
+    fn experiments_shrink_as_far_as_they_say() {
+        for builtin in BUILTINS {
+            let line = builtin
+                .text
+                .lines()
+                .find_map(|line| line.strip_prefix("scale_min = "));
+            let Some(least) = line.and_then(|least| least.parse::<f64>().ok()) else {
+                continue;
+            };
+            let at = |scale| {
+                let tuning = Tuning {
+                    scale,
+                    ..Tuning::default()
+                };
+                Experiment::parse_tuned(builtin.name, builtin.text, &tuning)
+            };
+            let experiment = at(least).unwrap_or_else(|error| panic!("{error}"));
+            assert!(experiment.scaled_how.contains("at a scale of"));
+            assert!(at(least / 2.0).is_err(), "{}", builtin.name);
+        }
+    }
+
+    /// What can't be run here is read at least.
+    #[test]
+    fn recipes_can_be_read() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/recipes");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let experiment = Experiment::parse(&path.to_string_lossy(), &text);
+            let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+            assert!(
+                experiment
+                    .systems
+                    .iter()
+                    .any(|system| system.commands.is_some())
+            );
+            count += 1;
+        }
+        assert!(count >= 5);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
+use spindles_io::OpenOptions;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,11 @@ impl Exported {
     }
 
     /// An array on these devices, served by `program`.
-    pub(crate) fn of_array(devices: &[String], program: &Path) -> Result<Self, String> {
+    pub(crate) fn of_array(
+        devices: &[String],
+        open: &OpenOptions,
+        program: &Path,
+    ) -> Result<Self, String> {
         let scratch = Scratch::new(&crate::targets::temporary_folder());
         let scratch = scratch.map_err(|error| format!("a folder for the server: {error}"))?;
         let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
@@ -64,6 +69,8 @@ impl Exported {
         let file = runtime.join("array.blk");
         let mut command = Command::new(program);
         command.arg("serve").args(devices);
+        command.args(["--read-policy", open.read_policy.name]);
+        command.args(["--rebuild-rate", &open.job_rate.to_string()]);
         let ready = if let Some(number) = number {
             command.args(["--ublk", &number.to_string()]);
             PathBuf::from(format!("/dev/ublkb{number}"))

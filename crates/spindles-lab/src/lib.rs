@@ -15,6 +15,7 @@ mod files;
 mod fill;
 pub mod jobs;
 mod late;
+mod newfs;
 mod on_files;
 mod preflight;
 mod records;
@@ -26,7 +27,7 @@ mod undo;
 mod whole;
 
 pub use experiment::{
-    BlockWork, Experiment, ExperimentError, Members, SystemSpec, Tuning, Work, WorkloadSpec,
+    BlockWork, Experiment, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
     parameter_of,
 };
 pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};

@@ -39,13 +39,17 @@ pub(crate) fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Resul
         .folder()
         .map_err(|error| Failure::Failed(error.to_string()))?;
     let mut runs = runs.iter_mut();
-    for (number, phase) in plan.phases().iter().enumerate() {
-        let emptied = place.make_ready();
+    let phases = plan.phases();
+    for (number, phase) in phases.iter().enumerate() {
+        let emptied = !phase.follows && place.make_ready();
+        let is_followed = phases.get(number + 1).is_some_and(|next| next.follows);
         let before = place.watched.now();
         let measured = files::run(plan, number, &files, place.interrupt)?;
         let after = place.watched.now();
         let settling = Instant::now();
-        place.sync();
+        if !is_followed {
+            place.sync();
+        }
         let settle_ns = clock::duration_ns(settling.elapsed());
         let settled = place.watched.now();
         let Some(run) = phase.counted.and_then(|_| runs.next()) else {

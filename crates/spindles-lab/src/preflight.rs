@@ -1,7 +1,7 @@
 //! What can be known before anything is opened: the systems with the A/A pair, what they need,
 //! what would be lost, whether there is room.
 
-use crate::experiment::{BlockWork, Experiment, Members, SystemSpec, Work, WorkloadSpec};
+use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::jobs::newcomers;
 use crate::runner::RunError;
 use crate::targets::{self, Place, commands::DIR};
@@ -123,17 +123,21 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
 /// How much each member must hold: what workloads on blocks work on, and a file system with what those on
 /// files make.
 pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
-    /// Journals and tables of a file system; xfs refuses less than 300 MiB.
-    const FILE_SYSTEM_BYTES: u64 = 320 << 20;
-    let mut systems = experiment.systems.iter();
-    let holds_files = systems.any(|spec| spec.mounting.is_some() || spec.commands.is_some());
-    if !holds_files {
+    /// For whatever a command makes.
+    const COMMANDS_BYTES: u64 = 192 << 20;
+    let systems = experiment.systems.iter();
+    let overheads = systems.filter_map(|spec| match (&spec.mounting, &spec.commands) {
+        (Some(mounting), _) => Some(mounting.kind.overhead_bytes),
+        (None, Some(_)) => Some(COMMANDS_BYTES),
+        (None, None) => None,
+    });
+    let Some(overhead_bytes) = overheads.max() else {
         return size_bytes;
-    }
+    };
     let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
     let files = plans.map(FilePlan::bytes).max().unwrap_or(0);
     let most = files.max(size_bytes);
-    most + most / 4 + FILE_SYSTEM_BYTES
+    most + most / 4 + overhead_bytes
 }
 
 pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Result<(), RunError> {
@@ -165,6 +169,16 @@ pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
                 .map(|phase| file_record(spec, plan, phase))
                 .collect()
         }
+        Work::Newfs(words) => vec![Workload {
+            name: spec.name.clone(),
+            summary: format!("`{}` on the whole", words.join(" ")),
+            kind: NEWFS.to_owned(),
+            rate: Rate::Operations,
+            operations: 1,
+            in_flight_max: 1,
+            parameters: BTreeMap::from([("command".to_owned(), words.join(" "))]),
+            ..Workload::default()
+        }],
     }
 }
 
@@ -291,6 +305,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("checksum", spec.checksum.and_then(checksum)),
         ("journal", spec.journal.as_deref()),
         ("rebuild rate", rate.as_deref()),
+        ("read policy", spec.read_policy.map(|policy| policy.name)),
         ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
         ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),
         ("mount", mount.filter(|it| !it.is_empty())),

@@ -7,6 +7,7 @@ use crate::execute::{self, Failure, Orders};
 use crate::experiment::{BlockWork, Experiment, Members, SystemSpec, Work, WorkloadSpec};
 use crate::fill;
 use crate::jobs::Job;
+use crate::newfs;
 use crate::on_files;
 use crate::preflight::{
     self, Side, check, check_room, described, described_folder, workload_records, workloads_as,
@@ -338,7 +339,7 @@ impl<'a> Runner<'a> {
     fn opens(&self, side: usize) -> bool {
         let name = workloads_as(&self.sides[side].spec);
         let mut workloads = self.experiment.workloads.iter();
-        workloads.any(|spec| spec.runs_on(name) && spec.blocks().is_some())
+        workloads.any(|spec| spec.runs_on(name) && spec.files().is_none())
     }
 
     fn describe_target(
@@ -468,6 +469,7 @@ impl<'a> Runner<'a> {
         let interrupt = self.options.interrupt;
         let mut open = self.options.open.clone();
         open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
+        open.read_policy = spec.read_policy.unwrap_or(open.read_policy);
         let place = Site {
             members,
             size_bytes: self.size_bytes,
@@ -551,6 +553,9 @@ impl<'a> Runner<'a> {
                 }
                 (Ok(system), Work::Files(plan)) => {
                     self.file_runs(system.as_mut(), &mut open, plan, &mut runs)
+                }
+                (Ok(system), Work::Newfs(words)) => {
+                    self.newfs_run(system.as_mut(), &mut open, words, &mut runs[0])
                 }
                 (Err(why), _) => Err(Failure::Failed(why.clone())),
             };
@@ -668,6 +673,21 @@ impl<'a> Runner<'a> {
             interrupt: self.options.interrupt,
         };
         on_files::run(&plan.clone().with_seed(seed), &place, runs)
+    }
+
+    /// Makes a file system on the whole of a system.
+    fn newfs_run(
+        &self,
+        system: &mut dyn targets::System,
+        open: &mut Option<Box<dyn Target>>,
+        words: &[String],
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        closed(open)?;
+        system.leave_folder().map_err(Failure::Failed)?;
+        let exported = system.export(&self.options.program);
+        let exported = exported.map_err(Failure::Failed)?;
+        newfs::run(words, &exported, &system.devices(), self.idle_permille, run)
     }
 
     /// A workload beside a job that was begun. Then the job goes on by itself to its end.

@@ -38,6 +38,15 @@ pub static READ_POLICIES: &[&ReadPolicy] = &[
     &round_robin::POLICY,
 ];
 
+/// A name is of one policy.
+impl PartialEq for ReadPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ReadPolicy {}
+
 impl ReadPolicy {
     /// The policy of that name.
     #[must_use]

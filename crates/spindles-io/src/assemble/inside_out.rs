@@ -248,6 +248,7 @@ impl Opening<'_> {
             force: self.options.force,
             only_recovers: self.options.only_recovers,
             job_rate: open.job_rate,
+            read_policy: open.read_policy,
             ..config(
                 array,
                 assembly.records.clone(),

@@ -10,7 +10,7 @@ use crate::targets::{Commands, Mounting};
 use raw::{RawFile, RawWorkload};
 use reader::Reader;
 use spindles_block::SizeBytes;
-use spindles_engine::Policy;
+use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_io::{BACKENDS, Backend};
 use spindles_measure::Stage;
@@ -142,6 +142,8 @@ pub struct SystemSpec {
     pub rebuild_rate: Option<u64>,
     /// What it costs, in a currency that nobody names.
     pub price: Option<f64>,
+    /// Which copy a read of a mirror takes; `None` for what the command line says.
+    pub read_policy: Option<&'static ReadPolicy>,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -172,7 +174,12 @@ pub enum Work {
     Blocks(BlockWork),
     /// It works on files in a folder.
     Files(FilePlan),
+    /// It makes a file system on the whole: this program with these arguments, and the device after them.
+    Newfs(Vec<String>),
 }
+
+/// What the workload is called that makes a file system.
+pub const NEWFS: &str = "newfs";
 
 /// A workload on blocks with its choices.
 #[derive(Clone, Copy, Debug)]
@@ -227,14 +234,14 @@ impl WorkloadSpec {
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::Newfs(_) => None,
         }
     }
 
     /// Its work, where that is on files.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
-            Work::Blocks(_) => None,
+            Work::Blocks(_) | Work::Newfs(_) => None,
             Work::Files(plan) => Some(plan),
         }
     }
@@ -272,6 +279,7 @@ impl Experiment {
                 journal: None,
                 rebuild_rate: None,
                 price: None,
+                read_policy: None,
                 mounting: None,
                 commands: None,
                 baseline: None,

@@ -2,12 +2,13 @@
 
 use super::raw::{RawFile, RawSystem, RawWorkload};
 use super::{
-    BlockWork, ExperimentError, Members, SystemSpec, Tuning, Work, WorkloadSpec, parameter_of,
+    BlockWork, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
+    parameter_of,
 };
 use crate::jobs::{JOBS, Job};
 use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
 use spindles_block::SizeBytes;
-use spindles_engine::{POLICIES, Policy};
+use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_measure::Stage;
 use spindles_workload::file::{self, FileKind, FilePlan};
@@ -252,6 +253,9 @@ impl Reader<'_> {
         let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
         let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
         let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)?;
+        let read_policy = raw.read_policy.as_ref().or(file.read_policy.as_ref());
+        let names: Vec<_> = READ_POLICIES.iter().map(|policy| policy.name).collect();
+        let read_policy = self.named(read_policy, "read policy", &names, ReadPolicy::by_name)?;
         let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
         let rebuild_rate = self.size(rate, "rebuild_rate")?;
         let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
@@ -264,6 +268,7 @@ impl Reader<'_> {
             journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
             rebuild_rate,
             price: self.price(raw.price.as_ref())?,
+            read_policy,
             mounting: self.mounting(raw)?,
             commands: self.commands(raw)?,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
@@ -351,10 +356,11 @@ impl Reader<'_> {
         ) {
             (Some(kind), _) => Work::Blocks(self.block_work(raw, kind, size)?),
             (None, Some(kind)) => Work::Files(self.file_work(raw, kind)?),
+            (None, None) if kind_name == NEWFS => Work::Newfs(self.newfs(raw)?),
             (None, None) => {
                 let blocks = KINDS.iter().map(|kind| kind.name);
                 let files = file::KINDS.iter().map(|kind| kind.name);
-                let names: Vec<_> = blocks.chain(files).collect();
+                let names: Vec<_> = blocks.chain(files).chain([NEWFS]).collect();
                 return Err(self.at(
                     &raw.kind.span(),
                     format!(
@@ -379,8 +385,8 @@ impl Reader<'_> {
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
                 Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
-                Work::Files(_) => {
-                    "it runs on files, and jobs beside it are not possible: leave `beside` out"
+                Work::Files(_) | Work::Newfs(_) => {
+                    "it does not run on an open array, so no job can run beside it: leave `beside` out"
                 }
             };
             return Err(self.at(&raw.kind.span(), what));
@@ -485,6 +491,27 @@ impl Reader<'_> {
             plan = Ok(scaled.clone().with_seconds(seconds));
         }
         plan.map_err(|error| self.at(&span, error))
+    }
+
+    /// The command of a workload that makes a file system, in words.
+    fn newfs(&self, raw: &RawWorkload) -> Result<Vec<String>, ExperimentError> {
+        let span = raw
+            .parameters
+            .as_ref()
+            .map_or(raw.kind.span(), Spanned::span);
+        let parameters = raw.parameters.as_ref().map(Spanned::get_ref);
+        let command = parameters.and_then(|it| it.get("command"));
+        let words: Vec<String> = command
+            .and_then(|it| it.get_ref().as_str())
+            .map(|text| text.split_whitespace().map(str::to_owned).collect())
+            .unwrap_or_default();
+        let others = parameters.is_some_and(|it| it.len() > 1);
+        if words.is_empty() || others {
+            let what = "newfs takes one parameter, the command that gets the device as its last argument: \
+                        parameters = { command = \"mkfs.ext4 -q -F\" }";
+            return Err(self.at(&span, what));
+        }
+        Ok(words)
     }
 
     /// A number, a size, or a word.

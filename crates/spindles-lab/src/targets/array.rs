@@ -158,7 +158,7 @@ impl System for Array {
             return Err("an array on memory can't be served to the kernel: give files".to_owned());
         }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
-        Exported::of_array(&all, program)
+        Exported::of_array(&all, &self.options, program)
     }
 
     fn devices(&self) -> Vec<String> {

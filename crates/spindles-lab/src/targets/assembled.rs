@@ -53,7 +53,7 @@ impl System for Assembled {
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
-        Exported::of_array(&self.devices, program)
+        Exported::of_array(&self.devices, &self.options.open, program)
     }
 
     fn devices(&self) -> Vec<String> {

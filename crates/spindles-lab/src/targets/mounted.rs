@@ -17,6 +17,8 @@ pub struct FileSystem {
     pub name: &'static str,
     /// Arguments with which it is made over whatever is there, without a word.
     mkfs: &'static [&'static str],
+    /// Bytes for its journal and tables, and the least that it accepts.
+    pub(crate) overhead_bytes: u64,
     /// The command that checks it without changing it.
     check: &'static [&'static str],
 }
@@ -26,26 +28,31 @@ pub static FILE_SYSTEMS: &[FileSystem] = &[
     FileSystem {
         name: "ext4",
         mkfs: &["-q", "-F"],
+        overhead_bytes: 64 << 20,
         check: &["e2fsck", "-fn"],
     },
     FileSystem {
         name: "ext3",
         mkfs: &["-q", "-F"],
+        overhead_bytes: 64 << 20,
         check: &["e2fsck", "-fn"],
     },
     FileSystem {
         name: "ext2",
         mkfs: &["-q", "-F"],
+        overhead_bytes: 64 << 20,
         check: &["e2fsck", "-fn"],
     },
     FileSystem {
         name: "xfs",
         mkfs: &["-q", "-f"],
+        overhead_bytes: 320 << 20,
         check: &["xfs_repair", "-n"],
     },
     FileSystem {
         name: "btrfs",
         mkfs: &["-q", "-f"],
+        overhead_bytes: 192 << 20,
         check: &["btrfs", "check", "--readonly"],
     },
 ];

@@ -1,25 +1,36 @@
-//! `single`: the first member by itself, without superblock or engine. What arrays are compared
-//! with.
+//! `single`: one member by itself, without superblock or engine. What arrays are compared with.
 
 use super::{Kind, Needs, Raw};
 
 pub(super) static KIND: Kind = Kind {
     name: "single",
-    syntax: "single",
-    summary: "one member by itself, without array or engine: the single disk",
+    syntax: "single or single:N",
+    summary: "one member by itself, the first or the Nth, without array or engine: the single disk",
     exists: false,
-    claims: |text| text == "single",
-    check: |_| Ok(()),
-    needs: |_| {
+    claims: |text| text == "single" || text.starts_with("single:"),
+    check: |text| number(text).map(drop),
+    needs: |text| {
         Ok(Needs {
-            members: 1,
+            members: number(text)?,
             ..Needs::default()
         })
     },
-    prepare: |_, site| {
+    prepare: |text, site| {
         Ok(Box::new(Raw {
-            name: site.members[0].clone(),
+            name: site.members[number(text)? - 1].clone(),
             options: site.open.clone(),
         }))
     },
 };
+
+/// Which member: 1 is the first.
+fn number(text: &str) -> Result<usize, String> {
+    let Some((_, number)) = text.split_once(':') else {
+        return Ok(1);
+    };
+    let number = number
+        .parse()
+        .ok()
+        .filter(|number| (1..=64).contains(number));
+    number.ok_or_else(|| format!("{text} names no member: write single:1, single:2 .."))
+}

@@ -324,4 +324,7 @@ pub struct FilePhase {
     pub buffer_bytes: u32,
     /// Whether it goes on until the time of the plan is over.
     pub endless: bool,
+    /// Whether it is about what the phase before left in memory: nothing is to be made durable or
+    /// dropped from caches in between.
+    pub follows: bool,
 }

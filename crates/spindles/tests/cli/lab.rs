@@ -5,6 +5,7 @@ use crate::binary::spindles;
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -249,4 +250,85 @@ fn bench_tells_what_went_wrong_on_devices_meanwhile() {
     assert!(run.error.contains("found rotten"), "{}", run.error);
     let json = run.json();
     assert_ne!(json["incidents"][0]["rotten_bytes"], 0, "{json}");
+}
+
+/// Mounting takes root; where it is not to be had, the test says so.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|facts| facts.uid() == 0)
+}
+
+/// An array of ours, served to the kernel, with ext4 on it: the workload runs, the file system is whole
+/// afterwards, and nothing is left behind.
+#[test]
+fn bench_serves_mounts_and_checks_an_array() {
+    if !is_root() {
+        return println!("SKIPPED: bench_serves_mounts_and_checks_an_array: mounting takes root");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("/proc");
+    let before = mounts();
+    let done = spindles(&[
+        "bench",
+        "varmail",
+        "raid5(3)",
+        "--fs",
+        "ext4",
+        "--mount",
+        "noatime",
+        "--set",
+        "nfiles=200",
+        "--set",
+        "nthreads=4",
+        "--set",
+        "seconds=1",
+        "--runs",
+        "1",
+        "--folder",
+        text(folder.path()),
+        "--json",
+    ])
+    .ok();
+    let report: serde_json::Value = serde_json::from_str(&done.out).expect("one document");
+    let cell = &report["report"]["cells"][0];
+    assert!(cell["operations"].as_u64() > Some(0), "{cell}");
+    // Parity and copies: more bytes reach the members than the workload wrote.
+    assert!(cell["members"]["written"].as_u64() > Some(0), "{cell}");
+    let options = &report["report"]["experiment"]["systems"][0]["options"];
+    assert_eq!(options["mount"], "noatime", "{options}");
+    assert!(options["through"].as_str().is_some_and(|it| !it.is_empty()));
+    assert!(!done.error.contains("damaged"), "{}", done.error);
+    assert!(is_empty(folder.path()));
+    assert_eq!(mounts(), before);
+}
+
+/// The kernel's own peers beside our arrays, as small as the experiment may be.
+#[test]
+fn kernel_peers_runs_whole() {
+    if !is_root() {
+        return println!("SKIPPED: kernel_peers_runs_whole: mounting takes root");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = folder.path().join("results");
+    let done = spindles(&[
+        "lab",
+        "run",
+        "kernel-peers",
+        "--scale",
+        "0.02",
+        "--repeat",
+        "1",
+        "--max-blocks",
+        "1",
+        "--folder",
+        text(folder.path()),
+        "--out",
+        text(&results),
+    ])
+    .ok();
+    assert!(done.out.contains("btrfs raid5"), "{}", done.out);
+    // Six systems with the second self of the baseline, eight phases each.
+    assert_eq!(runs(&results), 48);
+    let page = fs::read_to_string(results.join("report.html")).expect("a page");
+    assert!(page.contains("at a scale of 0.02"));
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -24,7 +24,7 @@ pub(super) static KIND: FileKind = FileKind {
     parameters: &[
         Parameter::bytes("size", 100 << 20, 1 << 20, 1 << 44, "bytes of the file")
             .multiple_of(1 << 20)
-            .scaled(4 << 20),
+            .scaled(1 << 20),
         Parameter::bytes(
             "chunk",
             8192,

@@ -23,7 +23,7 @@ pub(super) static KIND: FileKind = FileKind {
     parameters: &[
         Parameter::bytes("size", 256 << 20, 512, 1 << 44, "bytes of the file")
             .multiple_of(512)
-            .scaled(4 << 20),
+            .scaled(1 << 20),
         Parameter::bytes("record", 65_536, 512, 16 << 20, "bytes of a record").multiple_of(512),
         Parameter::words(
             "fsync",

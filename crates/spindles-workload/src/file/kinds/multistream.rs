@@ -24,6 +24,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .scaled(16 << 20),
     Parameter::count("nthreads", 1, 1, 64, "threads on each file"),
     Parameter::bytes("iosize", 1 << 20, 512, 16 << 20, "bytes of an operation").multiple_of(512),
+    Parameter::words(
+        "grow",
+        &["yes", "no"],
+        "whether writers let their files grow, as the original does, or begin anew at the end",
+    ),
     Parameter::count(
         crate::file::plan::SECONDS,
         300,
@@ -64,7 +69,12 @@ pub(super) fn start(plan: &FilePlan, phase: usize, writes: bool) -> Box<dyn File
         writes,
         iosize: plan.small("iosize"),
         threads: plan.small("nthreads"),
-        actors: (0..actors).map(|_| State::Closed).collect(),
+        written_max: if plan.is("grow", "no") {
+            plan.value("filesize")
+        } else {
+            u64::MAX
+        },
+        actors: (0..actors).map(|_| (State::Closed, 0)).collect(),
     })
 }
 
@@ -76,29 +86,34 @@ fn naming(file: FileId) -> String {
 enum State {
     Closed,
     Open,
-    /// A read found the end: back to the start.
+    /// A read found the end: it goes back to the start.
     AtEnd,
 }
 
-/// A reader begins anew at the end of its file, and the read that found it counts; a writer lets the file
-/// grow, as the original does.
+/// A reader begins anew at the end of its file, and the read that found it counts; a writer after so many bytes.
 struct Streams {
     writes: bool,
     iosize: u32,
     threads: u32,
-    actors: Vec<State>,
+    written_max: u64,
+    /// How far each is, and what it wrote since it began anew.
+    actors: Vec<(State, u64)>,
 }
 
 impl FileWorkload for Streams {
     fn step(&mut self, actor: u32, answer: Option<Answer>) -> FileNext {
-        let state = &mut self.actors[usize::try_from(actor).expect("an actor of ours")];
+        let (state, written) = &mut self.actors[usize::try_from(actor).expect("an actor of ours")];
         if *state == State::Closed {
             *state = State::Open;
             let file = FileId(actor / self.threads);
             let open = Action::Open(file, ONE, Access::ReadWrite);
             return FileNext::Do(FileIssue::new(open).untimed());
         }
-        let action = if self.writes {
+        let action = if self.writes && *written + u64::from(self.iosize) > self.written_max {
+            *written = 0;
+            Action::Seek(ONE, 0)
+        } else if self.writes {
+            *written += u64::from(self.iosize);
             Action::Write(ONE, At::Position, self.iosize)
         } else if *state == State::Open && answer == Some(Answer { bytes: 0 }) {
             *state = State::AtEnd;

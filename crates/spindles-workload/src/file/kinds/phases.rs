@@ -23,6 +23,7 @@ pub(super) fn phase(
         actors,
         buffer_bytes,
         endless: false,
+        follows: false,
     }
 }
 
@@ -35,6 +36,7 @@ pub(super) fn making_ready(actors: u32, buffer_bytes: u32) -> FilePhase {
         actors,
         buffer_bytes,
         endless: false,
+        follows: false,
     }
 }
 

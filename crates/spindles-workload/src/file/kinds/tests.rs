@@ -410,6 +410,14 @@ fn readers_of_streams_count_the_read_that_finds_the_end() {
         disk.sizes.values().all(|size| *size >= 20 << 20),
         "it grows"
     );
+    let mut disk = Disk::default();
+    let stays = plan("multistreamwrite", "filesize=4194304 grow=no");
+    run(&mut disk, &stays, 0, u64::MAX);
+    run(&mut disk, &stays, 1, 1000);
+    assert!(
+        disk.sizes.values().all(|size| *size == 4 << 20),
+        "it does not"
+    );
 }
 
 #[test]

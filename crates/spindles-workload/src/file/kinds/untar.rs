@@ -87,13 +87,17 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
         1,
         CHUNK,
     ));
-    phases.push(phase(
+    let sync = phase(
         "sync",
         "makes everything durable that was unpacked",
         FileCounted::Of(Class::Sync),
         1,
         512,
-    ));
+    );
+    phases.push(FilePhase {
+        follows: true,
+        ..sync
+    });
     phases
 }
 

@@ -17,11 +17,13 @@ use crate::rate::Rate;
 use crate::served::{Serving, Way};
 use crate::ui::{Ui, begin_log, write_log};
 use anyhow::bail;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
 use doors::{Doors, Ways};
 use export::{Beginning, Export, Service, Told};
 use serde_json::{Value, json};
+use spindles_engine::{READ_POLICIES, ReadPolicy};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
 use spindles_serve::sandbox::helper::Helper;
@@ -123,6 +125,19 @@ struct Arguments {
     degraded: Degraded,
     #[command(flatten)]
     rate: Rate,
+    /// Which copy a read of a mirror takes: the one nearest to the last place, of the shortest queue, or in turn
+    #[arg(long, value_name = "POLICY", value_parser = read_policies(), default_value = READ_POLICIES[0].name)]
+    read_policy: String,
+}
+
+fn read_policies() -> PossibleValuesParser {
+    PossibleValuesParser::new(READ_POLICIES.iter().map(|policy| policy.name))
+}
+
+impl Arguments {
+    fn read_policy(&self) -> &'static ReadPolicy {
+        ReadPolicy::by_name(&self.read_policy).expect("one of the possible values")
+    }
 }
 
 // What keeps others from the array. No doc comment: it would stand for that of the command.

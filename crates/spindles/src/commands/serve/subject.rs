@@ -28,6 +28,7 @@ pub(super) struct Subject {
 fn open_options(arguments: &Arguments) -> OpenOptions {
     OpenOptions {
         read_only: arguments.read_only,
+        read_policy: arguments.read_policy(),
         ..arguments.rate.options()
     }
 }
