@@ -264,6 +264,12 @@ fn file_systems_are_made_mounted_and_checked() {
     let options = &single.unwrap().system.options;
     assert_eq!(options["file system"], "ext4");
     assert_eq!(options["mount"], "noatime");
+    // What is made of two members is no single disk, whichever workload it is that ran on it.
+    let made = kept.runs.iter().filter(|run| run.system.name == "made");
+    for run in made {
+        let system = &run.system;
+        assert_eq!((&*system.level, system.members), ("made by commands", 2));
+    }
 }
 
 /// What a command says when it fails is what the user reads, and what it half made is taken down.

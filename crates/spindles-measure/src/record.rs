@@ -68,7 +68,8 @@ pub struct System {
     pub name: String,
     /// The array expression: `raid5(a,b,c,d)`.
     pub expression: String,
-    /// Level of the outermost array; `single` for one device without an array.
+    /// Level of the outermost array; `single` for one device without an array, `made by commands` for what
+    /// commands of the user made of several.
     pub level: String,
     /// Members of the outermost array; 1 for one device without an array.
     pub members: u32,

@@ -354,6 +354,44 @@ mod tests {
         assert_eq!(sweeps(&workloads).len(), 2, "one at each operation size");
     }
 
+    /// As iozone's auto mode is recorded: a phase for each pair.
+    #[test]
+    fn phases_with_numbers_in_their_names_are_one_family() {
+        let mut workloads = Vec::new();
+        for what in ["write", "read"] {
+            for (size, record) in [
+                (1, 512),
+                (1, 1024),
+                (1, 2048),
+                (2, 512),
+                (2, 1024),
+                (2, 2048),
+            ] {
+                let numbers = [("size", size << 20), ("record", record)];
+                workloads.push(Workload {
+                    name: format!("iozone {what} {size}M {record}"),
+                    kind: "iozone".to_owned(),
+                    part: Some(Part {
+                        workload: "iozone".to_owned(),
+                        phase: format!("{what} {size}M {record}"),
+                    }),
+                    parameters: numbers
+                        .map(|(name, value): (&str, u64)| (name.to_owned(), value.to_string()))
+                        .into(),
+                    ..Workload::default()
+                });
+            }
+        }
+        let found = grids(&workloads);
+        let of: Vec<&str> = found.iter().map(|grid| &*grid.of).collect();
+        assert_eq!(of, ["iozone write", "iozone read"]);
+        assert_eq!(
+            (&*found[0].across.name, &*found[0].down.name),
+            ("record", "size")
+        );
+        assert!(found.iter().all(|grid| grid.points.len() == 6));
+    }
+
     #[test]
     fn what_differs_in_a_word_or_in_its_phase_is_no_sweep() {
         let mut workloads: Vec<Workload> = [1, 2, 4].map(|processes| cp(processes, 64)).into();

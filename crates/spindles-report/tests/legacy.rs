@@ -299,6 +299,13 @@ fn time_tells_user_and_system_apart_where_the_record_does() {
     let mut run = phase("touch", "touch", 62.5, 40.0);
     let text = |run: &Run| printed("legacy", &analysis(vec![run.clone()]));
     assert!(text(&run).contains("\nreal\t1m2.500s\nuser+sys\t0m25.000s\n"));
+    let mut by_another = run.clone();
+    by_another.cpu_ns.workload = 0;
+    let found = text(&by_another);
+    assert!(
+        found.contains("real\t1m2.500s\n") && !found.contains("user"),
+        "{found}"
+    );
     run.evidence = Some(spindles_measure::Evidence {
         usage: Some(spindles_measure::Usage {
             user_ns: 1_000_000_000,

@@ -8,7 +8,7 @@ use crate::figures;
 pub(super) static FORMAT: Format = Format {
     title: "time",
     remark: "Real time, and CPU time of those who ask in user space and in the kernel. Where a record does not \
-             tell these two apart, their sum stands there.",
+             tell these two apart, their sum stands there, and nothing where it knows neither.",
     kinds: &["touch", "untar", "cp", "newfs"],
     blocks,
 };
@@ -44,6 +44,8 @@ fn times(run: &Run) -> String {
             of(usage.user_ns),
             of(usage.system_ns)
         ),
+        // What a program of its own used is not known.
+        None if run.cpu_ns.workload == 0 => String::new(),
         None => format!("user+sys\t{}\n", of(run.cpu_ns.workload)),
     };
     text

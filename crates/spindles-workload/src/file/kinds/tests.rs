@@ -329,6 +329,7 @@ fn iozone_has_4096_records_of_64_kib_in_256_mib() {
     assert_eq!(auto.len(), 50);
     assert_eq!(auto[0].name, "write 1M 512");
     assert_eq!(auto[49].name, "read 16M 8192");
+    assert_eq!(auto[49].parameters, [("size", 16 << 20), ("record", 8192)]);
 }
 
 #[test]
