@@ -8,22 +8,26 @@
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::late::Watch;
+use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
 use spindles_io::{Areas, Target, TargetFacts};
-use spindles_measure::{Histogram, LateMember, Phase, Traffic};
+use spindles_measure::{Histogram, LateMember, Phase, Series, Traffic};
+use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What one run on one target showed.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// The timed window, the last flush included.
     pub elapsed_ns: u64,
-    /// Its last flush.
+    /// The flush after it: its last part, but of what goes on for a time.
     pub flush_ns: u64,
+    /// Whether it went on for a time.
+    pub is_timed: bool,
     /// Reads and writes of the workload.
     pub operations: u64,
     /// Bytes of these.
@@ -32,6 +36,10 @@ pub(crate) struct Measured {
     pub counted: u64,
     /// `read`, `write`, `flush`: from submission to reply.
     pub latency: BTreeMap<String, Histogram>,
+    /// The same from the time at which an operation was to come, where operations come at a rate.
+    pub response: BTreeMap<String, Histogram>,
+    /// What happened as time passed.
+    pub series: Series,
     /// CPU time that the workload by itself takes, see [`replay`].
     pub workload_cpu_ns: u64,
     /// The window itself.
@@ -60,7 +68,11 @@ pub(crate) struct Window {
 impl Measured {
     /// The parts of the timed window.
     pub(crate) fn phases(&self) -> Vec<Phase> {
-        let work_ns = self.elapsed_ns - self.flush_ns;
+        let work_ns = if self.is_timed {
+            self.elapsed_ns
+        } else {
+            self.elapsed_ns - self.flush_ns
+        };
         let mut phases = vec![Phase {
             name: "operations".to_owned(),
             begin_ns: 0,
@@ -101,6 +113,40 @@ pub(crate) struct Orders<'a> {
     pub ready: &'a dyn Fn(),
     /// Whether to go on with the workload: asked now and then.
     pub goes_on: &'a dyn Fn(&dyn Target) -> bool,
+    /// How long it goes on, where it does not end by itself.
+    pub duration: Option<Duration>,
+    /// Operations that come each second, whether or not earlier ones were answered.
+    pub arrivals_per_s: Option<u64>,
+}
+
+/// When operations come.
+struct Arrivals {
+    random: Draw,
+    mean_s: f64,
+    next: Instant,
+}
+
+impl Arrivals {
+    fn new(plan: &Plan, per_s: u64) -> Self {
+        Self {
+            random: Draw::new(plan.seed, 5, 0),
+            mean_s: 1.0 / float(per_s),
+            next: Instant::now(),
+        }
+    }
+
+    /// The next after this one: a Poisson process, as of many who don't know of each other.
+    fn pass(&mut self) -> Instant {
+        let due = self.next;
+        let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);
+        self.next += Duration::from_secs_f64(-unit.ln() * self.mean_s);
+        due
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
+fn float(number: u64) -> f64 {
+    number as f64
 }
 
 /// Runs the plan's workload on one target.
@@ -123,13 +169,26 @@ pub(crate) fn run(
     let machine = MachineTicks::now();
     let process_cpu_ns = clock::process_cpu_ns();
     let began = Instant::now();
+    let collector = Collector::default();
+    let clock = Clock::start(orders.duration.map(clock::duration_ns));
+    executor.recorder = Some(Recorder::new(clock, &collector));
+    executor.arrivals = orders
+        .arrivals_per_s
+        .map(|per_s| Arrivals::new(plan, per_s));
     executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on)?;
+    let mut recorder = executor.recorder.take().expect("set above");
+    recorder.hand_over();
+    let stopped = clock.until.unwrap_or_else(Instant::now);
     if plan.kind.writes {
         let flush_began = Instant::now();
         executor.flush()?;
         executor.measured.flush_ns = clock::duration_ns(flush_began.elapsed());
     }
-    let ended = Instant::now();
+    // What goes on for a time is counted in that time; what has its end, until all of it is durable.
+    let ended = match clock.until {
+        Some(_) => stopped,
+        None => Instant::now(),
+    };
     let window = Window {
         began,
         ended,
@@ -139,7 +198,15 @@ pub(crate) fn run(
     };
     let after = executor.target.counters();
     let mut measured = executor.measured;
-    measured.elapsed_ns = clock::duration_ns(ended - began);
+    let counted_all = collector.into_counted(&clock, |_| 0);
+    let warm_up_ns = u64::from(counted_all.series.warm_up_slots) * counted_all.series.slot_ns;
+    measured.elapsed_ns = clock::duration_ns(ended - began).saturating_sub(warm_up_ns);
+    measured.is_timed = clock.until.is_some();
+    measured.operations = counted_all.operations;
+    measured.application = counted_all.bytes;
+    measured.latency.extend(counted_all.latency);
+    measured.response = counted_all.response;
+    measured.series = counted_all.series;
     measured.window = Some(window);
     measured.late_members = watch.end(target);
     measured.members = after
@@ -190,6 +257,7 @@ fn counted(plan: &Plan, measured: &Measured) -> u64 {
         Counted::WrittenBytes => measured.application.written,
         Counted::Reads => measured.application.read / u64::from(plan.chunk_bytes),
         Counted::Writes => measured.application.written / u64::from(plan.chunk_bytes),
+        Counted::Operations => measured.operations,
     }
 }
 
@@ -202,9 +270,11 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
     let mut buffer = vec![0; usize::try_from(plan.chunk_bytes).expect("a chunk fits memory")];
     let mut sent = vec![Instant::now(); index(plan.actors())];
     let mut in_flight: VecDeque<Issue> = VecDeque::with_capacity(index(plan.actors()));
-    let mut measured = Measured::default();
+    let collector = Collector::default();
+    let mut recorder = Recorder::new(Clock::start(None), &collector);
+    let mut done = 0;
     let cpu = clock::thread_cpu_ns();
-    while measured.operations < operations {
+    while done < operations {
         match workload.next() {
             Next::Issue(issue) => {
                 if let Some(integer) = issue.touch {
@@ -215,8 +285,13 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
             }
             Next::Wait => {
                 let issue = in_flight.pop_front().expect("it waits for one of those");
-                let latency_ns = clock::duration_ns(sent[index(issue.actor)].elapsed());
-                measured.count(&issue, latency_ns);
+                count(
+                    &mut recorder,
+                    &issue,
+                    sent[index(issue.actor)],
+                    Instant::now(),
+                );
+                done += 1;
                 workload.complete(issue.id);
             }
             Next::Done => break,
@@ -226,26 +301,28 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
     clock::thread_cpu_ns() - cpu
 }
 
-impl Measured {
-    fn count(&mut self, issue: &Issue, latency_ns: u64) {
-        self.operations += 1;
-        let bytes = u64::from(issue.bytes);
-        let name = if issue.operation.is_write() {
-            self.application.written += bytes;
-            "write"
-        } else {
-            self.application.read += bytes;
-            "read"
-        };
-        self.latency_of(name).record(latency_ns);
-    }
-
-    fn latency_of(&mut self, name: &str) -> &mut Histogram {
-        if !self.latency.contains_key(name) {
-            self.latency.insert(name.to_owned(), Histogram::new());
-        }
-        self.latency.get_mut(name).expect("there is one now")
-    }
+/// Counts an operation under what it is.
+fn count(recorder: &mut Recorder<'_>, issue: &Issue, sent: Instant, ended: Instant) -> Class {
+    let bytes = u64::from(issue.bytes);
+    let (class, bytes) = if issue.operation.is_write() {
+        (
+            Class::Write,
+            Traffic {
+                read: 0,
+                written: bytes,
+            },
+        )
+    } else {
+        (
+            Class::Read,
+            Traffic {
+                read: bytes,
+                written: 0,
+            },
+        )
+    };
+    recorder.count(class, sent, ended, bytes);
+    class
 }
 
 /// Increments the 32-bit integer at that index.
@@ -265,6 +342,8 @@ fn index(number: u32) -> usize {
 struct Actor {
     issue: Option<Issue>,
     sent: Instant,
+    /// When it was to come, where operations come at a rate.
+    due: Option<Instant>,
     /// Blocks of the issue that are not yet submitted, and requests not yet answered.
     blocks_left: u32,
     requests_out: u32,
@@ -283,6 +362,9 @@ struct Executor<'a> {
     stalled: Vec<usize>,
     in_flight: u32,
     measured: Measured,
+    /// Within the timed window.
+    recorder: Option<Recorder<'a>>,
+    arrivals: Option<Arrivals>,
 }
 
 /// So many answers lie between two questions whether to go on.
@@ -326,6 +408,7 @@ impl<'a> Executor<'a> {
                 Actor {
                     issue: None,
                     sent: now,
+                    due: None,
                     blocks_left: 0,
                     requests_out: 0,
                 }
@@ -342,6 +425,8 @@ impl<'a> Executor<'a> {
             stalled: Vec::new(),
             in_flight: 0,
             measured: Measured::default(),
+            recorder: None,
+            arrivals: None,
         })
     }
 
@@ -367,7 +452,11 @@ impl<'a> Executor<'a> {
         let mut left = operations.unwrap_or(u32::MAX);
         let mut answers = 0_u32;
         loop {
-            while self.stalled.is_empty() && left > 0 {
+            let until = self.recorder.as_ref().and_then(Recorder::until);
+            if until.is_some_and(|until| Instant::now() >= until) {
+                left = 0;
+            }
+            while self.stalled.is_empty() && left > 0 && self.has_arrived() {
                 match workload.next() {
                     Next::Issue(mut issue) => {
                         issue.offset_bytes = (issue.offset_bytes + shift) % self.size_bytes;
@@ -390,7 +479,7 @@ impl<'a> Executor<'a> {
                 self.drain();
                 return Err(Failure::Interrupted);
             }
-            let mut reply = self.target.poll(true);
+            let mut reply = self.await_reply();
             while let Some(one) = reply {
                 if let Some(id) = self.replied(one)? {
                     workload.complete(id);
@@ -407,7 +496,28 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// Whether the next operation is to come now.
+    fn has_arrived(&self) -> bool {
+        let arrivals = self.arrivals.as_ref();
+        arrivals.is_none_or(|arrivals| arrivals.next <= Instant::now())
+    }
+
+    /// The next reply; none when another operation comes before it.
+    fn await_reply(&mut self) -> Option<spindles_block::Reply> {
+        /// Sleeping is not exact to less than this.
+        const SLEEP_MIN: Duration = Duration::from_micros(200);
+        let Some(arrivals) = &self.arrivals else {
+            return self.target.poll(true);
+        };
+        let wait = arrivals.next.saturating_duration_since(Instant::now());
+        if let (0, Some(rest)) = (self.in_flight, wait.checked_sub(SLEEP_MIN)) {
+            std::thread::sleep(rest.min(Duration::from_millis(50)));
+        }
+        self.target.poll(false)
+    }
+
     fn issue(&mut self, issue: Issue) {
+        let due = self.arrivals.as_mut().map(Arrivals::pass);
         let number = index(issue.actor) % self.actors.len();
         let actor = &mut self.actors[number];
         assert!(actor.issue.is_none());
@@ -420,6 +530,7 @@ impl<'a> Executor<'a> {
         actor.issue = Some(issue);
         actor.blocks_left = issue.bytes / self.block_bytes;
         actor.sent = Instant::now();
+        actor.due = due;
         self.submit(number);
     }
 
@@ -483,12 +594,17 @@ impl<'a> Executor<'a> {
             return Ok(None);
         }
         actor.issue = None;
-        let latency_ns = clock::duration_ns(actor.sent.elapsed());
+        let (sent, due, ended) = (actor.sent, actor.due, Instant::now());
         if let (Some(integer), Operation::Read) = (issue.touch, issue.operation) {
             let at = self.areas.bytes_of(number).start + index(integer) * 4;
             std::hint::black_box(self.target.buffer(self.areas.buffer())[at]);
         }
-        self.measured.count(&issue, latency_ns);
+        if let Some(recorder) = &mut self.recorder {
+            let class = count(recorder, &issue, sent, ended);
+            if let Some(due) = due {
+                recorder.was_due(class, due, ended);
+            }
+        }
         Ok(Some(issue.id))
     }
 
@@ -520,7 +636,11 @@ impl<'a> Executor<'a> {
             )));
         }
         let latency_ns = clock::duration_ns(sent.elapsed());
-        self.measured.latency_of("flush").record(latency_ns);
+        let flushes = &mut self.measured.latency;
+        flushes
+            .entry("flush".to_owned())
+            .or_default()
+            .record(latency_ns);
         Ok(())
     }
 }
@@ -639,6 +759,8 @@ mod tests {
                 interrupt: &AtomicBool::new(false),
                 ready: &|| {},
                 goes_on: &|_| true,
+                duration: None,
+                arrivals_per_s: None,
             };
             let before = target.exchanged;
             let measured = run(&mut target, &plan, &orders).unwrap();

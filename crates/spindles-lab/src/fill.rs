@@ -46,6 +46,8 @@ pub(crate) fn fill(
         interrupt,
         ready: &|| {},
         goes_on: &|_| true,
+        duration: None,
+        arrivals_per_s: None,
     };
     execute::run(target, &plan, &orders).map(drop)
 }

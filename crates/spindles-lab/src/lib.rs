@@ -18,6 +18,7 @@ mod late;
 mod newfs;
 mod on_files;
 mod preflight;
+mod recorder;
 mod records;
 mod runner;
 mod schedule;

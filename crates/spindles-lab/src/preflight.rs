@@ -193,10 +193,11 @@ fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
         kind: work.kind.name.to_owned(),
         size_bytes: plan.size_bytes,
         operation_bytes: plan.chunk_bytes.into(),
-        operations: plan.operations,
+        // Those that run for a time have no number.
+        operations: if plan.endless { 0 } else { plan.operations },
         rate: match work.kind.counted {
             Counted::ReadBytes | Counted::WrittenBytes => Rate::Bytes,
-            Counted::Reads | Counted::Writes => Rate::Operations,
+            Counted::Reads | Counted::Writes | Counted::Operations => Rate::Operations,
         },
         in_flight_max: plan.actors_per_stream,
         beside: spec.beside.map(|(job, stage)| Beside {
@@ -204,6 +205,13 @@ fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
             stage,
             workload: spec.name.clone(),
         }),
+        duration_ns: work.seconds.unwrap_or(0) * 1_000_000_000,
+        arrivals_per_s: work.arrivals_per_s.unwrap_or(0),
+        parameters: if work.kind.read_percent.is_some() {
+            BTreeMap::from([("reads".to_owned(), plan.read_percent.to_string())])
+        } else {
+            BTreeMap::new()
+        },
         ..Workload::default()
     }
 }

@@ -641,13 +641,14 @@ impl<'a> Runner<'a> {
                     whole.into_run(run, self.idle_permille);
                     return Ok(());
                 }
-                let orders = self.orders(&|| {});
+                let warmup = self.experiment.warmup_operations;
+                let orders = orders(warmup, self.options.interrupt, work, &|| {});
                 let measured = execute::run(target.as_mut(), &plan(1)?, &orders)?;
                 Whole::one(measured, target.facts())
             }
             Streams::Members => {
                 closed(open)?;
-                self.members_at_once(&system.devices(), &plan(1)?)?
+                self.members_at_once(&system.devices(), &plan(1)?, work)?
             }
         };
         whole.into_run(run, self.idle_permille);
@@ -718,6 +719,8 @@ impl<'a> Runner<'a> {
                 }
                 bytes.is_some()
             },
+            duration: None,
+            arrivals_per_s: None,
         };
         let measured = execute::run(target, plan, &orders)?;
         let whole = Whole::one(measured, target.facts());
@@ -744,36 +747,26 @@ impl<'a> Runner<'a> {
         Ok(whole)
     }
 
-    fn orders<'b>(&'b self, ready: &'b dyn Fn()) -> Orders<'b> {
-        Orders {
-            warmup_operations: self.experiment.warmup_operations,
-            interrupt: self.options.interrupt,
-            ready,
-            goes_on: &|_| true,
-        }
-    }
-
     /// Every device by itself on a thread of its own, begun together.
-    fn members_at_once(&self, devices: &[String], plan: &Plan) -> Result<Whole, Failure> {
+    fn members_at_once(
+        &self,
+        devices: &[String],
+        plan: &Plan,
+        work: &BlockWork,
+    ) -> Result<Whole, Failure> {
         let barrier = Barrier::new(devices.len());
         let open = OpenOptions {
             read_only: !plan.kind.writes,
             ..self.options.open.clone()
         };
-        let interrupt = self.options.interrupt;
-        let warmup_operations = self.experiment.warmup_operations;
+        let (warmup, interrupt) = (self.experiment.warmup_operations, self.options.interrupt);
         let one = |name: &String| {
             let waited = std::cell::Cell::new(false);
             let ready = || {
                 waited.set(true);
                 barrier.wait();
             };
-            let orders = Orders {
-                warmup_operations,
-                interrupt,
-                ready: &ready,
-                goes_on: &|_| true,
-            };
+            let orders = orders(warmup, interrupt, work, &ready);
             let result = spindles_io::open_device(name, &open)
                 .map_err(|error| Failure::Failed(error.to_string()))
                 .and_then(|mut target| {
@@ -797,6 +790,23 @@ impl<'a> Runner<'a> {
         });
         let streams = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Whole::of_streams(streams))
+    }
+}
+
+/// How a workload on blocks runs that is beside no job.
+fn orders<'b>(
+    warmup_operations: u32,
+    interrupt: &'b AtomicBool,
+    work: &BlockWork,
+    ready: &'b dyn Fn(),
+) -> Orders<'b> {
+    Orders {
+        warmup_operations,
+        interrupt,
+        ready,
+        goes_on: &|_| true,
+        duration: work.seconds.map(Duration::from_secs),
+        arrivals_per_s: work.arrivals_per_s,
     }
 }
 

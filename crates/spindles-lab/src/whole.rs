@@ -4,7 +4,7 @@
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
 use spindles_io::TargetFacts;
-use spindles_measure::{Cpu, Doubt, Histogram, Io, LateMember, Phase, Run, Traffic};
+use spindles_measure::{Cpu, Doubt, Histogram, Io, LateMember, Phase, Run, Series, Traffic};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -23,6 +23,9 @@ pub(crate) struct Whole {
     late_members: Vec<LateMember>,
     devices: Option<Traffic>,
     latency: BTreeMap<String, Histogram>,
+    response: BTreeMap<String, Histogram>,
+    series: Series,
+    elapsed_ns: u64,
     workload_cpu_ns: u64,
     process_cpu_ns: (u64, u64),
     machine: (MachineTicks, MachineTicks),
@@ -52,6 +55,9 @@ impl Whole {
             late_members: measured.late_members,
             devices: window.devices,
             latency: measured.latency,
+            response: measured.response,
+            series: measured.series,
+            elapsed_ns: measured.elapsed_ns,
             workload_cpu_ns: measured.workload_cpu_ns,
             process_cpu_ns: window.process_cpu_ns,
             machine: window.machine,
@@ -89,6 +95,7 @@ impl Whole {
         whole.phases = phases;
         for one in streams {
             whole.ended = whole.ended.max(one.ended);
+            whole.elapsed_ns = clock::duration_ns(whole.ended - whole.began);
             whole.operations += one.operations;
             whole.counted += one.counted;
             add(&mut whole.application, one.application);
@@ -117,7 +124,7 @@ impl Whole {
         let process_ns = end.saturating_sub(begin);
         let workload_ns = self.workload_cpu_ns.min(process_ns);
         let ticks = self.machine.1.since(self.machine.0);
-        run.elapsed_ns = clock::duration_ns(self.ended - self.began);
+        run.elapsed_ns = self.elapsed_ns;
         run.phases = self.phases;
         run.operations = self.operations;
         run.counted = self.counted;
@@ -129,6 +136,8 @@ impl Whole {
         run.late_members = self.late_members;
         run.devices = self.devices;
         run.latency = self.latency;
+        run.response = self.response;
+        run.series = Some(self.series);
         run.cpu_ns = Cpu {
             workload: workload_ns,
             engine: process_ns - workload_ns,

@@ -41,7 +41,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
              `size`, `seed`, `blocks`, `max_blocks`, `caches`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `baseline`, `control`, `system`, `workload`",
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `baseline`, `control`, `system`, `workload`",
         ),
         (
             head("chunk = \"64Q\""),
@@ -91,7 +91,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"\""),
-            "x.toml, line 4: a target is empty: write one of single, LEVEL(COUNT) or \
+            "x.toml, line 4: a target is empty: write one of single or single:N, LEVEL(COUNT) or \
              LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or \
              null:SIZE",
         ),
@@ -108,8 +108,10 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             workload("kind = \"bonny\""),
             "x.toml, line 6: there is no workload \"bonny\": use one of dd-read, dd-write, \
-             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, bonnie, \
-             bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp",
+             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, random-mixed, \
+             bonnie, \
+             bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp, \
+             newfs",
         ),
         (
             workload("kind = \"bonnie\"\nsize = \"1G\""),

@@ -592,3 +592,46 @@ fn jobs_run_beside_workloads() {
     let mut kept = Kept::default();
     assert!(kept.run(&text("mem"), false).unwrap().failed > 0);
 }
+
+/// A workload that goes on for a time counts what falls into it; where operations come at a rate, so
+/// many come, and what each waited for earlier ones counts too.
+#[test]
+fn times_rates_and_mixes() {
+    let text = "name = \"x\"\nsize = \"4M\"\nblocks = 1\nmembers = \"mem\"\ncontrol = false\n\
+                [[system]]\ntarget = \"single\"\n\
+                [[workload]]\nkind = \"random-mixed\"\nreads = 25\nseconds = 1\n\
+                [[workload]]\nkind = \"random-read\"\nseconds = 1\narrivals = 2000\n\
+                [[workload]]\nname = \"counted\"\nkind = \"random-read\"\noperations = 500\narrivals = 5000\n\
+                [[workload]]\nkind = \"dd-read\"\nseconds = 1\n";
+    let mut kept = Kept::default();
+    assert_eq!(kept.run(text, false).unwrap().failed, 0);
+    let runs = kept.runs();
+    for run in [runs[0], runs[1], runs[3]] {
+        assert_eq!(run.workload.duration_ns, 1_000_000_000);
+        let series = run.series.as_ref().unwrap();
+        let warm_up_ns = u64::from(series.warm_up_slots) * series.slot_ns;
+        assert!(run.elapsed_ns.abs_diff(1_000_000_000 - warm_up_ns) < 50_000_000);
+        let counted: u64 = (run.latency.iter())
+            .filter(|(name, _)| *name != "flush")
+            .map(|(_, histogram)| histogram.total())
+            .sum();
+        assert_eq!(counted, run.operations);
+    }
+    let [reads, writes] = ["read", "write"].map(|name| runs[0].latency[name].total());
+    let percent = reads * 100 / (reads + writes);
+    assert!((22..=28).contains(&percent), "{percent}");
+    assert_eq!(runs[0].counted, reads + writes);
+    // A Poisson process of 2000 a second: within six deviations, on a machine that is not asleep.
+    let open = runs[1];
+    assert_eq!(open.workload.arrivals_per_s, 2000);
+    assert!(open.operations < 2270, "{}", open.operations);
+    let rate = open.operations * 1_000_000_000 / open.elapsed_ns;
+    assert!(rate > 1000, "{rate}");
+    assert_eq!(open.response["read"].total(), open.operations);
+    assert!(open.response["read"].max() >= open.latency["read"].max());
+    assert!(runs[0].response.is_empty());
+    assert_eq!(runs[2].operations, 500);
+    assert!(runs[2].elapsed_ns > 60_000_000, "{}", runs[2].elapsed_ns);
+    // More than the target holds: it went round.
+    assert!(runs[3].application.read > 4 << 20);
+}

@@ -334,6 +334,33 @@ fn the_page_prints_without_half_empty_pages() {
     assert!((3..=PAGES_MAX).contains(&pages), "{pages} pages");
 }
 
+/// What is drawn stays small, however many panels there are; the records are as large as they are.
+#[test]
+fn what_is_drawn_stays_small() {
+    const PANEL_BYTES_MAX: usize = 12 << 10;
+    for records in [example::records(3), example::file_records(3)] {
+        let page = page(records);
+        let (drawn, _) = page
+            .split_once("<script type=\"application/json\"")
+            .unwrap();
+        let panels = drawn.matches("<figure>").count();
+        assert!(panels > 40, "{panels} panels");
+        let each = drawn.len() / panels;
+        assert!(
+            each < PANEL_BYTES_MAX,
+            "{each} bytes for each of {panels} panels"
+        );
+        for figure in drawn.split("<figure>").skip(1) {
+            let bytes = figure.split("</figure>").next().unwrap().len();
+            assert!(
+                bytes < 5 * PANEL_BYTES_MAX,
+                "{bytes} bytes: {}",
+                &figure[..200]
+            );
+        }
+    }
+}
+
 #[test]
 fn the_page_is_complete_without_scripts_and_network() {
     let page = page(example::records(5));

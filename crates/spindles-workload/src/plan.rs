@@ -22,6 +22,10 @@ pub struct Params {
     pub in_flight: Option<u32>,
     /// Operations in all, where the kind does not go through the whole size once.
     pub operations: Option<u64>,
+    /// Whether it never ends by itself: whoever runs it stops it.
+    pub endless: bool,
+    /// How many of 100 operations read, where the kind mixes reads and writes.
+    pub read_percent: Option<u32>,
 }
 
 impl Params {
@@ -34,6 +38,8 @@ impl Params {
             chunk_bytes: None,
             in_flight: None,
             operations: None,
+            endless: false,
+            read_percent: None,
         }
     }
 }
@@ -58,6 +64,8 @@ pub enum Counted {
     Reads,
     /// Writes, per second.
     Writes,
+    /// Reads and writes, per second.
+    Operations,
 }
 
 /// A workload that can start.
@@ -77,6 +85,10 @@ pub struct Plan {
     pub actors_per_stream: u32,
     /// Operations of each target. What is written back by `seeks` is not counted.
     pub operations: u64,
+    /// Whether it never ends by itself.
+    pub endless: bool,
+    /// How many of 100 operations read, where reads and writes are mixed.
+    pub read_percent: u32,
 }
 
 impl Plan {
@@ -106,6 +118,16 @@ impl Plan {
         if kind.operations.is_none() && params.operations.is_some() {
             return Err(PlanError::Operations { kind: kind.name });
         }
+        if params.endless && params.operations.is_some() {
+            return Err(PlanError::Endless);
+        }
+        let read_percent = match (params.read_percent, kind.read_percent) {
+            (Some(_), None) => return Err(PlanError::Mix { kind: kind.name }),
+            (Some(percent), Some(_)) if percent > 100 => {
+                return Err(PlanError::Percent { percent });
+            }
+            (chosen, own) => chosen.or(own).unwrap_or(0),
+        };
         Ok(Self {
             kind,
             seed: params.seed,
@@ -114,6 +136,8 @@ impl Plan {
             streams,
             actors_per_stream: in_flight,
             operations: params.operations.or(kind.operations).unwrap_or(chunks),
+            endless: params.endless,
+            read_percent,
         })
     }
 
@@ -191,6 +215,18 @@ pub enum PlanError {
         /// What was asked for.
         streams: u32,
     },
+    /// Either a number of operations or a time.
+    Endless,
+    /// The kind does not mix reads and writes.
+    Mix {
+        /// The kind's name.
+        kind: &'static str,
+    },
+    /// No share of 100.
+    Percent {
+        /// What was asked for.
+        percent: u32,
+    },
     /// The kind goes through the whole size once.
     Operations {
         /// The kind's name.
@@ -221,6 +257,17 @@ impl fmt::Display for PlanError {
                 f,
                 "{streams} targets at once are not possible: choose 1 to {STREAMS_MAX}"
             ),
+            Self::Endless => f.write_str(
+                "it can run for a time or for a number of operations: leave one of the two out",
+            ),
+            Self::Mix { kind } => write!(
+                f,
+                "{kind} does not mix reads and writes: take random-mixed, or leave the share of reads \
+                 out"
+            ),
+            Self::Percent { percent } => {
+                write!(f, "{percent} % of reads are not possible: choose 0 to 100")
+            }
             Self::Operations { kind } => write!(
                 f,
                 "{kind} goes through the whole size once, so the number of operations can't be \

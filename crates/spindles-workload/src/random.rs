@@ -11,6 +11,8 @@ use spindles_block::Operation;
 pub(crate) enum Each {
     Read,
     Write,
+    /// One or the other, as the plan says how often.
+    Mixed,
     /// Read; the actor's first and then every so manieth is written back with one integer changed.
     ReadAndWriteBackEvery(u64),
 }
@@ -33,6 +35,7 @@ struct Scattered {
     each: Each,
     chunk_bytes: u32,
     chunks: u64,
+    read_percent: u64,
     /// What is left to draw, by whoever comes first.
     tickets: u64,
     actors: Vec<Actor>,
@@ -49,7 +52,12 @@ pub(crate) fn start(plan: &Plan, each: Each) -> Box<dyn BlockWorkload> {
         each,
         chunk_bytes: plan.chunk_bytes,
         chunks: plan.chunks(),
-        tickets: plan.operations,
+        read_percent: plan.read_percent.into(),
+        tickets: if plan.endless {
+            u64::MAX
+        } else {
+            plan.operations
+        },
         actors: (0..plan.actors()).map(actor).collect(),
     })
 }
@@ -89,13 +97,15 @@ impl BlockWorkload for Scattered {
                     self.tickets -= 1;
                     actor.drawn += 1;
                     let chunk = actor.random.below(self.chunks);
-                    return match self.each {
-                        Each::Read | Each::ReadAndWriteBackEvery(_) => {
-                            self.issue(index, chunk, Operation::Read, false)
-                        }
-                        Each::Write => {
-                            self.issue(index, chunk, Operation::Write { fua: false }, true)
-                        }
+                    let reads = match self.each {
+                        Each::Read | Each::ReadAndWriteBackEvery(_) => true,
+                        Each::Write => false,
+                        Each::Mixed => actor.random.below(100) < self.read_percent,
+                    };
+                    return if reads {
+                        self.issue(index, chunk, Operation::Read, false)
+                    } else {
+                        self.issue(index, chunk, Operation::Write { fua: false }, true)
                     };
                 }
                 State::Idle => {}
@@ -115,7 +125,7 @@ impl BlockWorkload for Scattered {
             {
                 State::WriteBack { chunk }
             }
-            Each::Read | Each::Write | Each::ReadAndWriteBackEvery(_) => State::Idle,
+            Each::Read | Each::Write | Each::Mixed | Each::ReadAndWriteBackEvery(_) => State::Idle,
         };
     }
 }

@@ -27,6 +27,8 @@ struct Sequential {
     touches: bool,
     chunk_bytes: u32,
     chunks: u64,
+    /// Whether it begins anew at the end.
+    endless: bool,
     actors_per_stream: usize,
     /// Per stream, the next chunk.
     next_chunk: Vec<u64>,
@@ -43,6 +45,7 @@ pub(crate) fn start(plan: &Plan, each: Each, touches: bool) -> Box<dyn BlockWork
         touches,
         chunk_bytes: plan.chunk_bytes,
         chunks: plan.chunks(),
+        endless: plan.endless,
         actors_per_stream: index(plan.actors_per_stream),
         next_chunk: vec![0; index(plan.streams)],
         actors: vec![Actor::Idle; index(plan.actors())],
@@ -84,6 +87,9 @@ impl BlockWorkload for Sequential {
                 }
                 Actor::Idle => {
                     let next = &mut self.next_chunk[actor / self.actors_per_stream];
+                    if *next == self.chunks && self.endless {
+                        *next = 0;
+                    }
                     if *next < self.chunks {
                         let chunk = *next;
                         *next += 1;

@@ -194,6 +194,13 @@ pub struct BlockWork {
     pub in_flight: Option<u32>,
     /// Operations in all, if not the kind's own.
     pub operations: Option<u64>,
+    /// How many of 100 operations read, if not the kind's own.
+    pub read_percent: Option<u32>,
+    /// How long it goes on, where it ends by that.
+    pub seconds: Option<u64>,
+    /// Operations that come each second, whether or not earlier ones were answered; `None`: whoever was
+    /// answered asks again.
+    pub arrivals_per_s: Option<u64>,
 }
 
 impl BlockWork {
@@ -206,6 +213,8 @@ impl BlockWork {
             chunk_bytes: self.chunk_bytes,
             in_flight: self.in_flight,
             operations: self.operations,
+            endless: self.seconds.is_some(),
+            read_percent: self.read_percent,
         }
     }
 

@@ -423,10 +423,22 @@ impl Reader<'_> {
                 .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
                 .map(small),
             operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
+            read_percent: self.count(raw.reads.as_ref(), "reads", 0, 100)?.map(small),
+            seconds: self.seconds(raw)?,
+            arrivals_per_s: self.count(raw.arrivals.as_ref(), "arrivals", 1, 10_000_000)?,
         };
         let plan = kind.plan(&work.params(0, 1));
         plan.map_err(|error| self.at(&raw.kind.span(), format!("{}: {error}", kind.name)))?;
         Ok(work)
+    }
+
+    /// How long it goes on, at the scale that was asked for.
+    fn seconds(&self, raw: &RawWorkload) -> Result<Option<u64>, ExperimentError> {
+        let seconds = self.count(raw.seconds.as_ref(), "seconds", 1, 1 << 20)?;
+        Ok(seconds.map(|seconds| match self.tuning.seconds {
+            Some(chosen) => chosen,
+            None => file::times(seconds, self.tuning.scale.min(1.0)).max(1),
+        }))
     }
 
     /// The size of a workload on blocks at the scale that was asked for.
@@ -463,6 +475,9 @@ impl Reader<'_> {
             ("chunk", &raw.chunk),
             ("in_flight", &raw.in_flight),
             ("operations", &raw.operations),
+            ("reads", &raw.reads),
+            ("seconds", &raw.seconds),
+            ("arrivals", &raw.arrivals),
         ];
         for (key, value) in of_blocks {
             if let Some(value) = value {

@@ -25,6 +25,8 @@ fn axes(raw: &RawWorkload) -> Vec<Axis> {
         ("chunk", &raw.chunk),
         ("in_flight", &raw.in_flight),
         ("operations", &raw.operations),
+        ("reads", &raw.reads),
+        ("arrivals", &raw.arrivals),
     ];
     let keys = keys.into_iter();
     let mut axes: Vec<Axis> = keys
@@ -60,6 +62,8 @@ fn with(raw: &RawWorkload, key: &str, value: &Spanned<Value>) -> RawWorkload {
         "chunk" if one.chunk.is_some() => one.chunk = Some(value.clone()),
         "in_flight" => one.in_flight = Some(value.clone()),
         "operations" => one.operations = Some(value.clone()),
+        "reads" => one.reads = Some(value.clone()),
+        "arrivals" => one.arrivals = Some(value.clone()),
         _ => {
             let parameters = one.parameters.as_mut().expect("its list is among them");
             parameters.get_mut().insert(key.to_owned(), value.clone());

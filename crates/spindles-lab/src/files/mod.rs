@@ -5,12 +5,12 @@
 //! time of an endless phase is over. Knows nothing of arrays or experiments.
 
 mod hands;
-mod recorder;
 
 use crate::clock::{self, MachineTicks};
 use crate::execute::Failure;
+use crate::recorder::{Clock, Collector, Recorder};
 use hands::Hands;
-use recorder::{Clock, Collector, Recorder};
+
 use rustix::io::Errno;
 use spindles_io::ThreadUsage;
 use spindles_measure::{Histogram, Series, ThreadUse, Traffic, Usage};

@@ -14,5 +14,6 @@ pub(super) static KIND: Kind = Kind {
     chunk_bytes: 1 << 20,
     in_flight: 1,
     operations: None,
+    read_percent: None,
     start: |plan| sequential::start(plan, Each::Write, false),
 };

@@ -5,6 +5,7 @@ mod block_write;
 mod dd_parallel;
 mod dd_read;
 mod dd_write;
+mod random_mixed;
 mod random_read;
 mod random_write;
 mod rewrite;
@@ -36,6 +37,8 @@ pub struct Kind {
     pub in_flight: u32,
     /// Operations in all, unless chosen otherwise; `None`: through the whole size once.
     pub operations: Option<u64>,
+    /// How many of 100 operations read, unless chosen otherwise; `None`: it does not mix.
+    pub read_percent: Option<u32>,
     pub(crate) start: fn(&Plan) -> Box<dyn BlockWorkload>,
 }
 
@@ -69,6 +72,7 @@ pub static KINDS: &[&Kind] = &[
     &seeks::KIND,
     &random_read::KIND,
     &random_write::KIND,
+    &random_mixed::KIND,
 ];
 
 /// The workload of that name.

@@ -14,5 +14,6 @@ pub(super) static KIND: Kind = Kind {
     chunk_bytes: 4 << 10,
     in_flight: 32,
     operations: Some(8192),
+    read_percent: None,
     start: |plan| random::start(plan, Each::Write),
 };

@@ -24,5 +24,6 @@ pub(super) static KIND: Kind = Kind {
     chunk_bytes: 8 << 10,
     in_flight: 3,
     operations: Some(4000),
+    read_percent: None,
     start: |plan| random::start(plan, Each::ReadAndWriteBackEvery(10)),
 };

@@ -7,7 +7,7 @@ use crate::{Issue, Next};
 use spindles_block::Operation;
 use std::collections::BTreeSet;
 use std::format;
-use std::string::String;
+use std::string::{String, ToString as _};
 use std::vec;
 use std::vec::Vec;
 
@@ -239,6 +239,7 @@ fn every_kind_keeps_its_bounds() {
         let count = match kind.counted {
             Counted::ReadBytes | Counted::Reads => counted(true),
             Counted::WrittenBytes | Counted::Writes => counted(false),
+            Counted::Operations => counted(true) + counted(false),
         };
         assert_eq!(
             count,
@@ -335,4 +336,54 @@ fn summaries_say_what_was_chosen() {
     let kind = crate::by_name("random-read").unwrap();
     let summary = kind.plan(&one).unwrap().summary();
     assert_eq!(summary, "reads 4 KiB at random places, one at a time");
+}
+
+/// A share of the operations reads, and what never ends goes round.
+#[test]
+fn mixed_and_endless() {
+    let kind = by_name("random-mixed").unwrap();
+    let plan = kind
+        .plan(&Params {
+            read_percent: Some(25),
+            ..Params::new(1 << 30, 1)
+        })
+        .unwrap();
+    let issues = oldest_first(&plan);
+    let reads = issues
+        .iter()
+        .filter(|it| it.operation == Operation::Read)
+        .count();
+    assert_eq!(issues.len(), 8192);
+    assert!((1900..2200).contains(&reads), "{reads}");
+    for name in ["dd-read", "random-read", "seeks"] {
+        let params = Params {
+            endless: true,
+            ..Params::new(4 << 20, 1)
+        };
+        let plan = by_name(name).unwrap().plan(&params).unwrap();
+        let mut workload = plan.start();
+        let mut asked = 0;
+        while asked < 20_000 {
+            match workload.next() {
+                Next::Issue(issue) => {
+                    asked += 1;
+                    assert!(issue.offset_bytes < 4 << 20);
+                    workload.complete(issue.id);
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+    let wrong = |params: Params| kind.plan(&params).unwrap_err().to_string();
+    let both = Params {
+        endless: true,
+        operations: Some(5),
+        ..Params::new(1 << 20, 1)
+    };
+    assert!(wrong(both).contains("leave one of the two out"));
+    let percent = Params {
+        read_percent: Some(101),
+        ..Params::new(1 << 20, 1)
+    };
+    assert!(wrong(percent).contains("choose 0 to 100"));
 }

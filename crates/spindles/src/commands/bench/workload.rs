@@ -75,6 +75,15 @@ struct Arguments {
     /// How many operations, for random workloads [default: the workload's]
     #[arg(long, value_name = "N")]
     operations: Option<u64>,
+    /// How many of 100 operations read, of random-mixed [default: 70]
+    #[arg(long, value_name = "N")]
+    reads: Option<u32>,
+    /// Go on for so long, instead of to the end
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: Option<u64>,
+    /// Operations come at this rate a second, whether or not earlier ones were answered (an open loop)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    arrivals: Option<u64>,
     /// A parameter of a workload on files, by the name that the original has for it; several times
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
@@ -140,6 +149,9 @@ impl Arguments {
             chunk_bytes: chunk_bytes.transpose()?,
             in_flight: self.in_flight,
             operations: self.operations,
+            read_percent: self.reads,
+            seconds: self.seconds,
+            arrivals_per_s: self.arrivals,
         };
         let planned = kind.plan(&work.params(self.seed, 1));
         planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
@@ -152,6 +164,9 @@ impl Arguments {
             ("--operation", self.operation.is_some()),
             ("--in-flight", self.in_flight.is_some()),
             ("--operations", self.operations.is_some()),
+            ("--reads", self.reads.is_some()),
+            ("--seconds", self.seconds.is_some()),
+            ("--arrivals", self.arrivals.is_some()),
         ];
         if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
             let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();

@@ -16,11 +16,11 @@ const SLOT_NS: u64 = 20_000_000;
 
 /// How latencies are kept apart by time: by slot, so that warm-up can be cut off afterwards, or not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     /// When the phase began.
-    pub(super) began: Instant,
+    pub(crate) began: Instant,
     /// Nothing that ends later counts.
-    pub(super) until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
     slot_ns: u64,
     /// Whether each slot has latencies of its own.
     by_slot: bool,
@@ -28,7 +28,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// From now on; of an endless phase for so long.
-    pub(super) fn start(duration_ns: Option<u64>) -> Self {
+    pub(crate) fn start(duration_ns: Option<u64>) -> Self {
         let began = Instant::now();
         match duration_ns {
             Some(duration_ns) => Self {
@@ -47,13 +47,35 @@ impl Clock {
     }
 }
 
+/// Histograms, made when they are needed.
+type ByClass = [Option<Box<Histogram>>; CLASSES];
+
+fn merge(mine: &mut ByClass, theirs: &mut ByClass) {
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        match (mine.as_mut(), theirs.take()) {
+            (Some(mine), Some(theirs)) => mine.merge(&theirs),
+            (None, Some(theirs)) => *mine = Some(theirs),
+            (_, None) => {}
+        }
+    }
+}
+
+fn named(histograms: ByClass) -> BTreeMap<String, Histogram> {
+    let named = Class::ALL.iter().zip(histograms);
+    named
+        .filter_map(|(class, it)| Some((class.name().to_owned(), *it?)))
+        .collect()
+}
+
 /// One slot, or all time.
 #[derive(Default)]
 struct Counts {
     operations: u64,
     bytes: Traffic,
     /// By class; made when the first is counted.
-    latency: [Option<Box<Histogram>>; CLASSES],
+    latency: ByClass,
+    /// The same from the intended begin.
+    response: ByClass,
     /// Operations by the power of two of their latency.
     powers: BTreeMap<u8, u64>,
 }
@@ -63,13 +85,8 @@ impl Counts {
         self.operations += other.operations;
         self.bytes.read += other.bytes.read;
         self.bytes.written += other.bytes.written;
-        for (mine, theirs) in self.latency.iter_mut().zip(&mut other.latency) {
-            match (mine.as_mut(), theirs.take()) {
-                (Some(mine), Some(theirs)) => mine.merge(&theirs),
-                (None, Some(theirs)) => *mine = Some(theirs),
-                (_, None) => {}
-            }
-        }
+        merge(&mut self.latency, &mut other.latency);
+        merge(&mut self.response, &mut other.response);
         for (power, count) in &other.powers {
             *self.powers.entry(*power).or_default() += count;
         }
@@ -78,7 +95,7 @@ impl Counts {
 
 /// Where actors hand over what they counted.
 #[derive(Default)]
-pub(super) struct Collector {
+pub(crate) struct Collector {
     slots: Mutex<Vec<Counts>>,
 }
 
@@ -89,19 +106,19 @@ impl Collector {
 }
 
 /// One actor's counts.
-pub(super) struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
     clock: Clock,
     collector: &'a Collector,
     slot: usize,
     counts: Counts,
     /// Time by class, and the last entry waiting for others.
-    pub(super) class_ns: [u64; CLASSES + 1],
+    pub(crate) class_ns: [u64; CLASSES + 1],
     /// The begin of its first timed operation and the end of its last.
-    pub(super) window: Option<(Instant, Instant)>,
+    pub(crate) window: Option<(Instant, Instant)>,
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(clock: Clock, collector: &'a Collector) -> Self {
+    pub(crate) fn new(clock: Clock, collector: &'a Collector) -> Self {
         Self {
             clock,
             collector,
@@ -112,8 +129,13 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Nothing that ends later counts.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.clock.until
+    }
+
     /// A timed operation that moved so many bytes.
-    pub(super) fn count(&mut self, class: Class, began: Instant, ended: Instant, bytes: Traffic) {
+    pub(crate) fn count(&mut self, class: Class, began: Instant, ended: Instant, bytes: Traffic) {
         if self.clock.until.is_some_and(|until| ended > until) {
             return;
         }
@@ -139,13 +161,24 @@ impl<'a> Recorder<'a> {
         histogram.get_or_insert_default().record(took_ns);
     }
 
+    /// The operation that was just counted was to begin then, and had to wait.
+    pub(crate) fn was_due(&mut self, class: Class, due: Instant, ended: Instant) {
+        if self.clock.until.is_none_or(|until| ended <= until) {
+            let histogram = &mut self.counts.response[class.index()];
+            let took = ended.saturating_duration_since(due);
+            histogram
+                .get_or_insert_default()
+                .record(clock::duration_ns(took));
+        }
+    }
+
     /// Time in which it waited for another actor.
-    pub(super) fn waited(&mut self, began: Instant, ended: Instant) {
+    pub(crate) fn waited(&mut self, began: Instant, ended: Instant) {
         self.class_ns[CLASSES] += clock::duration_ns(ended - began);
     }
 
     /// At a slot's end, and at the end of all.
-    pub(super) fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         let mut slots = self.collector.slots();
         if slots.len() <= self.slot {
             slots.resize_with(self.slot + 1, Counts::default);
@@ -155,6 +188,7 @@ impl<'a> Recorder<'a> {
             // One set of histograms for all time: the first slot's.
             let all = Counts {
                 latency: std::mem::take(&mut counts.latency),
+                response: std::mem::take(&mut counts.response),
                 ..Counts::default()
             };
             slots[0].add(&mut { all });
@@ -165,16 +199,17 @@ impl<'a> Recorder<'a> {
 
 /// What a phase came to.
 #[derive(Default)]
-pub(super) struct Counted {
-    pub(super) operations: u64,
-    pub(super) bytes: Traffic,
-    pub(super) latency: BTreeMap<String, Histogram>,
-    pub(super) series: Series,
+pub(crate) struct Counted {
+    pub(crate) operations: u64,
+    pub(crate) bytes: Traffic,
+    pub(crate) latency: BTreeMap<String, Histogram>,
+    pub(crate) response: BTreeMap<String, Histogram>,
+    pub(crate) series: Series,
 }
 
 impl Collector {
     /// The counts after the first `warm_up` of all slots, as it says from their operations.
-    pub(super) fn into_counted(self, clock: &Clock, warm_up: impl Fn(&[f64]) -> usize) -> Counted {
+    pub(crate) fn into_counted(self, clock: &Clock, warm_up: impl Fn(&[f64]) -> usize) -> Counted {
         let mut slots = self
             .slots
             .into_inner()
@@ -211,13 +246,11 @@ impl Collector {
         for slot in slots.iter_mut().skip(warm_up_slots) {
             all.add(slot);
         }
-        let latency = Class::ALL.iter().zip(all.latency);
         Counted {
             operations: all.operations,
             bytes: all.bytes,
-            latency: latency
-                .filter_map(|(class, it)| Some((class.name().to_owned(), *it?)))
-                .collect(),
+            latency: named(all.latency),
+            response: named(all.response),
             series,
         }
     }
