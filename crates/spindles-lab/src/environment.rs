@@ -158,20 +158,6 @@ fn device(name: &str) -> Device {
     }
 }
 
-/// Bytes that a physical device has read and written since boot, by the kernel's count.
-pub(crate) fn device_bytes(name: &str) -> Option<(u64, u64)> {
-    parse_stat(&read(Path::new("/sys/class/block").join(name).join("stat")))
-}
-
-/// From `reads merged sectors ms writes merged sectors ..`; sectors are of 512 bytes.
-fn parse_stat(stat: &str) -> Option<(u64, u64)> {
-    let sectors = |index| {
-        let word = stat.split_ascii_whitespace().nth(index)?;
-        word.parse::<u64>().ok()
-    };
-    Some((sectors(2)? * 512, sectors(6)? * 512))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,8 +177,6 @@ mod tests {
             16384
         );
         assert_eq!(os_name("NAME=x\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
-        assert_eq!(parse_stat("  5 0 8 1 7 0 16 2 0 0 0"), Some((4096, 8192)));
-        assert_eq!(parse_stat(""), None);
     }
 
     #[test]

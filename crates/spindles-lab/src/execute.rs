@@ -6,16 +6,17 @@
 //! buffers are filled with bytes that don't compress, the warm-up runs and the target is flushed.
 
 use crate::clock::{self, MachineTicks};
-use crate::environment;
+use crate::evidence::Watched;
 use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
+use crate::whole;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
 use spindles_io::{Areas, Target, TargetFacts};
-use spindles_measure::{Histogram, LateMember, Phase, Series, Traffic};
+use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, ThreadUse, Traffic};
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub(crate) struct Measured {
     pub workload_cpu_ns: u64,
     /// The window itself.
     pub window: Option<Window>,
+    /// What was seen of the machine in it.
+    pub evidence: Evidence,
     /// Bytes that the members were asked for in the window, in the order of the target's devices.
     pub members: Vec<Traffic>,
     /// Members that answered late in the window.
@@ -61,8 +64,6 @@ pub(crate) struct Window {
     pub process_cpu_ns: (u64, u64),
     /// CPU time of the machine.
     pub machine: (MachineTicks, MachineTicks),
-    /// Bytes that the physical devices beneath the target moved, where the kernel says so.
-    pub devices: Option<Traffic>,
 }
 
 impl Measured {
@@ -161,11 +162,12 @@ pub(crate) fn run(
     }
     executor.flush()?;
     executor.measured = Measured::default();
-    let physical = physical_devices(executor.target.facts());
+    let watched = watched(executor.target.facts());
     let counters = executor.target.counters();
     let watch = Watch::begin(executor.target);
     (orders.ready)();
-    let devices = device_traffic(&physical);
+    let seen = watched.now();
+    let thread_cpu_ns = clock::thread_cpu_ns();
     let machine = MachineTicks::now();
     let process_cpu_ns = clock::process_cpu_ns();
     let began = Instant::now();
@@ -194,8 +196,15 @@ pub(crate) fn run(
         ended,
         process_cpu_ns: (process_cpu_ns, clock::process_cpu_ns()),
         machine: (machine, MachineTicks::now()),
-        devices: moved(devices, device_traffic(&physical)),
     };
+    let own = ThreadUse {
+        name: "workload and engine".to_owned(),
+        cpu_ns: clock::thread_cpu_ns() - thread_cpu_ns,
+    };
+    let mut evidence = watched.now().since(&seen, vec![own]);
+    evidence.actors = plan.actors();
+    evidence.actor_ns = recorder.actor_ns();
+    evidence.cache.file_bytes = plan.size_bytes;
     let after = executor.target.counters();
     let mut measured = executor.measured;
     let counted_all = collector.into_counted(&clock, |_| 0);
@@ -208,6 +217,7 @@ pub(crate) fn run(
     measured.response = counted_all.response;
     measured.series = counted_all.series;
     measured.window = Some(window);
+    measured.evidence = evidence;
     measured.late_members = watch.end(target);
     measured.members = after
         .devices
@@ -223,31 +233,18 @@ pub(crate) fn run(
     Ok(measured)
 }
 
-/// The physical devices beneath a target, each once.
-fn physical_devices(facts: &TargetFacts) -> BTreeSet<String> {
+/// Whose counters belong to a target: the physical devices beneath it, and this process, which has the
+/// engine.
+fn watched(facts: &TargetFacts) -> Watched {
     let devices = facts.devices.iter();
-    devices
-        .filter_map(|device| device.physical_device.clone())
-        .collect()
-}
-
-/// What they have moved since boot; `None` when the kernel does not say so of every one.
-fn device_traffic(devices: &BTreeSet<String>) -> Option<Traffic> {
-    let mut sum = Traffic::default();
-    for device in devices {
-        let (read, written) = environment::device_bytes(device)?;
-        sum.read += read;
-        sum.written += written;
+    let physical = devices.filter_map(|device| device.physical_device.clone());
+    Watched {
+        devices: physical
+            .filter(|name| name != whole::MEMORY)
+            .map(|name| (name, true))
+            .collect(),
+        processes: vec![std::process::id()],
     }
-    (!devices.is_empty()).then_some(sum)
-}
-
-fn moved(before: Option<Traffic>, after: Option<Traffic>) -> Option<Traffic> {
-    let (before, after) = (before?, after?);
-    Some(Traffic {
-        read: after.read.saturating_sub(before.read),
-        written: after.written.saturating_sub(before.written),
-    })
 }
 
 fn counted(plan: &Plan, measured: &Measured) -> u64 {

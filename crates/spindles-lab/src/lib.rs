@@ -5,6 +5,7 @@
 
 mod arrays;
 pub mod builtin;
+mod calibrate;
 mod clock;
 mod environment;
 mod evidence;

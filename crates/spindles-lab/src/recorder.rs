@@ -105,6 +105,19 @@ impl Collector {
     }
 }
 
+/// Time by class, and the last entry waiting for others.
+pub(crate) type ClassNs = [u64; CLASSES + 1];
+
+/// By name, where there is some.
+pub(crate) fn named_ns(class_ns: &ClassNs) -> BTreeMap<String, u64> {
+    let names = Class::ALL.iter().map(|class| class.name());
+    let pairs = names.chain(["wait"]).zip(class_ns);
+    pairs
+        .filter(|(_, ns)| **ns > 0)
+        .map(|(name, ns)| (name.to_owned(), *ns))
+        .collect()
+}
+
 /// One actor's counts.
 pub(crate) struct Recorder<'a> {
     clock: Clock,
@@ -112,7 +125,7 @@ pub(crate) struct Recorder<'a> {
     slot: usize,
     counts: Counts,
     /// Time by class, and the last entry waiting for others.
-    pub(crate) class_ns: [u64; CLASSES + 1],
+    pub(crate) class_ns: ClassNs,
     /// The begin of its first timed operation and the end of its last.
     pub(crate) window: Option<(Instant, Instant)>,
 }
@@ -175,6 +188,11 @@ impl<'a> Recorder<'a> {
     /// Time in which it waited for another actor.
     pub(crate) fn waited(&mut self, began: Instant, ended: Instant) {
         self.class_ns[CLASSES] += clock::duration_ns(ended - began);
+    }
+
+    /// Its time by what it did.
+    pub(crate) fn actor_ns(&self) -> BTreeMap<String, u64> {
+        named_ns(&self.class_ns)
     }
 
     /// At a slot's end, and at the end of all.

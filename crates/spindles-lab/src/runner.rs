@@ -1,6 +1,7 @@
 //! Runs an experiment: in each repetition block every system once, in random order; on each system
 //! every workload, in the order of the file. Records go out as they are made.
 
+use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::execute::{self, Failure, Orders};
@@ -43,6 +44,8 @@ pub struct Options<'a> {
     pub open: OpenOptions,
     /// This program, which serves arrays that are to be block devices of the kernel.
     pub program: PathBuf,
+    /// Measure the parts by themselves before the first run.
+    pub calibrate: bool,
     /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
     pub interrupt: &'a AtomicBool,
 }
@@ -332,6 +335,9 @@ impl<'a> Runner<'a> {
         let experiment = self.experiment_record(shared_device);
         self.record(Record::Experiment(experiment))?;
         self.record(Record::Environment(environment))?;
+        if self.options.calibrate {
+            self.calibrate()?;
+        }
         Ok(shared_device)
     }
 
@@ -398,6 +404,27 @@ impl<'a> Runner<'a> {
                 source,
             }),
         })
+    }
+
+    fn calibrate(&mut self) -> Result<(), Stop> {
+        self.observer
+            .progress(0, self.total, "measuring the parts by themselves");
+        let devices = matches!(self.experiment.members, Members::Devices(_));
+        let parts = Parts {
+            // New devices in memory have nothing to say; the others were laid out, or may be written.
+            members: if devices || self.pool.folder().is_some() {
+                &self.pool.names
+            } else {
+                &[]
+            },
+            writes: true,
+            open: &self.options.open,
+            experiment: self.experiment,
+            interrupt: self.options.interrupt,
+        };
+        let calibration = parts.measure();
+        go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+        Ok(self.record(Record::Calibration(Box::new(calibration)))?)
     }
 
     /// The folder whose file system holds what is measured, if there is one.

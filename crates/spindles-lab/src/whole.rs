@@ -4,7 +4,9 @@
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
 use spindles_io::TargetFacts;
-use spindles_measure::{Cpu, Doubt, Histogram, Io, LateMember, Phase, Run, Series, Traffic};
+use spindles_measure::{
+    Cpu, Doubt, Evidence, Histogram, Io, LateMember, Phase, Run, Series, Traffic,
+};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -21,7 +23,7 @@ pub(crate) struct Whole {
     application: Traffic,
     each_member: Vec<Traffic>,
     late_members: Vec<LateMember>,
-    devices: Option<Traffic>,
+    evidence: Evidence,
     latency: BTreeMap<String, Histogram>,
     response: BTreeMap<String, Histogram>,
     series: Series,
@@ -53,7 +55,7 @@ impl Whole {
             application: measured.application,
             each_member: measured.members,
             late_members: measured.late_members,
-            devices: window.devices,
+            evidence: measured.evidence,
             latency: measured.latency,
             response: measured.response,
             series: measured.series,
@@ -100,8 +102,7 @@ impl Whole {
             whole.counted += one.counted;
             add(&mut whole.application, one.application);
             whole.each_member.extend(one.each_member);
-            // Each stream watched the one device or its own; the longest look is the best guess.
-            whole.devices = whole.devices.max_by_total(one.devices);
+            join(&mut whole.evidence, one.evidence);
             for (name, histogram) in one.latency {
                 whole
                     .latency
@@ -134,7 +135,8 @@ impl Whole {
         }
         run.each_member = self.each_member;
         run.late_members = self.late_members;
-        run.devices = self.devices;
+        run.devices = devices(&self.evidence);
+        run.evidence = Some(self.evidence);
         run.latency = self.latency;
         run.response = self.response;
         run.series = Some(self.series);
@@ -166,16 +168,27 @@ fn add(sum: &mut Traffic, more: Traffic) {
     sum.written += more.written;
 }
 
-trait MaxByTotal {
-    fn max_by_total(self, other: Self) -> Self;
+/// Bytes that the physical devices moved, where the kernel says so.
+fn devices(evidence: &Evidence) -> Option<Traffic> {
+    let mut sum = Traffic::default();
+    for device in &evidence.devices {
+        add(&mut sum, device.bytes);
+    }
+    (!evidence.devices.is_empty()).then_some(sum)
 }
 
-impl MaxByTotal for Option<Traffic> {
-    fn max_by_total(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(a), Some(b)) if b.total() > a.total() => Some(b),
-            (Some(a), _) => Some(a),
-            (None, other) => other,
+/// What was seen of several streams at once. Each watched the one device or its own; the longest look is
+/// the best guess.
+fn join(all: &mut Evidence, one: Evidence) {
+    all.actors += one.actors;
+    for (operation, ns) in one.actor_ns {
+        *all.actor_ns.entry(operation).or_default() += ns;
+    }
+    for device in one.devices {
+        match all.devices.iter_mut().find(|it| it.name == device.name) {
+            Some(known) if known.bytes.total() < device.bytes.total() => *known = device,
+            Some(_) => {}
+            None => all.devices.push(device),
         }
     }
 }

@@ -33,6 +33,7 @@ fn run(experiment: &Experiment) -> Vec<Run> {
         degraded: false,
         open: spindles_io::OpenOptions::default(),
         program: std::path::PathBuf::new(),
+        calibrate: false,
         interrupt: &AtomicBool::new(false),
     };
     let mut kept = Kept::default();

@@ -39,6 +39,7 @@ fn run_until(text: &str, interrupt: &AtomicBool) -> (Outcome, Kept) {
         degraded: false,
         open: spindles_io::OpenOptions::default(),
         program: PathBuf::new(),
+        calibrate: false,
         interrupt,
     };
     let mut kept = Kept::default();
@@ -289,6 +290,7 @@ fn a_command_that_fails_is_named_with_what_it_said() {
         degraded: false,
         open: spindles_io::OpenOptions::default(),
         program: PathBuf::new(),
+        calibrate: false,
         interrupt: &AtomicBool::new(false),
     };
     let error = spindles_lab::run(&experiment, &options, &mut Kept::default());

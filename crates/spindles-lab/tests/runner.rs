@@ -50,6 +50,7 @@ impl Kept {
             degraded: false,
             open: spindles_io::OpenOptions::default(),
             program: std::path::PathBuf::new(),
+            calibrate: false,
             interrupt: &self.interrupt,
         };
         let mut keeper = Keeper {

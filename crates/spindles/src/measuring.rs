@@ -146,6 +146,7 @@ pub(crate) fn run(
         degraded: device.degraded.degraded,
         open: device.open_options(),
         program: std::env::current_exe().context("the path of this program is not known")?,
+        calibrate: out.is_some(),
         interrupt: &interrupt,
     };
     let outcome = spindles_lab::run(experiment, &options, &mut screen)?;

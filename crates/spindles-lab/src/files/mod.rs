@@ -8,16 +8,16 @@ mod hands;
 
 use crate::clock::{self, MachineTicks};
 use crate::execute::Failure;
-use crate::recorder::{Clock, Collector, Recorder};
+use crate::recorder::{ClassNs, Clock, Collector, Counted, Recorder, named_ns};
 use hands::Hands;
 
 use rustix::io::Errno;
 use spindles_io::ThreadUsage;
 use spindles_measure::{Histogram, Series, ThreadUse, Traffic, Usage};
 use spindles_workload::file::{
-    Action, Answer, Class, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
+    Action, Answer, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,69 @@ pub(crate) struct Measured {
     pub(crate) machine: (MachineTicks, MachineTicks),
 }
 
+/// What the harness counts a second in a phase if no operation takes any time: its own ceiling, measured for
+/// about so long. One thread does it for all actors, so that it is the least that may be said.
+pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 {
+    let facts = &plan.phases()[phase];
+    let mut workload = plan.start(phase);
+    let collector = Collector::default();
+    let mut recorder = Recorder::new(Clock::start(None), &collector);
+    let mut ready: VecDeque<(u32, Option<Answer>)> =
+        (0..facts.actors).map(|it| (it, None)).collect();
+    let began = Instant::now();
+    let mut before = began;
+    while let Some((actor, answer)) = ready.pop_front() {
+        match workload.step(actor, answer) {
+            FileNext::Do(issue) => {
+                let answer = as_asked(&issue);
+                let now = Instant::now();
+                if issue.timed {
+                    recorder.count(issue.class, before, now, moved(&issue, answer));
+                }
+                before = now;
+                ready.push_back((actor, Some(answer)));
+            }
+            FileNext::Wait | FileNext::Done => {}
+        }
+        while let Some(woken) = workload.woken() {
+            ready.push_back((woken, None));
+        }
+        if before - began > duration {
+            break;
+        }
+    }
+    recorder.hand_over();
+    let clock = Clock::start(None);
+    let all = collector.into_counted(&clock, |_| 0);
+    let elapsed_ns = clock::duration_ns(before - began);
+    crate::calibrate::per_second(counted_of(facts.counted, &all), elapsed_ns)
+}
+
+/// The answer to an operation that moved all that was asked for.
+fn as_asked(issue: &FileIssue) -> Answer {
+    let bytes = match issue.action {
+        Action::Read(_, _, bytes)
+        | Action::Write(_, _, bytes)
+        | Action::Append(_, bytes)
+        | Action::ReadWhole(_, bytes)
+        | Action::PutBytes(_, bytes)
+        | Action::GetBytes(_, bytes) => bytes.into(),
+        _ => 0,
+    };
+    Answer { bytes }
+}
+
+fn counted_of(counted: Option<FileCounted>, all: &Counted) -> u64 {
+    match counted {
+        None => 0,
+        Some(FileCounted::ReadBytes) => all.bytes.read,
+        Some(FileCounted::WrittenBytes) => all.bytes.written,
+        Some(FileCounted::Bytes) => all.bytes.total(),
+        Some(FileCounted::Of(class)) => all.latency.get(class.name()).map_or(0, Histogram::total),
+        Some(FileCounted::Operations) => all.operations,
+    }
+}
+
 /// What is shared by the actors of a phase.
 struct Shared<'a> {
     workload: Mutex<Box<dyn FileWorkload>>,
@@ -65,7 +128,7 @@ struct Seat {
 /// What one actor leaves.
 struct Left {
     window: Option<(Instant, Instant)>,
-    class_ns: [u64; Class::ALL.len() + 1],
+    class_ns: ClassNs,
     cpu_ns: u64,
     /// At its begin and at its end.
     usage: (ThreadUsage, ThreadUsage),
@@ -190,30 +253,20 @@ fn measured(
     let ended = clock.until.or(ends.max()).unwrap_or(began);
     let all = collector.into_counted(clock, |_| 0);
     let warm_up_ns = u64::from(all.series.warm_up_slots) * all.series.slot_ns;
-    let mut actor_ns = BTreeMap::new();
-    let names = Class::ALL.iter().map(|class| class.name());
-    for (at, name) in names.chain(["wait"]).enumerate() {
-        let ns: u64 = left.iter().map(|it| it.class_ns[at]).sum();
-        if ns > 0 {
-            actor_ns.insert(name.to_owned(), ns);
+    let mut class_ns = ClassNs::default();
+    for one in left {
+        for (sum, ns) in class_ns.iter_mut().zip(one.class_ns) {
+            *sum += ns;
         }
     }
-    let of_class = |class: Class| all.latency.get(class.name()).map_or(0, Histogram::total);
     Measured {
         elapsed_ns: clock::duration_ns(ended - began).saturating_sub(warm_up_ns),
         operations: all.operations,
-        counted: match counted {
-            None => 0,
-            Some(FileCounted::ReadBytes) => all.bytes.read,
-            Some(FileCounted::WrittenBytes) => all.bytes.written,
-            Some(FileCounted::Bytes) => all.bytes.total(),
-            Some(FileCounted::Of(class)) => of_class(class),
-            Some(FileCounted::Operations) => all.operations,
-        },
+        counted: counted_of(counted, &all),
         application: all.bytes,
         latency: all.latency,
         series: all.series,
-        actor_ns,
+        actor_ns: named_ns(&class_ns),
         threads: (0..)
             .zip(left)
             .map(|(actor, it): (u32, _)| ThreadUse {

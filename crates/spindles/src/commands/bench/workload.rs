@@ -87,6 +87,9 @@ struct Arguments {
     /// A parameter of a workload on files, by the name that the original has for it; several times
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// Leave the machine's caches as they are before the phases of a workload on files
+    #[arg(long)]
+    keep_caches: bool,
     /// Make this file system on the target, mount it and run the workload there; takes root
     #[arg(long, value_name = "FS", value_parser = file_systems())]
     fs: Option<String>,
@@ -232,6 +235,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         seed: arguments.seed,
         blocks: arguments.runs,
         blocks_max: arguments.runs,
+        empty_caches: !arguments.keep_caches,
         members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))

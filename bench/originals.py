@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Our bonnie++ beside Debian's bonnie++ and fio, interleaved on one folder: do the figures agree?
+
+    bench/originals.py FOLDER [--rounds N] [--mib N]
+
+In each round every program runs once, in random order, on a fresh file in FOLDER. The block phases are compared: bonnie++'s
+block output, rewrite, block input and seeks, and fio's writes (with an fsync at the end) and reads of 8 KiB through
+psync. A ratio is taken in each round by itself; shown is the geometric mean with its 95 % interval (Student's t over the
+logarithms). Figures agree where the interval lies inside 0.95 .. 1.05; they differ where it lies outside of 1; otherwise it is
+NOT RESOLVED: more rounds, a larger size or a quieter machine are needed.
+
+Needs bonnie++ and fio (apt install bonnie++ fio) and target/release/spindles, or what SPINDLES says.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+# Of 95 %, two-sided, for 1, 2, .. degrees of freedom.
+STUDENT = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
+PHASES = {"block-write": "bonnie++", "rewrite": "bonnie++", "block-read": "bonnie++", "seeks": "bonnie++"}
+FIO = {"write": "block-write", "read": "block-read"}
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def ours(spindles, folder, mib):
+    """Rates of our phases: bytes or seeks per second."""
+    command = [spindles, "bench", "bonnie++", f"folder:{folder}", "--runs", "1", "--keep-caches", "--json"]
+    command += ["--set", f"size={mib}M", "--set", "files=0"]
+    cells = json.loads(run(command))["report"]["cells"]
+    return {cell["workload"].split()[-1]: cell["median"] for cell in cells}
+
+
+def theirs(folder, mib):
+    """The same of bonnie++, whose last line is its CSV."""
+    user = ["-u", "root"] if os.geteuid() == 0 else []
+    said = run(["bonnie++", "-d", folder, "-s", f"{mib}:8k", "-r", "0", "-n", "0", "-q", *user])
+    fields = said.strip().splitlines()[-1].split(",")
+    # format,version,name,concurrency,seed,size,chunk,seeks,seekers, then value,cpu of putc, put_block, rewrite, ..
+    columns = {"block-write": 11, "rewrite": 13, "block-read": 17, "seeks": 19}
+    rates = {}
+    for phase, column in columns.items():
+        text = fields[column]
+        if text.replace(".", "", 1).isdigit():
+            rates[phase] = float(text) * (1 if phase == "seeks" else 1024)
+    return rates
+
+
+def fio(folder, mib):
+    """The same of fio: writes with an fsync at the end, then reads."""
+    rates = {}
+    path = os.path.join(folder, "fio.file")
+    for operation in ("write", "read"):
+        command = ["fio", "--name=x", f"--filename={path}", f"--rw={operation}", "--bs=8k", f"--size={mib}m"]
+        command += ["--ioengine=psync", "--output-format=json", "--invalidate=0"]
+        command += ["--end_fsync=1"] if operation == "write" else []
+        job = json.loads(run(command))["jobs"][0]
+        milliseconds = job["job_runtime"] if operation == "write" else job["read"]["runtime"]
+        rates[FIO[operation]] = job[operation]["io_bytes"] * 1000 / max(milliseconds, 1)
+    os.unlink(path)
+    return rates
+
+
+def ratio(pairs):
+    """The mean of the rounds, and its interval."""
+    logs = [math.log(one / other) for one, other in pairs]
+    mean = statistics.fmean(logs)
+    if len(logs) < 2:
+        return math.exp(mean), 0.0, math.inf
+    student = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1]
+    half = student * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def verdict(low, high):
+    if low >= 0.95 and high <= 1.05:
+        return "agrees"
+    if low > 1 or high < 1:
+        return "differs"
+    return "not resolved"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--mib", type=int, default=4096)
+    arguments = parser.parse_args()
+    release = Path(__file__).parent / "../target/release/spindles"
+    spindles = os.environ.get("SPINDLES", str(release))
+    for program in (spindles, "bonnie++", "fio"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is missing: cargo build --release, or apt install bonnie++ fio")
+    programs = {
+        "ours": lambda folder: ours(spindles, folder, arguments.mib),
+        "bonnie++": lambda folder: theirs(folder, arguments.mib),
+        "fio": lambda folder: fio(folder, arguments.mib),
+    }
+    rates = defaultdict(list)
+    for number in range(arguments.rounds):
+        for program in random.sample(sorted(programs), len(programs)):
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+                rates[program].append(programs[program](folder))
+            os.sync()
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
+    print(f"{arguments.mib} MiB, {arguments.rounds} rounds; ours divided by the other\n")
+    print("| phase | other | ours | theirs | ratio | 95 % interval | |")
+    print("|---|---|---|---|---|---|---|")
+    for other, phases in (("bonnie++", PHASES), ("fio", FIO.values())):
+        for phase in phases:
+            pairs = [
+                (mine[phase], its[phase])
+                for mine, its in zip(rates["ours"], rates[other])
+                if phase in its
+            ]
+            if not pairs:
+                print(f"| {phase} | {other} | | too short for it: take a larger size | | | not resolved |")
+                continue
+            mean, low, high = ratio(pairs)
+            medians = [statistics.median(side) / (1 if phase == "seeks" else 2**20) for side in zip(*pairs)]
+            unit = "/s" if phase == "seeks" else " MiB/s"
+            shown = [f"{median:.0f}{unit}" for median in medians]
+            print(f"| {phase} | {other} | {shown[0]} | {shown[1]} | {mean:.3f} | {low:.3f} .. {high:.3f} | {verdict(low, high)} |")
+
+
+main()

@@ -1,0 +1,180 @@
+//! What the parts can do by themselves, measured before the first run: each member alone, all of them at
+//! once, memory, and the harness on nothing. Figures are held against it.
+
+use crate::execute::{self, Failure, Orders};
+use crate::experiment::{Experiment, WorkloadSpec};
+use crate::{clock, files};
+use spindles_io::OpenOptions;
+use spindles_measure::{Calibration, MemberRate};
+use spindles_workload::{Params, by_name};
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long each part is measured.
+const EACH: Duration = Duration::from_millis(100);
+/// Of each member so much is read.
+const SIZE_BYTES: u64 = 64 << 20;
+
+/// What is calibrated, and how.
+pub(crate) struct Parts<'a> {
+    /// The members, by their names.
+    pub(crate) members: &'a [String],
+    /// Whether they may be written.
+    pub(crate) writes: bool,
+    pub(crate) open: &'a OpenOptions,
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) interrupt: &'a AtomicBool,
+}
+
+impl Parts<'_> {
+    /// Measures all of them. What can't be measured is 0, or missing.
+    pub(crate) fn measure(&self) -> Calibration {
+        let rate = |name: &String| MemberRate {
+            name: name.clone(),
+            read_bytes_per_s: self.rate(name, "dd-read"),
+            write_bytes_per_s: if self.writes {
+                self.rate(name, "dd-write")
+            } else {
+                0
+            },
+            random_reads_per_s: self.rate(name, "random-read"),
+        };
+        Calibration {
+            members: self.members.iter().map(rate).collect(),
+            together_bytes_per_s: self.together(),
+            copy_bytes_per_s: copy_rate(),
+            ceilings: (self.experiment.workloads.iter())
+                .flat_map(|spec| self.ceilings(spec))
+                .collect(),
+        }
+    }
+
+    /// What one member does under a workload a second, one operation at a time.
+    fn rate(&self, name: &str, workload: &str) -> u64 {
+        self.counted(name, workload, &|| {})
+            .map_or(0, |(counted, ns)| per_second(counted, ns))
+    }
+
+    fn counted(&self, name: &str, workload: &str, ready: &dyn Fn()) -> Result<(u64, u64), Failure> {
+        let failed = |why: String| Failure::Failed(why);
+        let opened = spindles_io::open_device(name, self.open);
+        let mut target = opened.map_err(|error| failed(error.to_string()))?;
+        let kind = by_name(workload).expect("a row of the table");
+        let params = Params {
+            in_flight: Some(1),
+            endless: true,
+            ..Params::new(target.facts().bytes().min(SIZE_BYTES), 1)
+        };
+        let plan = kind
+            .plan(&params)
+            .map_err(|error| failed(error.to_string()))?;
+        let orders = Orders {
+            warmup_operations: 4,
+            interrupt: self.interrupt,
+            ready,
+            goes_on: &|_| true,
+            duration: Some(EACH),
+            arrivals_per_s: None,
+        };
+        let measured = execute::run(target.as_mut(), &plan, &orders)?;
+        drop(target.close());
+        // What was written is to be durable.
+        Ok((measured.counted, measured.elapsed_ns + measured.flush_ns))
+    }
+
+    /// All members reading in order at once.
+    fn together(&self) -> u64 {
+        let barrier = Barrier::new(self.members.len());
+        let one = |name: &String| {
+            let waited = std::cell::Cell::new(false);
+            let ready = || {
+                waited.set(true);
+                barrier.wait();
+            };
+            let counted = self.counted(name, "dd-read", &ready);
+            if !waited.get() {
+                barrier.wait(); // The others are not to wait for one that failed before.
+            }
+            counted.map_or(0, |(counted, ns)| per_second(counted, ns))
+        };
+        let rates: Vec<u64> = std::thread::scope(|scope| {
+            let members = self.members.iter();
+            let threads: Vec<_> = members.map(|name| scope.spawn(|| one(name))).collect();
+            let threads = threads.into_iter();
+            threads
+                .map(|thread| thread.join().expect("a stream does not panic"))
+                .collect()
+        });
+        rates.iter().sum()
+    }
+
+    /// What the harness does a second with a workload where nothing takes time, for each phase.
+    fn ceilings(&self, spec: &WorkloadSpec) -> Vec<(String, f64)> {
+        if let Some(work) = spec.blocks() {
+            let null = format!("null:{}", work.size_bytes);
+            let plan = work.kind.plan(&Params {
+                endless: true,
+                operations: None,
+                ..work.params(1, 1)
+            });
+            let (Ok(plan), Ok(mut target)) = (plan, spindles_io::open_device(&null, self.open))
+            else {
+                return Vec::new();
+            };
+            let orders = Orders {
+                warmup_operations: 0,
+                interrupt: self.interrupt,
+                ready: &|| {},
+                goes_on: &|_| true,
+                duration: Some(EACH),
+                arrivals_per_s: None,
+            };
+            let measured = execute::run(target.as_mut(), &plan, &orders);
+            let rate = measured.map(|it| float(per_second(it.counted, it.elapsed_ns)));
+            return rate.map_or_else(|_| Vec::new(), |rate| vec![(spec.full_name(), rate)]);
+        }
+        let Some(plan) = spec.files() else {
+            return Vec::new();
+        };
+        let records = crate::preflight::workload_records(spec);
+        let phases = plan.phases();
+        let recorded = (0..)
+            .zip(&phases)
+            .filter(|(_, phase)| phase.counted.is_some());
+        records
+            .iter()
+            .zip(recorded)
+            .map(|(record, (number, _))| {
+                let rate = files::ceiling(plan, number, EACH);
+                (record.name.clone(), float(rate))
+            })
+            .collect()
+    }
+}
+
+/// Copying memory, one thread.
+fn copy_rate() -> u64 {
+    const BYTES: usize = 8 << 20;
+    let (from, mut to) = (vec![1_u8; BYTES], vec![0_u8; BYTES]);
+    let began = Instant::now();
+    let mut copied = 0;
+    while began.elapsed() < EACH {
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::hint::black_box(&to);
+        copied += u64::try_from(BYTES).expect("fits");
+    }
+    per_second(copied, clock::duration_ns(began.elapsed()))
+}
+
+/// So much in so many nanoseconds, a second.
+pub(crate) fn per_second(amount: u64, ns: u64) -> u64 {
+    let second = u128::from(amount) * 1_000_000_000;
+    let rate = second.checked_div(u128::from(ns)).unwrap_or(0);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits of it matter")]
+fn float(rate: u64) -> f64 {
+    rate as f64
+}
