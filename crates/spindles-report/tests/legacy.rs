@@ -303,7 +303,9 @@ fn time_tells_user_and_system_apart_where_the_record_does() {
     by_another.cpu_ns.workload = 0;
     let found = text(&by_another);
     assert!(
-        found.contains("real\t1m2.500s\n") && !found.contains("user"),
+        found.contains("real\t1m2.500s\n")
+            && !found.contains("user+sys")
+            && !found.contains("user\t"),
         "{found}"
     );
     run.evidence = Some(spindles_measure::Evidence {
