@@ -72,6 +72,7 @@ pub mod survey;
 mod target;
 #[cfg(test)]
 mod tests;
+mod thread_usage;
 pub mod tls;
 mod transfer;
 pub mod ublk;
@@ -102,4 +103,5 @@ pub use snapshot::{ArraySnapshot, DeviceSnapshot, MemberSnapshot};
 pub use spindles_format::Uuid;
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Target};
+pub use thread_usage::ThreadUsage;
 pub use waiting::{report_waits, stop_waiting_for_space};

@@ -207,8 +207,8 @@ pub(crate) fn run(
     evidence.cache.file_bytes = plan.size_bytes;
     let after = executor.target.counters();
     let mut measured = executor.measured;
-    let counted_all = collector.into_counted(&clock, |_| 0);
-    let warm_up_ns = u64::from(counted_all.series.warm_up_slots) * counted_all.series.slot_ns;
+    let counted_all = collector.into_counted(&clock);
+    let warm_up_ns = counted_all.series.warm_up_ns();
     measured.elapsed_ns = clock::duration_ns(ended - began).saturating_sub(warm_up_ns);
     measured.is_timed = clock.until.is_some();
     measured.operations = counted_all.operations;

@@ -59,6 +59,7 @@ pub(crate) fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Resul
         let mut evidence = after.since(&before, measured.threads.clone());
         evidence.actors = phase.actors;
         evidence.actor_ns.clone_from(&measured.actor_ns);
+        evidence.usage = Some(measured.usage);
         evidence.cache.file_bytes = plan.bytes();
         evidence.cache.settle_ns = settle_ns;
         evidence.cache.emptied = emptied;
@@ -71,6 +72,7 @@ pub(crate) fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Resul
             run.members.read += member.bytes.read;
             run.members.written += member.bytes.written;
         }
+        whole::without_warm_up(run);
     }
     Ok(())
 }

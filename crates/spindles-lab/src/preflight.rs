@@ -241,10 +241,17 @@ pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhas
             workload: spec.name.clone(),
             phase: phase.name.clone(),
         }),
-        parameters: plan.words(),
+        parameters: {
+            let own = phase.parameters.iter();
+            let own = own.map(|(name, value)| ((*name).to_owned(), value.to_string()));
+            plan.words().into_iter().chain(own).collect()
+        },
         ..Workload::default()
     }
 }
+
+/// The level of what commands made of several members.
+const OF_COMMANDS: &str = "made by commands";
 
 /// What a system is, for its records.
 pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
@@ -252,12 +259,17 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
         name: spec.name.clone(),
         options: options(spec),
         baseline: spec.baseline.clone(),
+        price: spec.price,
         expression: spec.target.clone(),
         level: "single".to_owned(),
         members: 1,
         capacity_bytes: facts.bytes(),
         ..System::default()
     };
+    if let Some(made) = spec.commands.as_ref().filter(|it| it.members > 1) {
+        OF_COMMANDS.clone_into(&mut system.level);
+        system.members = u32::try_from(made.members).expect("few");
+    }
     if let Some(array) = &facts.array {
         array.level.clone_into(&mut system.level);
         system.members = array.members.into();
@@ -276,14 +288,17 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
         options.insert("through".to_owned(), place.how.to_owned());
     }
     let shape = Expression::parse_counted(&spec.target);
-    let (level, members) = match &shape {
-        Ok(Expression::Array { level, members, .. }) => (level.name, members.len()),
+    let (level, members) = match (&shape, &spec.commands) {
+        (Ok(Expression::Array { level, members, .. }), _) => (level.name, members.len()),
+        // What commands make of several members is no single disk, and which level it is they alone know.
+        (_, Some(made)) if made.members > 1 => (OF_COMMANDS, made.members),
         _ => ("single", 1),
     };
     System {
         name: spec.name.clone(),
         options,
         baseline: spec.baseline.clone(),
+        price: spec.price,
         expression: spec.target.clone(),
         level: level.to_owned(),
         members: u32::try_from(members).expect("few"),

@@ -1,6 +1,7 @@
 //! What the actors of a phase did, as time passed: each counts by itself and hands over now and then.
 
 use crate::clock;
+use spindles_measure::statistics::warm_up;
 use spindles_measure::{Histogram, Series, Slot, Traffic};
 use spindles_workload::file::Class;
 use std::collections::BTreeMap;
@@ -226,8 +227,8 @@ pub(crate) struct Counted {
 }
 
 impl Collector {
-    /// The counts after the first `warm_up` of all slots, as it says from their operations.
-    pub(crate) fn into_counted(self, clock: &Clock, warm_up: impl Fn(&[f64]) -> usize) -> Counted {
+    /// All counts; of what goes on for a time, those after its warm-up.
+    pub(crate) fn into_counted(self, clock: &Clock) -> Counted {
         let mut slots = self
             .slots
             .into_inner()
@@ -251,7 +252,7 @@ impl Collector {
         }
         let warm_up_slots = if clock.by_slot {
             let rates: Vec<f64> = slots.iter().map(|slot| float(slot.operations)).collect();
-            warm_up(&rates)
+            warm_up(&rates).unwrap_or(0)
         } else {
             0
         };

@@ -146,6 +146,7 @@ impl Whole {
             machine: machine_ns(ticks, idle_permille).max(process_ns),
         };
         run.io = self.io;
+        without_warm_up(run);
         run.doubts = doubts(ticks, idle_permille, self.io_reason.as_deref());
         if self.files_in_memory {
             run.doubts.push(Doubt {
@@ -166,6 +167,36 @@ pub(crate) fn machine_ns(ticks: MachineTicks, idle_permille: u64) -> u64 {
 fn add(sum: &mut Traffic, more: Traffic) {
     sum.read += more.read;
     sum.written += more.written;
+}
+
+/// Takes the warm-up's share off what is only known of the whole window: CPU time and bytes below.
+pub(crate) fn without_warm_up(run: &mut Run) {
+    let warm_up_ns = run.series.as_ref().map_or(0, Series::warm_up_ns);
+    if warm_up_ns == 0 {
+        return;
+    }
+    let (kept, whole) = (run.elapsed_ns, run.elapsed_ns + warm_up_ns);
+    let share = |amount: &mut u64| {
+        let shrunk = u128::from(*amount) * u128::from(kept) / u128::from(whole);
+        *amount = u64::try_from(shrunk).expect("no more than it was");
+    };
+    for ns in [
+        &mut run.cpu_ns.workload,
+        &mut run.cpu_ns.engine,
+        &mut run.cpu_ns.machine,
+    ] {
+        share(ns);
+    }
+    run.members = Traffic::default();
+    for member in &mut run.each_member {
+        share(&mut member.read);
+        share(&mut member.written);
+        add(&mut run.members, *member);
+    }
+    if let Some(devices) = &mut run.devices {
+        share(&mut devices.read);
+        share(&mut devices.written);
+    }
 }
 
 /// Bytes that the physical devices moved, where the kernel says so.

@@ -132,6 +132,10 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, btrfs",
         ),
         (
+            system("target = \"single\"\nprice = -1"),
+            "x.toml, line 5: price = -1 is not possible: give a number above 0",
+        ),
+        (
             system("target = \"single\"\nmount = \"noatime\""),
             "x.toml, line 5: `mount` is of a file system: add `fs = \"ext4\"` to the system",
         ),
@@ -181,6 +185,10 @@ fn what_is_not_said_has_its_default() {
     );
     assert!(workload.runs_on("anything"));
     assert_eq!(experiment.systems[0].line, 3);
+    assert_eq!(experiment.systems[0].price, None);
+    let priced = text.replacen("\"single\"", "\"single\"\nprice = 120", 1);
+    let priced = Experiment::parse("x.toml", &priced).unwrap();
+    assert_eq!(priced.systems[0].price, Some(120.0));
 }
 
 /// A list runs the workload once for each of its values, and two lists for each pair.

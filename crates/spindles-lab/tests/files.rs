@@ -167,6 +167,10 @@ fn check(run: &Run) {
     }
     let evidence = run.evidence.as_ref().unwrap();
     assert_eq!(evidence.actors, run.workload.in_flight_max);
+    // As getrusage counts them, by ticks of the scheduler where those are coarse.
+    let usage = evidence.usage.expect("actors are threads of ours");
+    let both = usage.user_ns + usage.system_ns;
+    assert!(both > 0 && both <= run.cpu_ns.workload * 2, "{usage:?}");
     let spent: u64 = evidence.actor_ns.values().sum();
     let whole = series.slot_ns * u64::try_from(series.slots.len()).unwrap();
     assert!(
@@ -261,6 +265,12 @@ fn file_systems_are_made_mounted_and_checked() {
     let options = &single.unwrap().system.options;
     assert_eq!(options["file system"], "ext4");
     assert_eq!(options["mount"], "noatime");
+    // What is made of two members is no single disk, whichever workload it is that ran on it.
+    let made = kept.runs.iter().filter(|run| run.system.name == "made");
+    for run in made {
+        let system = &run.system;
+        assert_eq!((&*system.level, system.members), ("made by commands", 2));
+    }
 }
 
 /// What a command says when it fails is what the user reads, and what it half made is taken down.

@@ -13,7 +13,7 @@ use crate::statistics::{
 use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
     Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run,
-    System, Traffic, Workload,
+    Singles, System, Traffic, Workload, overall,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -39,6 +39,12 @@ pub struct Analysis {
     pub comparisons: Vec<Comparison>,
     /// Each cell of a system that has a baseline of its own against that one's.
     pub own_comparisons: Vec<Comparison>,
+    /// Each system against the baseline over all workloads that both have, where there are at least
+    /// two: the mean over blocks of the mean of the log-ratios, so of ratios the geometric mean.
+    pub overall: Vec<Comparison>,
+    /// Each system against the mean of several single devices, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub singles: Option<Singles>,
     /// What to doubt, worst first.
     pub findings: Vec<Finding>,
     /// Every run, as it was recorded.
@@ -59,6 +65,9 @@ pub struct Cell {
     pub repetitions: Vec<Repetition>,
     /// Repetitions that did not finish.
     pub failed: usize,
+    /// Natural logarithm of the rate per second: mean over blocks. Its interval has in it what is common
+    /// to all systems of a block; which of two is faster is said by their comparison.
+    pub log_rate: Estimate,
     /// Median rate per second.
     pub median: f64,
     /// Geometric mean of the rate per second.
@@ -67,6 +76,9 @@ pub struct Cell {
     pub steady: Option<Steady>,
     /// Latency per operation, all repetitions together.
     pub latency: BTreeMap<String, Latency>,
+    /// The same from the moment at which an operation was to begin, of an open loop.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub response: BTreeMap<String, Latency>,
     /// CPU time of all repetitions together.
     pub cpu_ns: Cpu,
     /// Wall time of all repetitions together.
@@ -262,6 +274,8 @@ impl Analysis {
         let cells = cells_of(&experiment, &runs);
         let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
+            overall: overall::comparisons(&experiment, &cells, &comparisons),
+            singles: Singles::of(&experiment, &cells, &runs),
             experiment,
             environment,
             calibration,
@@ -451,14 +465,14 @@ fn cells_of(experiment: &Experiment, runs: &[Run]) -> Vec<Cell> {
                 .collect();
             if !mine.is_empty() {
                 mine.sort_by_key(|run| run.repetition_block);
-                cells.push(cell_of(system, workload, &mine));
+                cells.push(cell_of(experiment, system, workload, &mine));
             }
         }
     }
     cells
 }
 
-fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
+fn cell_of(experiment: &Experiment, system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
     let good: Vec<&&Run> = runs.iter().filter(|run| run.counts()).collect();
     let rates: Vec<f64> = good.iter().map(|run| run.per_second()).collect();
     let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
@@ -478,10 +492,15 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         rate: workload.rate,
         repetitions,
         failed: runs.len() - good.len(),
+        log_rate: mean_of_blocks(
+            &logs,
+            seed_of(experiment.seed, &[&system.name, &workload.name]),
+        ),
         median: median(&rates),
         geometric_mean: geometric_mean(&rates),
         steady: steady(&rates),
         latency: BTreeMap::new(),
+        response: BTreeMap::new(),
         cpu_ns: Cpu::default(),
         elapsed_ns: 0,
         counted: 0,
@@ -491,8 +510,7 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         late_members: Vec::new(),
         verdicts: None,
     };
-    let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
-    for run in good {
+    for run in &good {
         add(&mut cell.cpu_ns.workload, run.cpu_ns.workload);
         add(&mut cell.cpu_ns.engine, run.cpu_ns.engine);
         add(&mut cell.cpu_ns.machine, run.cpu_ns.machine);
@@ -504,19 +522,25 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         add(&mut cell.members.read, run.members.read);
         add(&mut cell.members.written, run.members.written);
         LateMember::join(&mut cell.late_members, &run.late_members);
-        for (operation, histogram) in &run.latency {
-            histograms
-                .entry(operation.clone())
-                .or_default()
-                .merge(histogram);
-        }
     }
-    cell.latency = histograms
+    cell.latency = merged(good.iter().map(|run| &run.latency));
+    cell.response = merged(good.iter().map(|run| &run.response));
+    cell
+}
+
+/// The latencies of all repetitions together, by operation.
+fn merged<'a>(
+    runs: impl Iterator<Item = &'a BTreeMap<String, Histogram>>,
+) -> BTreeMap<String, Latency> {
+    let mut histograms: BTreeMap<&String, Histogram> = BTreeMap::new();
+    for (operation, histogram) in runs.flatten() {
+        histograms.entry(operation).or_default().merge(histogram);
+    }
+    histograms
         .into_iter()
         .filter(|(_, histogram)| !histogram.is_empty())
-        .map(|(operation, histogram)| (operation, latency_of(histogram)))
-        .collect();
-    cell
+        .map(|(operation, histogram)| (operation.clone(), latency_of(histogram)))
+        .collect()
 }
 
 /// Adds, and stays at the most there is: records may hold anything.

@@ -30,6 +30,9 @@ pub struct Evidence {
     pub cpu_pressure_ns: Option<u64>,
     /// What the page cache held and did.
     pub cache: CacheUse,
+    /// What the kernel counted for the threads that ask, where they are of one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// So many threads are kept.
@@ -43,6 +46,26 @@ pub struct ThreadUse {
     pub name: String,
     /// In user space and in the kernel.
     pub cpu_ns: u64,
+}
+
+/// What the kernel counted for the threads that ask, as `getrusage` says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// CPU time in user space.
+    pub user_ns: u64,
+    /// CPU time in the kernel.
+    pub system_ns: u64,
+    /// Blocks of 512 bytes read from devices on their behalf.
+    pub blocks_in: u64,
+    /// Blocks of 512 bytes written to devices on their behalf.
+    pub blocks_out: u64,
+    /// How often one waited, and gave its CPU away.
+    pub voluntary_switches: u64,
+    /// How often the CPU was taken from one.
+    pub involuntary_switches: u64,
+    /// Page faults for which something was read.
+    pub major_faults: u64,
 }
 
 /// What one block device did, as `/proc/diskstats` counts.

@@ -1,6 +1,10 @@
-//! Records of an invented experiment, always the same: something to draw reports
-//! from in tests and in trials of a new chart. Its figures are made up, though
+//! Records of invented experiments, always the same: something to draw reports
+//! from in tests and in trials of a new chart. Their figures are made up, though
 //! they have the shape of real ones.
+
+mod files;
+
+pub use files::file_records;
 
 use std::collections::BTreeMap;
 
@@ -185,7 +189,7 @@ const WORKLOADS: &[WorkloadRow] = &[
     ),
 ];
 
-/// The records of one experiment with this many repetition blocks.
+/// The records of one experiment with this many repetition blocks: requests on block targets.
 pub fn records(blocks: u32) -> Vec<Record> {
     let systems: Vec<System> = SYSTEMS.iter().map(system).collect();
     let workloads: Vec<Workload> = WORKLOADS.iter().map(workload).collect();

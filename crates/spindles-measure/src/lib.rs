@@ -12,9 +12,13 @@ pub mod example;
 mod histogram;
 mod jobs;
 mod late;
+mod overall;
 mod record;
 mod resolution;
+mod series;
+mod singles;
 pub mod statistics;
+mod sweeps;
 pub mod verdicts;
 mod work;
 
@@ -26,7 +30,7 @@ pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;
 pub use evidence::{
     CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, Requests, Series, Slot,
-    THREADS_MAX, ThreadUse,
+    THREADS_MAX, ThreadUse, Usage,
 };
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
@@ -36,4 +40,6 @@ pub use record::{
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
+pub use singles::{AgainstSingles, Singles};
+pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};
 pub use work::Difference;

@@ -29,7 +29,7 @@ pub enum Record {
 }
 
 /// What was to be measured: written once, before the first run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Experiment {
     /// Name of the experiment: `quickstart`.
@@ -61,14 +61,15 @@ pub struct Experiment {
 }
 
 /// One side of a comparison.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct System {
     /// Short name, unique in the experiment: `raid5`.
     pub name: String,
     /// The array expression: `raid5(a,b,c,d)`.
     pub expression: String,
-    /// Level of the outermost array; `single` for one device without an array.
+    /// Level of the outermost array; `single` for one device without an array, `made by commands` for what
+    /// commands of the user made of several.
     pub level: String,
     /// Members of the outermost array; 1 for one device without an array.
     pub members: u32,
@@ -86,6 +87,9 @@ pub struct System {
     /// Name of the system that it is compared with besides the baseline of the experiment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
+    /// What it costs, in a currency that nobody names: the same for all systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
 }
 
 /// What was run.

@@ -74,19 +74,35 @@ fn count(count: u64) -> String {
 
 /// How two workloads of one name differ.
 pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Difference> {
+    let chosen: BTreeSet<&String> = (before.parameters.keys())
+        .chain(after.parameters.keys())
+        .collect();
     let facts = |workload: &Workload| {
-        named(&[
+        let mut facts = named(&[
             ("kind", workload.kind.clone()),
             ("size in bytes", count(workload.size_bytes)),
             ("bytes of an operation", count(workload.operation_bytes)),
             ("operations", count(workload.operations)),
             ("in flight", count(workload.in_flight_max.into())),
+            ("nanoseconds", count(workload.duration_ns)),
+            (
+                "arrivals a second",
+                match workload.arrivals_per_s {
+                    0 => "none: a closed loop".to_owned(),
+                    rate => rate.to_string(),
+                },
+            ),
             (
                 "beside",
                 (workload.beside.as_ref())
                     .map_or("nothing".to_owned(), |beside| beside.job.clone()),
             ),
-        ])
+        ]);
+        for name in &chosen {
+            let value = workload.parameters.get(*name);
+            facts.push(((*name).clone(), value.cloned().unwrap_or_default()));
+        }
+        facts
     };
     differences(&before.name, &facts(before), &facts(after))
 }

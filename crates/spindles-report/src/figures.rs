@@ -65,6 +65,21 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
+/// A figure, with or without a unit after a blank, without decimals that say nothing: `12.0 ms` is
+/// `12 ms`. For what is a round number, such as a tick.
+pub(crate) fn round(figure: &str) -> String {
+    let (digits, unit) = match figure.split_once(' ') {
+        Some((digits, unit)) => (digits, format!(" {unit}")),
+        None => (figure, String::new()),
+    };
+    let digits = if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
+    };
+    format!("{digits}{unit}")
+}
+
 fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -197,6 +212,20 @@ mod tests {
             (times(1.356), "1.36 ×"),
         ] {
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn round_figures_have_no_decimals_that_say_nothing() {
+        for (figure, expected) in [
+            ("12.0 ms", "12 ms"),
+            ("1.00 MiB", "1 MiB"),
+            ("1.05 ms", "1.05 ms"),
+            ("2.50", "2.5"),
+            ("1,000 op/s", "1,000 op/s"),
+            ("0", "0"),
+        ] {
+            assert_eq!(round(figure), expected);
         }
     }
 

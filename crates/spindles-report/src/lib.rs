@@ -12,8 +12,10 @@
 mod charts;
 mod figures;
 mod jobs;
+mod legacy;
 pub mod outputs;
 mod own_baselines;
+mod prices;
 mod sections;
 mod svg;
 mod words;

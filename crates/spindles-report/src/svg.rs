@@ -22,6 +22,7 @@ pub(crate) fn escape(text: &str) -> String {
 /// Where a text is fastened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
+    Start,
     Middle,
     End,
 }
@@ -64,6 +65,32 @@ impl Svg {
         ));
     }
 
+    /// A field of a given share of its colour, from none (0) to all (1).
+    pub(crate) fn field(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (wide, high): (f64, f64),
+        share: f64,
+        title: &str,
+    ) {
+        let title = titled(title);
+        self.push(format_args!(
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}" style="fill-opacity:{share:.2}">{title}</rect>"#
+        ));
+    }
+
+    /// Rectangles of one class, each from the left, the top, its width and its height: one shape, since
+    /// there may be thousands.
+    pub(crate) fn cells(&mut self, class: &str, cells: &[[f64; 4]]) {
+        let mut data = String::new();
+        for [x, y, wide, high] in cells {
+            write!(data, "M{x:.1} {y:.1}h{wide:.1}v{high:.1}h-{wide:.1}z")
+                .expect("writing to a string does not fail");
+        }
+        self.push(format_args!(r#"<path class="{class}" d="{data}"/>"#));
+    }
+
     pub(crate) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
         let title = titled(title);
         self.push(format_args!(
@@ -73,6 +100,7 @@ impl Svg {
 
     pub(crate) fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
         let anchor = match anchor {
+            Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };

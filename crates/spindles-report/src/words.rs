@@ -91,6 +91,10 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
+/// How to read the comparison over all workloads.
+pub(crate) const OVERALL: &str = "Geometric mean of the ratios to the baseline over all workloads, with its 95 % \
+    interval over repetition blocks. Every workload counts the same, however little it matters to you.";
+
 /// So many doubts are shown before the rest is folded.
 pub(crate) const DOUBTS_SHOWN: usize = 3;
 

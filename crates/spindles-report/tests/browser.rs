@@ -13,6 +13,8 @@ use spindles_report::{Options, outputs};
 
 /// Measures the page it is put into and leaves the figures in an attribute.
 const PROBE: &str = r#"<script>
+// What is folded has to hold as well; doubts are tested as they are.
+document.querySelectorAll(".chart details, .legacy details").forEach((it) => { it.open = true; });
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const known = new Map();
 const channels = (colour) => {
@@ -54,10 +56,24 @@ for (const text of document.querySelectorAll("svg text")) {
   const frame = text.closest("figure").getBoundingClientRect();
   if (box.left < frame.left || box.right > frame.right) overflowing.push(text.textContent);
 }
+const crossing = [];
+for (const svg of document.querySelectorAll("svg[role=img]")) {
+  const texts = [...svg.querySelectorAll("text")].map((text) => [text, text.getBoundingClientRect()]);
+  for (const [at, [text, a]] of texts.entries()) {
+    for (const [other, b] of texts.slice(at + 1)) {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      // Boxes are higher than letters.
+      if (wide > 1 && high > 4) crossing.push(svg.getAttribute("aria-label").slice(0, 40) + ": " + text.textContent + " on " + other.textContent);
+    }
+  }
+}
 const name = (element) => element.tagName + "." + element.className + " " + element.textContent.slice(0, 60);
 const clipped = [];
 for (const element of document.querySelectorAll("body *")) {
   if (!element.checkVisibility() || element.closest("svg, script, .hidden")) continue;
+  // What originals print is as wide as they made it: it scrolls by itself.
+  if (element.matches("pre.printed")) continue;
   const box = element.getBoundingClientRect();
   const wide = element.clientWidth > 0 && element.scrollWidth > element.clientWidth + 1;
   if (wide || box.right > innerWidth + 0.5 || box.left < -0.5) clipped.push(name(element));
@@ -81,6 +97,8 @@ const result = {
   dead: [...document.querySelectorAll("a[href^='#']")].map((a) => a.hash).filter((hash) => !document.querySelector(hash)),
   contrasts: [...contrasts].map(([pair, { ratio, text }]) => ({ pair, ratio, text })),
   overflowing,
+  crossing,
+  sections: [...document.querySelectorAll("section")].map((section) => section.id),
 };
 document.documentElement.setAttribute("data-result", JSON.stringify(result));
 </script>"#;
@@ -98,11 +116,10 @@ fn chromium() -> Option<&'static str> {
         })
 }
 
-fn page() -> String {
-    let mut records = example::records(5);
+/// The page of an example, with names that a careless experiment might have.
+fn page(mut records: Vec<Record>) -> String {
     for record in &mut records {
         if let Record::Experiment(experiment) = record {
-            // Names a careless experiment might have.
             experiment.summary = String::from("What <b>eight</b> & more levels cost </script>");
             experiment.definition = "# a line that is much wider than any phone ".repeat(9);
         }
@@ -179,6 +196,18 @@ fn probed(browser: &str, folder: &Path, page: &str, width: u32, more: &[&str]) -
         .expect("the probe leaves JSON")
 }
 
+/// Sections that only the example of files has something to show in.
+const NEEDS_FILES: &[&str] = &[
+    "singles",
+    "sweeps",
+    "grids",
+    "timeline",
+    "singles-cpu",
+    "heat",
+    "prices",
+    "legacy",
+];
+
 #[test]
 fn the_page_holds_in_a_browser() {
     let Some(browser) = chromium() else {
@@ -186,12 +215,18 @@ fn the_page_holds_in_a_browser() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let page = page();
+    let (blocks, files) = (page(example::records(5)), page(example::file_records(3)));
     let dark = "--blink-settings=preferredColorScheme=0";
     let light = "--blink-settings=preferredColorScheme=1";
     let mut backgrounds = Vec::new();
-    for (width, scheme) in [(1280, light), (900, light), (360, dark)] {
-        let found = probed(browser, folder.path(), &page, width, &[scheme]);
+    for (page, width, scheme) in [
+        (&blocks, 1280, light),
+        (&blocks, 900, light),
+        (&blocks, 360, dark),
+        (&files, 1280, dark),
+        (&files, 360, light),
+    ] {
+        let found = probed(browser, folder.path(), page, width, &[scheme]);
         let number = |name: &str| found[name].as_f64().unwrap();
         assert!(
             (number("width") - f64::from(width)).abs() < 1.0,
@@ -205,6 +240,7 @@ fn the_page_holds_in_a_browser() {
         for (what, why) in [
             ("clipped", "is cut off or reaches out of the page"),
             ("cut", "is cut short"),
+            ("crossing", "is written over another label"),
         ] {
             assert_eq!(found[what], Value::Array(Vec::new()), "{width}: {why}");
         }
@@ -244,6 +280,11 @@ fn the_page_holds_in_a_browser() {
             let ratio = contrast["ratio"].as_f64().unwrap();
             assert!(ratio >= 4.5, "contrast {ratio:.2} at {width}: {contrast}");
         }
+        let sections = found["sections"].to_string();
+        for name in NEEDS_FILES {
+            let is_there = sections.contains(&format!("\"{name}\""));
+            assert_eq!(is_there, page == &files, "{name} in {sections}");
+        }
         backgrounds.push(found["background"].to_string());
     }
     assert_ne!(
@@ -255,7 +296,7 @@ fn the_page_holds_in_a_browser() {
 /// On paper nothing begins a page that need not: the example takes few.
 #[test]
 fn the_page_prints_without_half_empty_pages() {
-    const PAGES_MAX: usize = 15;
+    const PAGES_MAX: usize = 17;
     let Some(browser) = chromium() else {
         println!("SKIPPED: the_page_prints_without_half_empty_pages: chromium is not installed");
         return;
@@ -293,9 +334,36 @@ fn the_page_prints_without_half_empty_pages() {
     assert!((3..=PAGES_MAX).contains(&pages), "{pages} pages");
 }
 
+/// What is drawn stays small, however many panels there are; the records are as large as they are.
+#[test]
+fn what_is_drawn_stays_small() {
+    const PANEL_BYTES_MAX: usize = 12 << 10;
+    for records in [example::records(3), example::file_records(3)] {
+        let page = page(records);
+        let (drawn, _) = page
+            .split_once("<script type=\"application/json\"")
+            .unwrap();
+        let panels = drawn.matches("<figure>").count();
+        assert!(panels > 40, "{panels} panels");
+        let each = drawn.len() / panels;
+        assert!(
+            each < PANEL_BYTES_MAX,
+            "{each} bytes for each of {panels} panels"
+        );
+        for figure in drawn.split("<figure>").skip(1) {
+            let bytes = figure.split("</figure>").next().unwrap().len();
+            assert!(
+                bytes < 5 * PANEL_BYTES_MAX,
+                "{bytes} bytes: {}",
+                &figure[..200]
+            );
+        }
+    }
+}
+
 #[test]
 fn the_page_is_complete_without_scripts_and_network() {
-    let page = page();
+    let page = page(example::records(5));
     let (markup, _) = page
         .split_once("<script type=\"application/json\"")
         .unwrap();

@@ -60,28 +60,52 @@ impl DeviceArguments {
 #[derive(Args)]
 pub(crate) struct FormatArguments {
     /// The form in which to print it
-    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(|_| true))]
     format: Option<String>,
 }
 
-fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(OUTPUTS.iter().map(|output| output.name))
+// The form of a comparison of before and after, for which not every form is made.
+#[derive(Args)]
+pub(crate) struct ChangeFormatArguments {
+    /// The form in which to print it
+    #[arg(long, value_name = "FORMAT", value_parser = formats(|form| form.change.is_some()))]
+    format: Option<String>,
+}
+
+fn formats(is_meant: fn(&Output) -> bool) -> PossibleValuesParser {
+    let outputs = OUTPUTS.iter().filter(|output| is_meant(output));
+    PossibleValuesParser::new(outputs.map(|output| output.name))
 }
 
 impl FormatArguments {
-    /// The form that was chosen, if one was: an error beside `--json`, which is one itself.
+    /// The form that was chosen, if one was.
     pub(crate) fn chosen(&self, ui: &Ui) -> anyhow::Result<Option<&'static Output>> {
-        match &self.format {
-            Some(format) if ui.wants_json() => Err(Usage::error(format!(
-                "--format {format} and --json are two forms of one result: leave one out"
-            ))),
-            format => Ok(format.as_deref().and_then(outputs::by_name)),
-        }
+        chosen(self.format.as_deref(), ui)
     }
+}
 
-    /// The form that was chosen, or the one for terminals.
-    pub(crate) fn chosen_or_terminal(&self, ui: &Ui) -> anyhow::Result<&'static Output> {
-        Ok(self.chosen(ui)?.unwrap_or_else(|| form("terminal")))
+impl ChangeFormatArguments {
+    /// A change in the form that was chosen, or in the one for terminals.
+    pub(crate) fn text(
+        &self,
+        change: &Change,
+        options: &outputs::Options,
+        ui: &Ui,
+    ) -> anyhow::Result<String> {
+        let chosen = chosen(self.format.as_deref(), ui)?;
+        let output = chosen.unwrap_or_else(|| form("terminal"));
+        let change_of = output.change.expect("only forms of changes can be chosen");
+        Ok(change_of(change, options))
+    }
+}
+
+/// The form of this name, if one was given: an error beside `--json`, which is one itself.
+fn chosen(format: Option<&str>, ui: &Ui) -> anyhow::Result<Option<&'static Output>> {
+    match format {
+        Some(format) if ui.wants_json() => Err(Usage::error(format!(
+            "--format {format} and --json are two forms of one result: leave one out"
+        ))),
+        format => Ok(format.and_then(outputs::by_name)),
     }
 }
 
@@ -233,8 +257,8 @@ fn without_schema(json: &str) -> anyhow::Result<Value> {
 
 /// The report of a change as JSON: `{"change": ...}`.
 pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
-    let json = (form("json").change)(change, &outputs::Options::default());
-    without_schema(&json)
+    let json = form("json").change.expect("JSON is a form of changes too");
+    without_schema(&json(change, &outputs::Options::default()))
 }
 
 /// Writes the page for the browser into the folder of results; without `sections` with all.

@@ -140,6 +140,8 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
+    /// What it costs, in a currency that nobody names.
+    pub price: Option<f64>,
     /// Which copy a read of a mirror takes; `None` for what the command line says.
     pub read_policy: Option<&'static ReadPolicy>,
     /// The file system that is made on it and mounted, if any.
@@ -285,6 +287,7 @@ impl Experiment {
                 checksum: None,
                 journal: None,
                 rebuild_rate: None,
+                price: None,
                 read_policy: None,
                 mounting: None,
                 commands: None,

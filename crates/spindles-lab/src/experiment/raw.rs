@@ -54,6 +54,7 @@ pub(super) struct RawSystem {
     pub(super) takes: Option<Spanned<Value>>,
     pub(super) loops: Option<Spanned<bool>>,
     pub(super) baseline: Option<Spanned<String>>,
+    pub(super) price: Option<Spanned<f64>>,
 }
 
 #[derive(Clone, Deserialize)]

@@ -267,12 +267,23 @@ impl Reader<'_> {
             checksum,
             journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
             rebuild_rate,
+            price: self.price(raw.price.as_ref())?,
             read_policy,
             mounting: self.mounting(raw)?,
             commands: self.commands(raw)?,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
+    }
+
+    fn price(&self, price: Option<&Spanned<f64>>) -> Result<Option<f64>, ExperimentError> {
+        let Some(price) = price else { return Ok(None) };
+        let value = *price.get_ref();
+        if value.is_finite() && value > 0.0 {
+            return Ok(Some(value));
+        }
+        let what = format!("price = {value} is not possible: give a number above 0");
+        Err(self.at(&price.span(), what))
     }
 
     fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {

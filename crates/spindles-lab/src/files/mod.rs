@@ -12,7 +12,8 @@ use crate::recorder::{ClassNs, Clock, Collector, Counted, Recorder, named_ns};
 use hands::Hands;
 
 use rustix::io::Errno;
-use spindles_measure::{Histogram, Series, ThreadUse, Traffic};
+use spindles_io::ThreadUsage;
+use spindles_measure::{Histogram, Series, ThreadUse, Traffic, Usage};
 use spindles_workload::file::{
     Action, Answer, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Measured {
     pub(crate) actor_ns: BTreeMap<String, u64>,
     /// CPU time of all actors.
     pub(crate) threads: Vec<ThreadUse>,
+    /// What the kernel counted for all of them together.
+    pub(crate) usage: Usage,
     pub(crate) process_cpu_ns: (u64, u64),
     pub(crate) machine: (MachineTicks, MachineTicks),
 }
@@ -74,7 +77,7 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
     }
     recorder.hand_over();
     let clock = Clock::start(None);
-    let all = collector.into_counted(&clock, |_| 0);
+    let all = collector.into_counted(&clock);
     let elapsed_ns = clock::duration_ns(before - began);
     crate::calibrate::per_second(counted_of(facts.counted, &all), elapsed_ns)
 }
@@ -127,6 +130,8 @@ struct Left {
     window: Option<(Instant, Instant)>,
     class_ns: ClassNs,
     cpu_ns: u64,
+    /// At its begin and at its end.
+    usage: (ThreadUsage, ThreadUsage),
 }
 
 /// How often the one who waits for the end looks whether the user wants one.
@@ -173,7 +178,7 @@ pub(crate) fn run(
                     begin.wait();
                     let clock = *clock.get().expect("set before the begin");
                     let mut recorder = Recorder::new(clock, collector);
-                    let cpu = clock::thread_cpu_ns();
+                    let (cpu, usage) = (clock::thread_cpu_ns(), ThreadUsage::now());
                     let ended = shared.act(actor, &mut hands, &mut recorder);
                     if let Err(why) = ended {
                         shared.failed.get_or_init(|| why);
@@ -185,6 +190,7 @@ pub(crate) fn run(
                         window: recorder.window,
                         class_ns: recorder.class_ns,
                         cpu_ns: clock::thread_cpu_ns() - cpu,
+                        usage: (usage, ThreadUsage::now()),
                     }
                 })
             })
@@ -245,8 +251,8 @@ fn measured(
     let ends = left.iter().filter_map(|it| Some(it.window?.1));
     let began = begins.min().unwrap_or(clock.began);
     let ended = clock.until.or(ends.max()).unwrap_or(began);
-    let all = collector.into_counted(clock, |_| 0);
-    let warm_up_ns = u64::from(all.series.warm_up_slots) * all.series.slot_ns;
+    let all = collector.into_counted(clock);
+    let warm_up_ns = all.series.warm_up_ns();
     let mut class_ns = ClassNs::default();
     for one in left {
         for (sum, ns) in class_ns.iter_mut().zip(one.class_ns) {
@@ -268,8 +274,27 @@ fn measured(
                 cpu_ns: it.cpu_ns,
             })
             .collect(),
+        usage: usage_of(left),
         process_cpu_ns: (before.0, after.0),
         machine: (before.1, after.1),
+    }
+}
+
+/// What the kernel counted for all actors together.
+fn usage_of(left: &[Left]) -> Usage {
+    let sum = |of: fn(&ThreadUsage) -> u64| {
+        let actors = left.iter().map(|it| &it.usage);
+        let each = actors.map(|(before, after)| of(after).saturating_sub(of(before)));
+        each.sum::<u64>()
+    };
+    Usage {
+        user_ns: sum(|it| it.user_ns),
+        system_ns: sum(|it| it.system_ns),
+        blocks_in: sum(|it| it.blocks_in),
+        blocks_out: sum(|it| it.blocks_out),
+        voluntary_switches: sum(|it| it.voluntary_switches),
+        involuntary_switches: sum(|it| it.involuntary_switches),
+        major_faults: sum(|it| it.major_faults),
     }
 }
 

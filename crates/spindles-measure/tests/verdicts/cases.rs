@@ -666,6 +666,7 @@ impl Case {
                 dirty_after: counters.dirty_bytes,
                 ..CacheUse::default()
             },
+            ..Evidence::default()
         }
     }
 

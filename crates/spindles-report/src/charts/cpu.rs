@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell, Rate};
 
-use super::{Chart, Panel, Rows, legend, shown};
+use super::{Chart, Panel, Rows, legend, shown, time_tick};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -51,7 +51,7 @@ fn draw(workload: &str, cells: &[&Cell], rate: Rate, most: f64) -> String {
     let scaled = most * figures::cpu_scale(rate);
     let mut chart = Rows::new(&names, (0.0, scaled * 1.02), 58.0, |tick| {
         if tick > 0.0 {
-            figures::time(tick).replace(".00", "").replace(".0", "")
+            time_tick(tick)
         } else {
             "0".to_owned()
         }

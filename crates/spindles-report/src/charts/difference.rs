@@ -3,7 +3,7 @@
 
 use spindles_measure::{Analysis, Comparison, Verdict};
 
-use super::{Chart, Panel, Rows, legend};
+use super::{Chart, Panel, Rows, float, legend};
 use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
@@ -12,7 +12,8 @@ pub(super) static CHART: Chart = Chart {
     title: "Difference from the baseline",
     caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster; the whisker is \
               the 95 % interval over repetition blocks. The band around zero is how far the \
-              baseline measured twice came out apart. One scale for all panels.",
+              baseline measured twice came out apart. One scale for all panels. The last one is over the \
+              workloads together, none of which need be yours.",
     panels,
 };
 
@@ -26,37 +27,42 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let range = range(&analysis.comparisons);
-    analysis
-        .experiment
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let mut rows: Vec<&Comparison> = analysis
-                .comparisons
-                .iter()
-                .filter(|c| c.workload == workload.name)
-                .collect();
-            rows.sort_by_key(|comparison| comparison.control);
-            let baseline = analysis.cell(&analysis.experiment.baseline, &workload.name)?;
-            let note = format!(
-                "{} makes {}",
-                words::baseline_name(analysis),
-                figures::rate(baseline.geometric_mean, baseline.rate)
-            );
-            (!rows.is_empty()).then(|| Panel {
-                title: workload.name.clone(),
-                note,
-                svg: draw(
-                    &workload.name,
-                    &rows,
-                    range,
-                    &words::baseline_name(analysis),
-                ),
-                legend: legend_of(&rows),
-            })
-        })
+    let all = analysis.comparisons.iter().chain(&analysis.overall);
+    let range = range(all.map(Comparison::percent));
+    let baseline = words::baseline_name(analysis);
+    let workloads = analysis.experiment.workloads.iter();
+    let panels = workloads.filter_map(|workload| {
+        let cell = analysis.cell(&analysis.experiment.baseline, &workload.name)?;
+        let rate = figures::rate(cell.geometric_mean, cell.rate);
+        let comparisons = analysis.comparisons.iter();
+        let rows = comparisons.filter(|c| c.workload == workload.name);
+        let note = format!("{baseline} makes {rate}");
+        panel(&workload.name, note, rows.collect(), range, &baseline)
+    });
+    let overall = analysis.overall.iter().collect();
+    let note = "geometric mean of the ratios; every workload counts the same".to_owned();
+    let mut of: Vec<&str> = (analysis.overall.iter()).map(|it| &*it.workload).collect();
+    of.dedup();
+    let title = format!("Over {}", of.join(" or "));
+    panels
+        .chain(panel(&title, note, overall, range, &baseline))
         .collect()
+}
+
+fn panel(
+    title: &str,
+    note: String,
+    mut rows: Vec<&Comparison>,
+    range: (f64, f64),
+    baseline: &str,
+) -> Option<Panel> {
+    rows.sort_by_key(|comparison| comparison.control);
+    (!rows.is_empty()).then(|| Panel {
+        title: title.to_owned(),
+        note,
+        svg: draw(title, &rows, range, baseline),
+        legend: legend_of(&rows),
+    })
 }
 
 /// What is in the panel, and only that.
@@ -86,17 +92,15 @@ fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
 
 /// The range of all bars and whiskers, zero included, with a little room; an interval that is
 /// wider than twice the bars themselves is cut off rather than squeezing them.
-fn range(comparisons: &[Comparison]) -> (f64, f64) {
+pub(super) fn range(percents: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
     let (mut low, mut high) = (-5.0_f64, 5.0_f64);
-    for comparison in comparisons {
-        let (value, ..) = comparison.percent();
+    for (value, ..) in percents.clone() {
         low = low.min(value);
         high = high.max(value);
     }
     let room = (high - low) / 2.0;
     let (mut least, mut most) = (low, high);
-    for comparison in comparisons {
-        let (_, from, to) = comparison.percent();
+    for (_, from, to) in percents {
         least = least.min(from.max(low - room));
         most = most.max(to.min(high + room));
     }
@@ -104,11 +108,58 @@ fn range(comparisons: &[Comparison]) -> (f64, f64) {
 }
 
 fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str) -> String {
-    let names: Vec<&str> = rows
+    let floor = rows
         .iter()
-        .map(|comparison| comparison.system.as_str())
-        .collect();
-    let mut chart = Rows::new(&names, range, 52.0, |tick| {
+        .filter_map(|comparison| comparison.noise_floor)
+        .fold(0.0, f64::max);
+    let bars: Vec<Bar> = rows.iter().map(|it| bar(workload, it)).collect();
+    let words = format!("{workload}, difference from {baseline}");
+    draw_bars(&words, &bars, range, floor)
+}
+
+fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
+    let verdict = class(comparison.verdict);
+    let percent = comparison.percent();
+    let (class, figure_class) = if comparison.control {
+        (format!("control {verdict}"), "equal")
+    } else {
+        (verdict.to_owned(), verdict)
+    };
+    Bar {
+        name: &comparison.system,
+        percent,
+        class,
+        figure_class,
+        figure: figures::percent(percent.0),
+        title: format!(
+            "{} in {workload}: {}, 95 % interval {}, {}",
+            comparison.system,
+            figures::percent(percent.0),
+            figures::interval(&comparison.log_ratio),
+            comparison.verdict.words(),
+        ),
+    }
+}
+
+/// A difference in percent with its interval, as a bar from zero.
+pub(super) struct Bar<'a> {
+    pub(super) name: &'a str,
+    /// The figure and the ends of its interval.
+    pub(super) percent: (f64, f64, f64),
+    /// Classes of the bar and of its figure.
+    pub(super) class: String,
+    pub(super) figure_class: &'static str,
+    pub(super) figure: String,
+    /// What stands under a pointer.
+    pub(super) title: String,
+}
+
+/// Bars around zero; `floor` is how far two identical systems came out apart, as a log-ratio.
+pub(super) fn draw_bars(words: &str, bars: &[Bar], range: (f64, f64), floor: f64) -> String {
+    let names: Vec<&str> = bars.iter().map(|bar| bar.name).collect();
+    let longest = bars.iter().map(|bar| bar.figure.chars().count()).max();
+    let figures_wide = (float(longest.unwrap_or(0)) * 6.8).max(52.0);
+    let mut chart = Rows::new(&names, range, figures_wide, |tick| {
         if tick.abs() > 0.0 {
             figures::percent(tick).replace(".0", "")
         } else {
@@ -116,10 +167,6 @@ fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str)
         }
     });
     let zero = chart.scale.at(0.0);
-    let floor = rows
-        .iter()
-        .filter_map(|comparison| comparison.noise_floor)
-        .fold(0.0, f64::max);
     if floor > 0.0 {
         let from = chart.scale.at((-floor).exp_m1() * 100.0);
         let to = chart.scale.at(floor.exp_m1() * 100.0);
@@ -131,64 +178,24 @@ fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str)
             "noise floor: the A/A pair",
         );
     }
-    for (index, comparison) in rows.iter().enumerate() {
-        let (value, low, high) = comparison.percent();
+    for (index, bar) in bars.iter().enumerate() {
+        let (value, low, high) = bar.percent;
         let middle = chart.middle(index);
-        let verdict = class(comparison.verdict);
-        let bar = if comparison.control {
-            "bar control"
-        } else {
-            "bar"
-        };
-        let title = format!(
-            "{} in {workload}: {}, 95 % interval {}, {}",
-            comparison.system,
-            figures::percent(value),
-            figures::interval(&comparison.log_ratio),
-            comparison.verdict.words(),
-        );
-        let (from, to) = (chart.scale.at(low), chart.scale.at(high));
         chart.svg.bar(
-            &format!("{bar} {verdict}"),
+            &format!("bar {}", bar.class),
             (zero, chart.scale.at(value)),
             (middle - 6.0, 12.0),
-            &title,
+            &bar.title,
         );
-        if low.is_finite() && high.is_finite() {
-            // A halo keeps the whisker apart from its bar, whatever their colours.
-            chart.svg.line("halo", (from, middle), (to, middle));
-            chart.svg.line("whisker", (from, middle), (to, middle));
-            // An end that is off the scale has no cap.
-            let on = |end: f64| chart.scale.low <= end && end <= chart.scale.high;
-            for (_, end) in [(low, from), (high, to)]
-                .into_iter()
-                .filter(|(end, _)| on(*end))
-            {
-                chart
-                    .svg
-                    .line("whisker", (end, middle - 3.5), (end, middle + 3.5));
-            }
-        }
-        let figure_class = if comparison.control {
-            "figure equal"
-        } else {
-            &format!("figure {verdict}")
-        };
-        chart.label(
-            index,
-            &comparison.system,
-            figure_class,
-            &figures::percent(value),
-        );
+        chart.whisker(middle, (low, high));
+        let class = format!("figure {}", bar.figure_class);
+        chart.label(index, bar.name, &class, &bar.figure);
     }
     let bottom = chart.bottom;
     chart.svg.line("zero", (zero, 2.0), (zero, bottom));
-    let said: Vec<String> = rows
+    let said: Vec<String> = bars
         .iter()
-        .map(|c| format!("{} {}", c.system, figures::percent(c.percent().0)))
+        .map(|bar| format!("{} {}", bar.name, bar.figure))
         .collect();
-    chart.svg.finish(&format!(
-        "{workload}, difference from {baseline}: {}",
-        said.join(", ")
-    ))
+    chart.svg.finish(&format!("{words}: {}", said.join(", ")))
 }

@@ -1,9 +1,11 @@
 //! How long operations took: the share that was done within a time, time on a
 //! logarithmic scale, and the share on one that gives each nine the same room.
 
-use spindles_measure::{Analysis, Histogram, P99_9_COUNT_MIN};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Chart, Panel, WIDTH, shown};
+use spindles_measure::{Analysis, Cell, Histogram, Latency, P99_9_COUNT_MIN};
+
+use super::{Chart, Panel, WIDTH, line_class, line_legend, shown, time_tick};
 use crate::figures;
 use crate::svg::{Anchor, Scale, Svg};
 
@@ -13,8 +15,10 @@ pub(super) static CHART: Chart = Chart {
     title: "Latency",
     caption: "The share of operations (upwards) that was answered within a time (rightwards); further \
               left is faster. Each step up is another nine, so that the slowest few are seen as \
-              well; the third only from 10,000 operations on. These workloads are closed loops: the next request waits for an answer, so \
-              a slow system is also asked less.",
+              well; the third only from 10,000 operations on. In a closed loop the next request waits for an answer, so \
+              a slow system is also asked less. Where operations come at a set rate (an open loop), the \
+              response time stands beside: it begins when an operation was due, so it has the time in it that \
+              was spent waiting for others.",
     panels,
 };
 
@@ -24,41 +28,42 @@ const BOTTOM: f64 = HEIGHT - 26.0;
 /// Shares with a line of their own, and up to which lines are drawn.
 const SHARES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 0.999];
 
-/// The class of a system's line: nine colours, then the same again dashed.
-fn class(index: usize) -> String {
-    let dashed = if index >= 9 { " dashed" } else { "" };
-    format!("system{}{dashed}", index % 9)
-}
-
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     let systems = shown(analysis);
     let mut panels = Vec::new();
     for workload in &analysis.experiment.workloads {
-        let mut operations: Vec<&str> = analysis
-            .cells
-            .iter()
-            .filter(|cell| cell.workload == workload.name)
-            .flat_map(|cell| cell.latency.keys().map(String::as_str))
-            .collect();
-        operations.sort_unstable();
-        operations.dedup();
+        let cells = analysis.cells.iter();
+        let mine = cells.filter(|cell| cell.workload == workload.name);
+        let operations: BTreeSet<&String> = mine.flat_map(|cell| cell.latency.keys()).collect();
         for operation in operations {
-            let lines: Vec<(usize, &str, &Histogram)> = systems
-                .iter()
-                .enumerate()
-                .filter_map(|(index, name)| {
-                    let cell = analysis.cell(name, &workload.name)?;
-                    Some((index, *name, &cell.latency.get(operation)?.histogram))
-                })
-                // A handful of flushes makes no distribution.
-                .filter(|(_, _, histogram)| histogram.total() >= 20)
-                .collect();
-            if !lines.is_empty() {
+            let lines = |of: Of| -> Vec<Line> {
+                let systems = systems.iter().enumerate();
+                systems
+                    .filter_map(|(index, name)| {
+                        let cell = analysis.cell(name, &workload.name)?;
+                        Some((index, *name, &of(cell).get(operation)?.histogram))
+                    })
+                    // A handful of flushes makes no distribution.
+                    .filter(|(_, _, histogram)| histogram.total() >= 20)
+                    .collect()
+            };
+            let (service, response) = (lines(|cell| &cell.latency), lines(|cell| &cell.response));
+            // Both have one scale, so that they can be held against each other.
+            let both: Vec<Line> = service.iter().chain(&response).copied().collect();
+            let note = match response.len() {
+                0 => format!("latency of each {operation}"),
+                _ => format!("service time of each {operation}, from its submission"),
+            };
+            let due = format!("response time of each {operation}, from when it was due");
+            for (lines, note) in [(service, note), (response, due)] {
+                if lines.is_empty() {
+                    continue;
+                }
                 panels.push(Panel {
                     title: workload.name.clone(),
-                    note: format!("latency of each {operation}"),
-                    svg: draw(&workload.name, operation, &lines),
-                    legend: legend(&lines),
+                    svg: draw(&format!("{}, {note}", workload.name), &lines, &both),
+                    note,
+                    legend: line_legend(lines.iter().map(|(index, name, _)| (*index, *name))),
                 });
             }
         }
@@ -66,17 +71,11 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     panels
 }
 
-fn legend(lines: &[(usize, &str, &Histogram)]) -> Vec<(String, String)> {
-    let lines = lines.iter();
-    lines
-        .map(|(index, name, _)| {
-            (
-                format!("swatch stroke {}", class(*index)),
-                (*name).to_owned(),
-            )
-        })
-        .collect()
-}
+/// The latencies of a cell that are meant.
+type Of = fn(&Cell) -> &BTreeMap<String, Latency>;
+
+/// A system by its place, its name, and how long its operations took.
+type Line<'a> = (usize, &'a str, &'a Histogram);
 
 /// Up to which share a line is drawn: a percentile needs some that are slower.
 fn share_max(histogram: &Histogram) -> f64 {
@@ -92,14 +91,15 @@ fn nines(share: f64) -> f64 {
     -(1.0 - share).max(1e-9).log10()
 }
 
-fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) -> String {
+/// Draws lines on a scale on which all of `scaled` find room.
+fn draw(words: &str, lines: &[Line], scaled: &[Line]) -> String {
     let end =
         |h: &Histogram, share: f64| figures::float(h.percentile(share * 100.0).max(1)).log10();
-    let lows = lines.iter().map(|(_, _, h)| end(h, 0.005));
+    let lows = scaled.iter().map(|(_, _, h)| end(h, 0.005));
     let low = lows.fold(f64::INFINITY, f64::min);
-    let highs = lines.iter().map(|(_, _, h)| end(h, share_max(h)));
+    let highs = scaled.iter().map(|(_, _, h)| end(h, share_max(h)));
     let high = highs.fold(f64::NEG_INFINITY, f64::max);
-    let tops = lines.iter().map(|(_, _, h)| share_max(h));
+    let tops = scaled.iter().map(|(_, _, h)| share_max(h));
     let top = tops.fold(0.99, f64::max);
     let (low, high) = (low - 0.05, (high + 0.05).max(low + 0.5));
     let x = Scale {
@@ -129,7 +129,7 @@ fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) ->
     for tick in time_ticks(low, high) {
         let place = x.at(tick.log10());
         svg.line("grid", (place, 8.0), (place, BOTTOM));
-        let label = figures::time(tick).replace(".00", "").replace(".0", "");
+        let label = time_tick(tick);
         svg.text("tick", Anchor::Middle, (place, BOTTOM + 16.0), &label);
     }
     // The first system is the one all others are compared with: it is drawn last, on top.
@@ -147,15 +147,16 @@ fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) ->
                 break;
             }
         }
-        svg.path(&format!("curve {}", class(*index)), &thinned(&points), name);
+        svg.path(
+            &format!("curve {}", line_class(*index)),
+            &thinned(&points),
+            name,
+        );
         let median = figures::time(figures::float(histogram.percentile(50.0)));
         said.push(format!("{name} {median}"));
     }
     said.reverse();
-    svg.finish(&format!(
-        "{workload}, median latency of a {operation}: {}",
-        said.join(", ")
-    ))
+    svg.finish(&format!("{words}, medians: {}", said.join(", ")))
 }
 
 /// 1, 2, 5 or 1 of each power of ten between two powers of ten, as the room allows.

@@ -1,16 +1,24 @@
 //! The charts of the page: each a row of one table that draws one panel for each
 //! workload it has something to say about.
 
+mod absolute;
 mod amplification;
 mod cpu;
 mod difference;
+mod grid;
+mod heat;
 mod latency;
 mod repetitions;
+mod singles;
+mod singles_cpu;
+mod sweep;
+mod timeline;
 
-use spindles_measure::Analysis;
+use spindles_measure::{Analysis, Run};
 
 pub(crate) use difference::class;
 
+use crate::figures;
 use crate::svg::{Anchor, Scale, Svg};
 
 /// A chart.
@@ -44,9 +52,16 @@ pub(crate) struct Panel {
 /// All charts, in the order of the page.
 pub(crate) static CHARTS: &[&Chart] = &[
     &difference::CHART,
+    &singles::CHART,
+    &absolute::CHART,
+    &sweep::CHART,
+    &grid::CHART,
     &repetitions::CHART,
+    &timeline::CHART,
     &cpu::CHART,
+    &singles_cpu::CHART,
     &latency::CHART,
+    &heat::CHART,
     &amplification::CHART,
 ];
 
@@ -99,6 +114,28 @@ fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// Labels along the bottom, from left to right; one that would be written over the last is left out.
+struct Labels {
+    y: f64,
+    free_from: f64,
+}
+
+impl Labels {
+    fn new(y: f64) -> Self {
+        Self { y, free_from: 0.0 }
+    }
+
+    /// Writes a label at its place, or as near to it as it is whole.
+    fn write(&mut self, svg: &mut Svg, x: f64, label: &str) {
+        let half = float(label.chars().count()) * 3.3;
+        let middle = x.clamp(half, WIDTH - half);
+        if middle - half >= self.free_from {
+            svg.text("tick", Anchor::Middle, (middle, self.y), label);
+            self.free_from = middle + half + 5.0;
+        }
+    }
+}
+
 /// A panel with one row for each system: names at the left, a plot, figures at the right.
 struct Rows {
     svg: Svg,
@@ -136,10 +173,11 @@ impl Rows {
             to: WIDTH - figures_wide - 8.0,
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
+        let mut labels = Labels::new(bottom + 15.0);
         for tick in scale.ticks(5.0) {
             let x = scale.at(tick);
             svg.line("grid", (x, 2.0), (x, bottom));
-            svg.text("tick", Anchor::Middle, (x, bottom + 15.0), &label(tick));
+            labels.write(&mut svg, x, &label(tick));
         }
         Self {
             svg,
@@ -155,6 +193,24 @@ impl Rows {
         self.middles[index]
     }
 
+    /// An interval across a row. An end that is off the scale has no cap, and one that is not known
+    /// is not drawn.
+    fn whisker(&mut self, middle: f64, (low, high): (f64, f64)) {
+        if !(low.is_finite() && high.is_finite()) {
+            return;
+        }
+        let (from, to) = (self.scale.at(low), self.scale.at(high));
+        // A halo keeps the whisker apart from its bar, whatever their colours.
+        self.svg.line("halo", (from, middle), (to, middle));
+        self.svg.line("whisker", (from, middle), (to, middle));
+        let on = |end: f64| self.scale.low <= end && end <= self.scale.high;
+        let ends = [(low, from), (high, to)];
+        for (_, end) in ends.into_iter().filter(|(end, _)| on(*end)) {
+            self.svg
+                .line("whisker", (end, middle - 3.5), (end, middle + 3.5));
+        }
+    }
+
     /// Writes the name and the figure of a row.
     fn label(&mut self, index: usize, name: &str, figure_class: &str, figure: &str) {
         let y = self.middle(index) + 4.0;
@@ -167,6 +223,45 @@ impl Rows {
         self.svg
             .text(figure_class, Anchor::End, (WIDTH - 2.0, y), figure);
     }
+}
+
+/// The class of a system's line: nine colours, then the same again dashed.
+fn line_class(index: usize) -> String {
+    let dashed = if index >= 9 { " dashed" } else { "" };
+    format!("system{}{dashed}", index % 9)
+}
+
+/// The legend of lines, one for each system.
+fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String, String)> {
+    lines
+        .map(|(index, name)| {
+            let class = format!("swatch stroke {}", line_class(index));
+            (class, name.to_owned())
+        })
+        .collect()
+}
+
+/// A tick of a rate in a unit of [`figures::rate_unit`].
+fn rate_tick(tick: f64, words: &str) -> String {
+    let figure = figures::round(&figures::three_digits(tick));
+    let words = if tick > 0.0 { words } else { "" };
+    format!("{figure}{words}")
+}
+
+/// A time on an axis.
+fn time_tick(nanoseconds: f64) -> String {
+    figures::round(&figures::time(nanoseconds))
+}
+
+/// The repetitions that finished, slowest first.
+fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec<&'a Run> {
+    let runs = analysis.runs.iter();
+    let mut runs: Vec<&Run> = runs
+        .filter(|run| run.system.name == system && run.workload.name == workload)
+        .filter(|run| run.failed.is_none())
+        .collect();
+    runs.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
+    runs
 }
 
 /// The systems a chart shows: all but the control, whose figures are the baseline's.

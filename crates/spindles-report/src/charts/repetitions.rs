@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell};
 
-use super::{Chart, Panel, Rows, legend, shown};
+use super::{Chart, Panel, Rows, legend, rate_tick, shown};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -61,15 +61,7 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
     // Ticks are round in the unit they are read in.
     let (unit, words) = figures::rate_unit(high, rate);
     let range = ((low - room).max(0.0) / unit, (high + room) / unit);
-    let mut chart = Rows::new(&names, range, 78.0, |tick| {
-        let figure = figures::three_digits(tick);
-        let figure = if figure.contains('.') {
-            figure.trim_end_matches('0')
-        } else {
-            &figure
-        };
-        format!("{}{words}", figure.trim_end_matches('.'))
-    });
+    let mut chart = Rows::new(&names, range, 78.0, |tick| rate_tick(tick, words));
     for (index, cell) in cells.iter().enumerate() {
         let middle = chart.middle(index);
         for repetition in &cell.repetitions {

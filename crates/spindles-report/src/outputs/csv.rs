@@ -11,7 +11,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "tidy CSV: one row for each run and metric",
     file_name: "report.csv",
     report,
-    change,
+    change: Some(change),
 };
 
 const HEADER: &str = "experiment,system,expression,level,members,workload,repetition_block,order,\
@@ -70,24 +70,18 @@ fn run_rows(run: &Run, text: &mut String) {
     row("", "cpu_workload", "ns", run.cpu_ns.workload.to_string());
     row("", "cpu_engine", "ns", run.cpu_ns.engine.to_string());
     row("", "cpu_machine", "ns", run.cpu_ns.machine.to_string());
-    for (operation, histogram) in &run.latency {
-        for (metric, percent) in [
-            ("latency_p50", 50.0),
-            ("latency_p90", 90.0),
-            ("latency_p99", 99.0),
-            ("latency_p99.9", 99.9),
-        ] {
-            if percent > 99.0 && histogram.total() < P99_9_COUNT_MIN {
-                continue;
+    for (what, latencies) in [("latency", &run.latency), ("response", &run.response)] {
+        for (operation, histogram) in latencies {
+            for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)] {
+                if percent > 99.0 && histogram.total() < P99_9_COUNT_MIN {
+                    continue;
+                }
+                let value = histogram.percentile(percent).to_string();
+                row(operation, &format!("{what}_{name}"), "ns", value);
             }
-            row(
-                operation,
-                metric,
-                "ns",
-                histogram.percentile(percent).to_string(),
-            );
+            let max = histogram.max().to_string();
+            row(operation, &format!("{what}_max"), "ns", max);
         }
-        row(operation, "latency_max", "ns", histogram.max().to_string());
     }
 }
 
@@ -115,7 +109,7 @@ fn change(change: &Change, _: &Options) -> String {
 }
 
 /// A field, quoted where RFC 4180 asks for it.
-fn field(text: &str) -> String {
+pub(super) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -13,7 +13,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "one self-contained page with charts, readable without a network",
     file_name: "report.html",
     report,
-    change,
+    change: Some(change),
 };
 
 const STYLE: &str = include_str!("../page/style.css");

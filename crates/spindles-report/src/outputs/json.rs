@@ -11,7 +11,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "everything that was drawn from the records, for programs",
     file_name: "report.json",
     report,
-    change,
+    change: Some(change),
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {

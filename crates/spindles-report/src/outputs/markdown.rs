@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, words};
+use crate::{figures, headline, jobs, own_baselines, prices, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
     summary: "Markdown tables that paste into an issue",
     file_name: "report.md",
     report,
-    change,
+    change: Some(change),
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {
@@ -30,11 +30,51 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     for workload in &analysis.experiment.workloads {
         workload_table(analysis, workload, &mut text);
     }
+    overall(analysis, &mut text);
     beside_own_baselines(analysis, &mut text);
     beside_jobs(analysis, &mut text);
+    priced(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
     text
+}
+
+fn overall(analysis: &Analysis, text: &mut String) {
+    if analysis.overall.is_empty() {
+        return;
+    }
+    line(text, &format!("\n## Overall\n\n{}\n", words::OVERALL));
+    let columns = ["system", "of", "difference", "95 % interval", "verdict"];
+    table_head(text, &columns, &[]);
+    for it in &analysis.overall {
+        let verdict = format!("{} {}", figures::mark(it.verdict), it.verdict.words());
+        let columns = [
+            cell(&it.system),
+            it.workload.clone(),
+            figures::percent(it.percent().0),
+            figures::interval(&it.log_ratio),
+            verdict,
+        ];
+        line(text, &format!("| {} |", columns.join(" | ")));
+    }
+}
+
+fn priced(analysis: &Analysis, text: &mut String) {
+    let rows = prices::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    line(text, &format!("\n## Prices\n\n{}\n", prices::CAPTION));
+    let columns: Vec<String> = prices::columns(analysis)
+        .iter()
+        .map(|it| cell(it))
+        .collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    table_head(text, &columns, &[]);
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
+        line(text, &format!("| {} |", cells.join(" | ")));
+    }
 }
 
 fn beside_own_baselines(analysis: &Analysis, text: &mut String) {

@@ -1,10 +1,13 @@
 //! The forms a report comes in: one row each. What is drawn is the same
 //! everywhere; only the form differs.
 
+mod bonnie_plus;
 mod csv;
 mod html;
 mod json;
+mod legacy;
 mod markdown;
+mod series;
 mod terminal;
 
 use spindles_measure::{Analysis, Change};
@@ -20,8 +23,8 @@ pub struct Output {
     pub file_name: &'static str,
     /// The report of one experiment.
     pub report: fn(&Analysis, &Options) -> String,
-    /// The report of a change from one experiment to another.
-    pub change: fn(&Change, &Options) -> String,
+    /// The report of a change from one experiment to another, where there is such a form.
+    pub change: Option<fn(&Change, &Options) -> String>,
 }
 
 /// What may be chosen about a report.
@@ -55,6 +58,9 @@ pub static OUTPUTS: &[&Output] = &[
     &csv::OUTPUT,
     &json::OUTPUT,
     &html::OUTPUT,
+    &series::OUTPUT,
+    &legacy::OUTPUT,
+    &bonnie_plus::OUTPUT,
 ];
 
 /// Names of the sections that a form with sections has, in their order.

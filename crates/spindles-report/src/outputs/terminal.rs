@@ -8,14 +8,14 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, words};
+use crate::{figures, headline, jobs, own_baselines, prices, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
     summary: "tables for a terminal",
     file_name: "report.txt",
     report,
-    change,
+    change: Some(change),
 };
 
 /// Lines of evidence for each doubt.
@@ -48,6 +48,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     }
     beside_own_baselines(analysis, options, &mut text);
     beside_jobs(analysis, options, &mut text);
+    priced(analysis, options, &mut text);
     overview(analysis, options, &mut text);
     doubts(&analysis.findings, options, &mut text);
     let headline = headline(analysis);
@@ -80,6 +81,25 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, text: &mut Strin
             4 => 1,
             _ => 0,
         },
+    });
+    text.push_str(&drawn(columns.collect(), options));
+    text.push('\n');
+}
+
+/// What systems cost: what is priced down, systems across, as many as fit.
+fn priced(analysis: &Analysis, options: &Options, text: &mut String) {
+    let rows = prices::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    wrapped(text, prices::CAPTION, "  ", options.width);
+    let titles = prices::columns(analysis);
+    let columns = titles.iter().enumerate().map(|(at, title)| Column {
+        title: title.clone(),
+        texts: rows.iter().map(|row| row[at].clone()).collect(),
+        figures: at > 0,
+        // The last systems go first where there is no room for all.
+        expendable: u8::try_from(at.saturating_sub(1)).unwrap_or(u8::MAX),
     });
     text.push_str(&drawn(columns.collect(), options));
     text.push('\n');
@@ -177,6 +197,9 @@ fn verdict(verdict: Verdict, options: &Options) -> String {
     }
 }
 
+/// What the overview calls all workloads together.
+const OVERALL: &str = "geometric mean";
+
 /// Workloads down, systems across: each difference with its mark. Where that is too wide,
 /// systems down and workloads across, and where that is too wide as well, nothing.
 fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
@@ -195,22 +218,24 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
         expendable: 0,
     };
     let difference = |system: &str, workload: &str| {
-        analysis
-            .comparison(system, workload)
-            .map_or(String::new(), |c| {
-                format!(
-                    "{} {}",
-                    figures::signed(c.percent().0),
-                    figures::mark(c.verdict)
-                )
-            })
+        let found = match workload {
+            OVERALL => analysis.overall.iter().find(|c| c.system == system),
+            workload => analysis.comparison(system, workload),
+        };
+        found.map_or(String::new(), |c| {
+            format!(
+                "{} {}",
+                figures::signed(c.percent().0),
+                figures::mark(c.verdict)
+            )
+        })
     };
-    let names: Vec<String> = experiment
+    let mut names: Vec<String> = experiment
         .workloads
         .iter()
         .map(|w| w.name.clone())
         .collect();
-    let rates: Vec<String> = experiment
+    let mut rates: Vec<String> = experiment
         .workloads
         .iter()
         .map(|workload| {
@@ -221,6 +246,10 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
                 })
         })
         .collect();
+    if !analysis.overall.is_empty() {
+        names.push(OVERALL.to_owned());
+        rates.push(String::new());
+    }
     let mut columns = vec![
         column("", names.clone(), false),
         column(&experiment.baseline, rates, true),

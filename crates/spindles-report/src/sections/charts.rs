@@ -3,7 +3,7 @@
 use spindles_measure::Analysis;
 
 use super::{Body, Section, classed};
-use crate::charts::Chart;
+use crate::charts::{Chart, Panel};
 use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
@@ -12,8 +12,33 @@ pub(super) static SECTION: Section = Section {
     body: Body::Charts(body),
 };
 
+/// So many panels of a chart are shown before the rest is folded.
+const PANELS_SHOWN: usize = 12;
+
 fn body(analysis: &Analysis, chart: &Chart) -> String {
-    let panels: String = (chart.panels)(analysis)
+    let panels = (chart.panels)(analysis);
+    if panels.is_empty() {
+        return String::new();
+    }
+    // A few more than fit are no reason to fold.
+    let shown = match panels.len() {
+        few if few <= PANELS_SHOWN + 2 => few,
+        _ => PANELS_SHOWN,
+    };
+    let (first, rest) = panels.split_at(shown);
+    let rest = match rest.len() {
+        0 => String::new(),
+        count => format!(
+            "<details class=\"more\"><summary>{count} more panels</summary>{}</details>",
+            grid(rest)
+        ),
+    };
+    let body = grid(first) + &rest;
+    classed(chart.name, "chart", chart.title, chart.caption, &body)
+}
+
+fn grid(panels: &[Panel]) -> String {
+    let figures: String = panels
         .iter()
         .map(|panel| {
             format!(
@@ -25,11 +50,7 @@ fn body(analysis: &Analysis, chart: &Chart) -> String {
             )
         })
         .collect();
-    if panels.is_empty() {
-        return String::new();
-    }
-    let body = format!("<div class=\"panels\">{panels}</div>");
-    classed(chart.name, "chart", chart.title, chart.caption, &body)
+    format!("<div class=\"panels\">{figures}</div>")
 }
 
 /// What the colours of a panel mean, within it.

@@ -6,8 +6,10 @@ mod doubts;
 mod environment;
 mod headline;
 mod jobs;
+mod legacy;
 mod overview;
 mod own_baselines;
+mod prices;
 mod records;
 
 pub(crate) use doubts::listed as listed_doubts;
@@ -94,6 +96,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &comparison::SECTION,
     &own_baselines::SECTION,
     &jobs::SECTION,
+    &prices::SECTION,
+    &legacy::SECTION,
     &doubts::SECTION,
     &environment::SECTION,
     &records::SECTION,
@@ -142,7 +146,7 @@ pub(crate) fn table_of_texts(
         }
     };
     let head: String = (columns.iter().enumerate())
-        .map(|(at, title)| format!("<th scope=\"col\"{}>{title}</th>", of(at)))
+        .map(|(at, title)| format!("<th scope=\"col\"{}>{}</th>", of(at), escape(title)))
         .collect();
     let rows = rows.iter().map(|row| {
         let cells = row.as_ref().iter().enumerate().map(|(at, text)| match at {

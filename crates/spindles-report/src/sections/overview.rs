@@ -13,6 +13,9 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
+/// The column over all workloads.
+const OVERALL: &str = "geometric mean";
+
 /// More workloads than fit beside one another are cards.
 const COLUMNS_MAX: usize = 8;
 
@@ -36,6 +39,13 @@ fn body(analysis: &Analysis) -> String {
             });
         first += &super::cell(&workload.name, " class=\"n\"", &rate);
     }
+    let has_overall = !analysis.overall.is_empty();
+    if has_overall {
+        head += &format!(
+            "<th scope=\"col\" class=\"n\" title=\"every workload counts the same\">{OVERALL}</th>"
+        );
+        first += &super::cell(OVERALL, "", "");
+    }
     let mut rows = String::new();
     let baseline = experiment
         .systems
@@ -48,15 +58,27 @@ fn body(analysis: &Analysis) -> String {
         rows += &format!("<tr>{}", row_head(system));
         for workload in &experiment.workloads {
             let comparison = analysis.comparison(&system.name, &workload.name);
-            rows += &comparison.map_or(super::cell(&workload.name, "", ""), cell);
+            let missing = super::cell(&workload.name, "", "");
+            rows += &comparison.map_or(missing, |it| cell(&it.workload, it));
+        }
+        if has_overall {
+            let mut overall = analysis.overall.iter();
+            let overall = overall.find(|it| it.system == system.name);
+            rows += &overall.map_or(super::cell(OVERALL, "", ""), |it| cell(OVERALL, it));
         }
         rows += "</tr>";
     }
     let caption = format!(
         "Difference of the rate from {}, whose rates are in the first row. \
          <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
-         without a mark no difference was shown.",
+         without a mark no difference was shown.{}",
         escape(&words::baseline_name(analysis)),
+        if has_overall {
+            " The last column is the geometric mean of the ratios: every workload counts the same, \
+             however little it matters to you."
+        } else {
+            ""
+        },
     );
     let class = match experiment.workloads.len() {
         0..=COLUMNS_MAX => "glance",
@@ -75,7 +97,7 @@ fn row_head(system: &System) -> String {
     )
 }
 
-fn cell(comparison: &Comparison) -> String {
+fn cell(column: &str, comparison: &Comparison) -> String {
     let (percent, ..) = comparison.percent();
     // How strong the tint is: full from a factor of two on.
     let strength = (comparison.log_ratio.value.abs() / std::f64::consts::LN_2).min(1.0);
@@ -95,5 +117,5 @@ fn cell(comparison: &Comparison) -> String {
         mark => format!(" <i>{mark}</i>"),
     };
     let content = figures::percent(percent) + &mark;
-    super::cell(&comparison.workload, &attributes, &content)
+    super::cell(column, &attributes, &content)
 }

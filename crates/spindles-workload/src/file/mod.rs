@@ -15,6 +15,7 @@ pub use sizes::times;
 pub use tree::{Entry, Tree};
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// A file or folder of a workload, by number. [`FileWorkload::path`] says what it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -327,4 +328,6 @@ pub struct FilePhase {
     /// Whether it is about what the phase before left in memory: nothing is to be made durable or
     /// dropped from caches in between.
     pub follows: bool,
+    /// Numbers that it has of its own, by the names of the parameters whose place they take.
+    pub parameters: Vec<(&'static str, u64)>,
 }

@@ -159,17 +159,22 @@ impl Work {
         })
     }
 
-    /// For each file: opens it, goes through it in rounds of `unit` bytes, closes it.
+    /// For each file: removes it where that is said, opens it, goes through it in rounds of `unit` bytes,
+    /// closes it.
     fn through(
         &self,
         opened: impl Fn(FileId) -> Action,
         unit: u32,
         writes: bool,
+        removes: bool,
         mut steps: impl FnMut() -> Vec<Box<dyn FnMut(u64) -> FileIssue + Send>>,
     ) -> Box<dyn FileWorkload> {
         let mut script = Script::new();
         for (file, bytes) in self.files() {
             // The clock starts once the file is open.
+            if removes {
+                script = script.then(FileIssue::new(Action::Unlink(file)).untimed());
+            }
             script = script.then(FileIssue::new(opened(file)).untimed());
             script = script.repeat(bytes / u64::from(unit), steps());
             if !writes {
@@ -188,25 +193,25 @@ impl Work {
         let unit = self.stdio;
         let made = |file| Action::Create(file, ONE, Access::ReadWrite);
         let put = move |_| FileIssue::new(Action::PutBytes(ONE, unit));
-        self.through(made, unit, true, || vec![step(put)])
+        self.through(made, unit, true, false, || vec![step(put)])
     }
 
     pub(super) fn get(&self) -> Box<dyn FileWorkload> {
         let unit = self.stdio;
         let opened = |file| Action::Open(file, ONE, Access::Read);
         let get = move |_| FileIssue::new(Action::GetBytes(ONE, unit));
-        self.through(opened, unit, false, || vec![step(get)])
+        self.through(opened, unit, false, false, || vec![step(get)])
     }
 
     pub(super) fn write(&self) -> Box<dyn FileWorkload> {
         let chunk = self.chunk;
-        // The original removes the file before, which is not timed either.
+        // A file that is emptied instead is written to the disk by ext4 as soon as it is closed.
         let made = |file| Action::Create(file, ONE, Access::ReadWrite);
         let write = move |round| {
             let write = Action::Write(ONE, At::Position, chunk);
             FileIssue::new(write).touching(rotating(round, chunk))
         };
-        self.through(made, chunk, true, || vec![step(write)])
+        self.through(made, chunk, true, true, || vec![step(write)])
     }
 
     pub(super) fn read(&self) -> Box<dyn FileWorkload> {
@@ -216,13 +221,13 @@ impl Work {
             let read = Action::Read(ONE, At::Position, chunk);
             FileIssue::new(read).touching(rotating(round, chunk))
         };
-        self.through(opened, chunk, false, || vec![step(read)])
+        self.through(opened, chunk, false, false, || vec![step(read)])
     }
 
     pub(super) fn rewrite(&self) -> Box<dyn FileWorkload> {
         let chunk = self.chunk;
         let opened = |file| Action::Open(file, ONE, Access::ReadWrite);
-        self.through(opened, chunk, true, || {
+        self.through(opened, chunk, true, false, || {
             vec![
                 step(move |_| FileIssue::new(Action::Read(ONE, At::Position, chunk))),
                 step(move |_| FileIssue::new(Action::SeekBack(ONE, chunk))),

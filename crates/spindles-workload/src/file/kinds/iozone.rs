@@ -78,7 +78,10 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
         let count = size / u64::from(record);
         let one = |what: &str, does: &str, counted| {
             let summary = format!("{does} {count} records of {record} bytes");
-            phase(&name(what), summary, counted, 1, record)
+            FilePhase {
+                parameters: vec![("size", size), ("record", record.into())],
+                ..phase(&name(what), summary, counted, 1, record)
+            }
         };
         [
             one("write", "writes", FileCounted::WrittenBytes),

@@ -4,6 +4,7 @@ use crate::file::script::{Script, step};
 use crate::file::{Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, Slot};
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The only open file of an actor.
 pub(super) const ONE: Slot = Slot(0);
@@ -24,6 +25,7 @@ pub(super) fn phase(
         buffer_bytes,
         endless: false,
         follows: false,
+        parameters: Vec::new(),
     }
 }
 
@@ -37,6 +39,7 @@ pub(super) fn making_ready(actors: u32, buffer_bytes: u32) -> FilePhase {
         buffer_bytes,
         endless: false,
         follows: false,
+        parameters: Vec::new(),
     }
 }
 

@@ -306,8 +306,12 @@ fn bonnie_moves_its_size_once_a_phase_and_seeks_4000_times() {
         );
     }
     // More than a gibibyte goes to several files.
-    let plan = plan("bonnie++", "size=2148532224 files=0 chunk=1048576");
+    let plan = plan(
+        "bonnie++",
+        "size=2148532224 files=0 chunk=1048576 stdio=1048576",
+    );
     let mut disk = Disk::default();
+    run(&mut disk, &plan, 0, u64::MAX);
     run(&mut disk, &plan, 1, u64::MAX);
     let sizes: Vec<u64> = disk.sizes.values().copied().collect();
     assert_eq!(sizes, [1 << 30, 1 << 30, 1 << 20]);
@@ -329,6 +333,7 @@ fn iozone_has_4096_records_of_64_kib_in_256_mib() {
     assert_eq!(auto.len(), 50);
     assert_eq!(auto[0].name, "write 1M 512");
     assert_eq!(auto[49].name, "read 16M 8192");
+    assert_eq!(auto[49].parameters, [("size", 16 << 20), ("record", 8192)]);
 }
 
 #[test]

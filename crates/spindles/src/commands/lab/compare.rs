@@ -34,14 +34,13 @@ struct Arguments {
     #[arg(long)]
     different_work: bool,
     #[command(flatten)]
-    format: measuring::FormatArguments,
+    format: measuring::ChangeFormatArguments,
     #[command(flatten)]
     view: measuring::ViewArguments,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let output = arguments.format.chosen_or_terminal(ui)?;
     let verdicts = if arguments.different_work {
         Verdicts::All
     } else {
@@ -50,7 +49,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let change = change(&before, &after, verdicts);
     let options = measuring::report_options(&arguments.view);
-    ui.line((output.change)(&change, &options).trim_end());
+    let text = arguments.format.text(&change, &options, ui)?;
+    ui.line(text.trim_end());
     ui.json(&measuring::change_json(&change)?);
     Ok(())
 }

@@ -1,0 +1,130 @@
+//! What a run's slots say: its rate as time passed, and whether that had become steady.
+
+use crate::histogram::to_f64;
+use crate::statistics::{Steady, WINDOW, mean, steady};
+use crate::{Rate, Run, Slot};
+
+/// The shortest last slot that is taken for a whole one, as a fraction of a slot.
+const WHOLE_MIN: f64 = 0.98;
+
+impl Run {
+    /// The rate of each whole slot, warm-up included, per second of what the workload's `rate` counts.
+    /// Empty without a series. A last slot that was cut off by the end of the run is left out.
+    pub fn rates_over_time(&self) -> Vec<f64> {
+        let Some(series) = self.series.as_ref().filter(|series| series.slot_ns > 0) else {
+            return Vec::new();
+        };
+        let amount = |slot: &Slot| match self.workload.rate {
+            Rate::Bytes => slot.bytes.total(),
+            Rate::Operations => slot.operations,
+        };
+        let moved = match self.workload.rate {
+            Rate::Bytes => self.application.total(),
+            Rate::Operations => self.operations,
+        };
+        // A rewrite moves its bytes twice and counts them once.
+        let counts = if moved == 0 {
+            1.0
+        } else {
+            to_f64(self.counted) / to_f64(moved)
+        };
+        let seconds = to_f64(series.slot_ns) / 1e9;
+        let mut rates: Vec<f64> = (series.slots.iter())
+            .map(|slot| to_f64(amount(slot)) * counts / seconds)
+            .collect();
+        let warm_up = u64::from(series.warm_up_slots).saturating_mul(series.slot_ns);
+        let slots = to_f64(warm_up.saturating_add(self.elapsed_ns)) / to_f64(series.slot_ns);
+        let count = u32::try_from(rates.len()).unwrap_or(u32::MAX);
+        if slots < f64::from(count.saturating_sub(1)) + WHOLE_MIN {
+            rates.pop();
+        }
+        rates
+    }
+
+    /// SNIA's steady state within a run that goes on for a set time: its timed window, without warm-up,
+    /// in five rounds of equal length. `None` where there is no such time, or no five slots.
+    pub fn steady_over_time(&self) -> Option<Steady> {
+        let warm_up = self.series.as_ref()?.warm_up_slots;
+        let rates = self.rates_over_time();
+        let timed = rates.get(usize::try_from(warm_up).ok()?..)?;
+        if self.workload.duration_ns == 0 {
+            return None;
+        }
+        let round = timed.len() / WINDOW;
+        if round == 0 {
+            return None;
+        }
+        // What is left over by the division is taken from the begin.
+        let rounds: Vec<f64> = (timed[timed.len() - round * WINDOW..].chunks(round))
+            .map(mean)
+            .collect();
+        steady(&rounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Series, Traffic, Workload};
+
+    /// A run of slots of 100 ms with this many MB each.
+    fn run(warm_up_slots: u32, slots: &[u64]) -> Run {
+        let timed = u64::try_from(slots.len()).unwrap() - u64::from(warm_up_slots);
+        let read: u64 = slots[usize::try_from(warm_up_slots).unwrap()..]
+            .iter()
+            .sum();
+        Run {
+            workload: Workload {
+                duration_ns: timed * 100_000_000,
+                ..Workload::default()
+            },
+            elapsed_ns: timed * 100_000_000,
+            counted: read * 1_000_000,
+            application: Traffic {
+                read: read * 1_000_000,
+                written: 0,
+            },
+            series: Some(Series {
+                slot_ns: 100_000_000,
+                warm_up_slots,
+                slots: (slots.iter())
+                    .map(|&read| Slot {
+                        operations: read,
+                        bytes: Traffic {
+                            read: read * 1_000_000,
+                            written: 0,
+                        },
+                        ..Slot::default()
+                    })
+                    .collect(),
+            }),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_those_of_the_slots_and_a_cut_off_one_is_left_out() {
+        let mut run = run(1, &[5, 10, 20]);
+        assert_eq!(run.rates_over_time(), [5e7, 1e8, 2e8]);
+        // The run ended in the middle of the last slot.
+        run.elapsed_ns -= 50_000_000;
+        assert_eq!(run.rates_over_time(), [5e7, 1e8]);
+        // What is moved twice and counted once.
+        run.counted /= 2;
+        assert_eq!(run.rates_over_time(), [2.5e7, 5e7]);
+        run.series = None;
+        assert!(run.rates_over_time().is_empty() && run.steady_over_time().is_none());
+    }
+
+    #[test]
+    fn warm_up_is_no_part_of_the_steady_state() {
+        let steady = |warm_up, slots: &[u64]| run(warm_up, slots).steady_over_time();
+        let slots = [900, 900, 100, 101, 99, 100, 100, 101, 99, 100];
+        assert!(steady(2, &slots).unwrap().holds());
+        assert!(!steady(0, &slots).unwrap().holds());
+        assert!(steady(0, &slots[..4]).is_none());
+        let mut until_done = run(2, &slots);
+        until_done.workload.duration_ns = 0;
+        assert!(until_done.steady_over_time().is_none());
+    }
+}

@@ -1,0 +1,22 @@
+//! The same for CPU time.
+
+use spindles_measure::Analysis;
+
+use super::{Chart, Panel, singles};
+
+pub(super) static CHART: Chart = Chart {
+    name: "singles-cpu",
+    entry: "CPU against singles",
+    title: "CPU time against the mean of the single devices",
+    caption: "CPU time of the whole machine for each byte or operation, divided by the mean of that of the single \
+              devices in the same repetition block; right is more. It is time for the same work, and not \
+              the share of a CPU, since whoever is faster keeps a CPU busier for a shorter time. One scale for all panels.",
+    panels,
+};
+
+fn panels(analysis: &Analysis) -> Vec<Panel> {
+    let class = |row: &spindles_measure::AgainstSingles| {
+        if row.is_single { "equal" } else { "rate" }
+    };
+    singles::drawn(analysis, "CPU time", |row| row.cpu.as_ref(), class)
+}

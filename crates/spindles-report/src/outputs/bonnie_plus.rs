@@ -1,0 +1,28 @@
+//! The CSV of bonnie++ and nothing else, so that `bon_csv2html` takes it: a line for each repetition,
+//! which its name says.
+
+use spindles_measure::Analysis;
+
+use super::{Options, Output};
+use crate::legacy::{bonnie_plus_line, bonnie_plus_wholes};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "bonnie++",
+    summary: "the CSV of bonnie++ for bon_csv2html, of runs of the workload bonnie++",
+    file_name: "report.bonnie++.csv",
+    report,
+    change: None,
+};
+
+fn report(analysis: &Analysis, _: &Options) -> String {
+    let version = &analysis.environment.tool_version;
+    let mut text = String::new();
+    for whole in bonnie_plus_wholes(analysis) {
+        for runs in &whole.repetitions {
+            let machine = format!("{} {}", whole.system.name, runs.words());
+            text += &bonnie_plus_line(version, &machine, runs);
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,37 @@
+//! What the original tools would have printed, each block with a label.
+
+use spindles_measure::Analysis;
+
+use super::{Options, Output};
+use crate::legacy::{CAUTION, FORMATS};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "legacy",
+    summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same runs",
+    file_name: "report.legacy.txt",
+    report,
+    change: None,
+};
+
+fn report(analysis: &Analysis, _: &Options) -> String {
+    let mut text = String::new();
+    for format in FORMATS {
+        let blocks = (format.blocks)(analysis);
+        if blocks.is_empty() {
+            continue;
+        }
+        text += &format!("# {}. {}\n\n", format.title, format.remark);
+        for block in blocks {
+            let of = block.of().replace('\n', " ");
+            text += &format!("# {of}\n{}\n", block.text);
+        }
+    }
+    if text.is_empty() {
+        let kinds: Vec<&str> = FORMATS.iter().flat_map(|it| it.kinds).copied().collect();
+        return format!(
+            "# Nothing here is a workload of an original that prints: {}.\n",
+            kinds.join(", ")
+        );
+    }
+    format!("# {CAUTION}\n\n{text}")
+}

@@ -1,0 +1,100 @@
+//! What a system costs for what it holds and for what it moves, as rows of texts that every output shows.
+
+use spindles_measure::{Analysis, Rate, System};
+
+use crate::figures;
+
+/// How to read them.
+pub(crate) const CAPTION: &str = "In the currency of the experiment, which nobody names. GB and MB are powers of ten; a rate is the \
+    geometric mean of all repetitions. Less is better.";
+
+/// A megabyte and a gigabyte as they are sold.
+const MB: f64 = 1e6;
+const GB: f64 = 1e9;
+
+/// Systems that have a price, the control aside.
+fn priced(analysis: &Analysis) -> Vec<(&System, f64)> {
+    let systems = analysis.experiment.systems.iter();
+    systems
+        .filter(|it| Some(&it.name) != analysis.experiment.control.as_ref())
+        .filter_map(|system| Some((system, system.price.filter(|it| it.is_finite())?)))
+        .collect()
+}
+
+/// The titles of the columns: what is priced, and the systems. The first is a text, the others are figures.
+pub(crate) fn columns(analysis: &Analysis) -> Vec<String> {
+    let systems = priced(analysis);
+    let systems = systems.into_iter().map(|(system, _)| system.name.clone());
+    std::iter::once("price".to_owned()).chain(systems).collect()
+}
+
+/// A row for the whole, one for each GB, and one for each workload; none where no system has a price.
+pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
+    let systems = priced(analysis);
+    if systems.is_empty() {
+        return Vec::new();
+    }
+    let row = |what: String, amount: &dyn Fn(&System) -> Option<f64>| -> Vec<String> {
+        let figures = systems.iter().map(|(system, price)| {
+            let amount = amount(system).filter(|amount| *amount > 0.0);
+            amount.map_or(String::new(), |amount| figure(price / amount))
+        });
+        std::iter::once(what).chain(figures).collect()
+    };
+    let mut rows = vec![
+        row("whole".to_owned(), &|_| Some(1.0)),
+        row("per GB".to_owned(), &|system| {
+            Some(figures::float(system.capacity_bytes) / GB)
+        }),
+    ];
+    let workloads = analysis.experiment.workloads.iter();
+    // A rate that was set beforehand is the same for all.
+    for workload in workloads.filter(|it| it.arrivals_per_s == 0) {
+        let (unit, words) = match workload.rate {
+            Rate::Bytes => (MB, "MB/s"),
+            Rate::Operations => (1.0, "op/s"),
+        };
+        rows.push(row(
+            format!("per {words} in {}", workload.name),
+            &|system| {
+                let cell = analysis.cell(&system.name, &workload.name)?;
+                Some(cell.geometric_mean / unit)
+            },
+        ));
+    }
+    // What no system has a figure of says nothing.
+    rows.retain(|row| row[1..].iter().any(|figure| !figure.is_empty()));
+    rows
+}
+
+/// Three digits, however small.
+fn figure(value: f64) -> String {
+    if value.abs() >= 1.0 || value <= 0.0 {
+        return figures::three_digits(value).replace(".00", "");
+    }
+    // So many zeros after the point, and three digits.
+    let zeros = (-value.log10()).floor();
+    let digits = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    let zeros = digits.iter().filter(|digit| **digit < zeros).count();
+    format!("{value:.*}", zeros + 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn small_prices_keep_their_digits() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.06, "0.0600"),
+            (0.5, "0.500"),
+            (0.001_234_5, "0.00123"),
+            (1.25, "1.25"),
+            (120.0, "120"),
+            (1234.0, "1,234"),
+        ] {
+            assert_eq!(figure(value), expected);
+        }
+    }
+}
