@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
 /// Fields whose values have names of things for keys.
-const BY_NAME: &[&str] = &["faults", "latency", "more"];
+const BY_NAME: &[&str] = &["ceilings", "faults", "latency", "more"];
 
 /// The section of that title, and those that it links to.
 fn section(title: &str) -> Option<String> {

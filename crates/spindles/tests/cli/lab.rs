@@ -166,7 +166,7 @@ fn signalled(folder: &Path, results: &Path, signal: &str) -> Child {
     let began = Instant::now();
     let records = results.join("records.jsonl");
     let lines = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
-    while lines() < 6 {
+    while lines() < 7 {
         assert!(
             began.elapsed() < Duration::from_mins(1),
             "no records are made"
