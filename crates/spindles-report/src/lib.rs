@@ -18,6 +18,7 @@ mod own_baselines;
 mod prices;
 mod sections;
 mod svg;
+mod verdicts;
 mod words;
 
 pub use outputs::{OUTPUTS, Options, Output};

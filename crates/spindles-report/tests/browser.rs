@@ -14,7 +14,7 @@ use spindles_report::{Options, outputs};
 /// Measures the page it is put into and leaves the figures in an attribute.
 const PROBE: &str = r#"<script>
 // What is folded has to hold as well; doubts are tested as they are.
-document.querySelectorAll(".chart details, .legacy details").forEach((it) => { it.open = true; });
+document.querySelectorAll(".chart details, .legacy details, #verdicts details").forEach((it) => { it.open = true; });
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const known = new Map();
 const channels = (colour) => {
@@ -198,6 +198,7 @@ fn probed(browser: &str, folder: &Path, page: &str, width: u32, more: &[&str]) -
 
 /// Sections that only the example of files has something to show in.
 const NEEDS_FILES: &[&str] = &[
+    "verdicts",
     "singles",
     "sweeps",
     "grids",

@@ -52,6 +52,24 @@ fn files(blocks: u32) -> Analysis {
     Analysis::of(&records).expect("the example has runs")
 }
 
+/// Workloads of which each kind of verdict is said.
+fn judged() -> Analysis {
+    let mut records = example::file_records(3);
+    let kept = ["varmail", "touch retouch", "touch unlink", "iozone read"];
+    records.retain(|record| match record {
+        Record::Run(run) => kept.contains(&&*run.workload.name),
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+    });
+    for record in &mut records {
+        if let Record::Experiment(experiment) = record {
+            experiment
+                .workloads
+                .retain(|workload| kept.contains(&&*workload.name));
+        }
+    }
+    Analysis::of(&records).expect("the example has runs")
+}
+
 fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -90,6 +108,91 @@ fn reports_read_as_they_did() {
         };
         let output = outputs::by_name(output).unwrap();
         check(name, &(output.report)(&analysis, &options));
+    }
+}
+
+#[test]
+fn verdicts_read_as_they_did() {
+    let analysis = judged();
+    for (output, name) in [
+        ("terminal", "verdicts.txt"),
+        ("markdown", "verdicts.md"),
+        ("html", "verdicts.html"),
+    ] {
+        let options = Options {
+            sections: vec!["verdicts".to_owned()],
+            ..Options::default()
+        };
+        let text = (outputs::by_name(output).unwrap().report)(&analysis, &options);
+        let found = match name {
+            "verdicts.html" => between(&text, "<section id=\"verdicts\"", "</section>"),
+            "verdicts.md" => between(&text, "## Bottlenecks", "## Doubts"),
+            _ => between(&text, "bottleneck of ", "Doubts"),
+        };
+        // A line for each card and each row, so that a change shows.
+        check(
+            name,
+            &found
+                .replace("<article", "\n<article")
+                .replace("<div>", "\n<div>"),
+        );
+    }
+}
+
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let start = text.find(from).expect("it is in the report");
+    let length = text[start..].find(to).expect("it ends");
+    &text[start..start + length]
+}
+
+/// A dozen lines on a terminal, and how many more there are; all are in the page, the later ones folded.
+#[test]
+fn verdicts_are_few_on_a_terminal_and_folded_in_the_page() {
+    let analysis = Analysis::of(&example::file_records(2)).unwrap();
+    let report = |name: &str, width: u16| {
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        (outputs::by_name(name).unwrap().report)(&analysis, &options)
+    };
+    for width in [56, 100] {
+        let text = report("terminal", width);
+        let lines: Vec<&str> = between(&text, "bottleneck of ", "\n\n").lines().collect();
+        assert!(lines.len() <= 13, "{width}: {lines:#?}");
+        assert!(width > 56 || lines[lines.len() - 1].contains(" more in the page"));
+    }
+    let page = report("html", 100);
+    let section = between(&page, "<section id=\"verdicts\"", "</section>");
+    let (shown, folded) = section.split_once("<details").expect("the rest is folded");
+    assert_eq!(shown.matches("<article").count(), 12);
+    let first_undetermined = shown.find("bonnie putc").unwrap();
+    assert!(shown.find("waiting for flushes").unwrap() < first_undetermined);
+    for workload in &analysis.experiment.workloads {
+        let heading = format!("<h3>{}</h3>", workload.name);
+        assert!(
+            shown.contains(&heading) || folded.contains(&heading),
+            "{heading}"
+        );
+    }
+    for kind in [
+        "card named",
+        "card refused",
+        "card undetermined",
+        "badge\"",
+        "badge strong",
+    ] {
+        assert!(section.contains(kind), "the example has no {kind}");
+    }
+}
+
+/// Without evidence nothing is said of bottlenecks.
+#[test]
+fn records_without_evidence_have_no_verdicts() {
+    let analysis = analysis(5, 100);
+    for form in ["terminal", "markdown", "html"] {
+        let text = (outputs::by_name(form).unwrap().report)(&analysis, &Options::default());
+        assert!(!text.to_lowercase().contains("bottleneck"), "{form}");
     }
 }
 

@@ -265,7 +265,7 @@ fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec
 }
 
 /// The systems a chart shows: all but the control, whose figures are the baseline's.
-fn shown(analysis: &Analysis) -> Vec<&str> {
+pub(crate) fn shown(analysis: &Analysis) -> Vec<&str> {
     analysis
         .experiment
         .systems

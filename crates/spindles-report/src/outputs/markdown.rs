@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, prices, words};
+use crate::{figures, headline, jobs, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -34,6 +34,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     beside_own_baselines(analysis, &mut text);
     beside_jobs(analysis, &mut text);
     priced(analysis, &mut text);
+    bottlenecks(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
     text
@@ -156,6 +157,35 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
                 }),
         ];
         line(text, &format!("| {} |", columns.join(" | ")));
+    }
+}
+
+/// So many bottlenecks are shown before the rest is folded.
+const BOTTLENECKS_SHOWN: usize = 12;
+
+fn bottlenecks(analysis: &Analysis, text: &mut String) {
+    let sentences = verdicts::sentences(analysis);
+    if sentences.is_empty() {
+        return;
+    }
+    line(
+        text,
+        &format!("\n## Bottlenecks\n\n{}\n", verdicts::CAPTION),
+    );
+    let (first, rest) = sentences.split_at(sentences.len().min(BOTTLENECKS_SHOWN));
+    for sentence in first {
+        line(text, &format!("- {}", cell(sentence)));
+    }
+    if !rest.is_empty() {
+        let count = rest.len();
+        line(
+            text,
+            &format!("\n<details><summary>{count} more</summary>\n"),
+        );
+        for sentence in rest {
+            line(text, &format!("- {}", cell(sentence)));
+        }
+        line(text, "\n</details>");
     }
 }
 

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, prices, words};
+use crate::{figures, headline, jobs, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -20,6 +20,8 @@ pub(super) static OUTPUT: Output = Output {
 
 /// Lines of evidence for each doubt.
 const DETAILS_SHOWN: usize = 3;
+/// Lines of bottlenecks at most.
+const BOTTLENECK_LINES_MAX: usize = 12;
 /// Below this many columns a verdict is only its mark.
 const NARROW: u16 = 72;
 
@@ -50,6 +52,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     beside_jobs(analysis, options, &mut text);
     priced(analysis, options, &mut text);
     overview(analysis, options, &mut text);
+    bottlenecks(analysis, options, &mut text);
     doubts(&analysis.findings, options, &mut text);
     let headline = headline(analysis);
     let floor = words::noise_floor(analysis);
@@ -281,6 +284,30 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
         text.push_str(&drawn(columns, options));
         text.push('\n');
     }
+}
+
+/// What the bottlenecks were, in few lines: the page has all of them.
+fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
+    let sentences = verdicts::sentences(analysis);
+    if sentences.is_empty() {
+        return;
+    }
+    let mut lines = 0;
+    for (at, sentence) in sentences.iter().enumerate() {
+        let mut next = String::new();
+        wrapped(&mut next, sentence, "  ", options.width);
+        lines += next.lines().count();
+        if lines > BOTTLENECK_LINES_MAX {
+            let rest = sentences.len() - at;
+            line(
+                text,
+                &format!("and {rest} more in the page (--format html)"),
+            );
+            break;
+        }
+        text.push_str(&next);
+    }
+    text.push('\n');
 }
 
 fn change(change: &Change, options: &Options) -> String {

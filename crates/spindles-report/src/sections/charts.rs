@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, classed};
+use super::{Body, Section, classed, folded};
 use crate::charts::{Chart, Panel};
 use crate::svg::escape;
 
@@ -12,28 +12,12 @@ pub(super) static SECTION: Section = Section {
     body: Body::Charts(body),
 };
 
-/// So many panels of a chart are shown before the rest is folded.
-const PANELS_SHOWN: usize = 12;
-
 fn body(analysis: &Analysis, chart: &Chart) -> String {
     let panels = (chart.panels)(analysis);
     if panels.is_empty() {
         return String::new();
     }
-    // A few more than fit are no reason to fold.
-    let shown = match panels.len() {
-        few if few <= PANELS_SHOWN + 2 => few,
-        _ => PANELS_SHOWN,
-    };
-    let (first, rest) = panels.split_at(shown);
-    let rest = match rest.len() {
-        0 => String::new(),
-        count => format!(
-            "<details class=\"more\"><summary>{count} more panels</summary>{}</details>",
-            grid(rest)
-        ),
-    };
-    let body = grid(first) + &rest;
+    let body = folded(&panels, "panels", grid);
     classed(chart.name, "chart", chart.title, chart.caption, &body)
 }
 

@@ -11,6 +11,7 @@ mod overview;
 mod own_baselines;
 mod prices;
 mod records;
+mod verdicts;
 
 pub(crate) use doubts::listed as listed_doubts;
 
@@ -92,6 +93,7 @@ pub(crate) fn parts() -> Vec<Part> {
 pub(crate) static SECTIONS: &[&Section] = &[
     &headline::SECTION,
     &overview::SECTION,
+    &verdicts::SECTION,
     &charts::SECTION,
     &comparison::SECTION,
     &own_baselines::SECTION,
@@ -119,6 +121,27 @@ fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> S
         class => format!(" class=\"{class}\""),
     };
     format!("<section id=\"{name}\"{class}><h2>{title}</h2>{caption}{body}</section>\n")
+}
+
+/// So many panels are shown before the rest is folded.
+const PANELS_SHOWN: usize = 12;
+
+/// The first panels, and the rest folded away: `5 more panels`.
+fn folded<T>(panels: &[T], what: &str, grid: impl Fn(&[T]) -> String) -> String {
+    // A few more than fit are no reason to fold.
+    let shown = match panels.len() {
+        few if few <= PANELS_SHOWN + 2 => few,
+        _ => PANELS_SHOWN,
+    };
+    let (first, rest) = panels.split_at(shown);
+    let rest = match rest.len() {
+        0 => String::new(),
+        count => format!(
+            "<details class=\"more\"><summary>{count} more {what}</summary>{}</details>",
+            grid(rest)
+        ),
+    };
+    grid(first) + &rest
 }
 
 /// A table that is a list of cards where there is no room for it. Each cell has to be made by

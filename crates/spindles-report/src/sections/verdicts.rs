@@ -1,0 +1,81 @@
+//! What the bottlenecks were: a card for each workload and bottleneck.
+
+use spindles_measure::Analysis;
+use spindles_measure::verdicts::{CacheVerdict, Grade};
+
+use super::{Body, Section, folded, section};
+use crate::svg::escape;
+use crate::verdicts::{self, Card, Kind, Seen};
+
+pub(super) static SECTION: Section = Section {
+    name: "verdicts",
+    title: "Bottlenecks",
+    body: Body::One(body),
+};
+
+fn body(analysis: &Analysis) -> String {
+    let workloads = verdicts::workloads(analysis);
+    let cards: Vec<String> = (workloads.iter())
+        .flat_map(|(workload, cards)| cards.iter().map(|it| card(workload, it)))
+        .collect();
+    if cards.is_empty() {
+        return String::new();
+    }
+    let grid = |cards: &[String]| format!("<div class=\"panels\">{}</div>", cards.concat());
+    let body = folded(&cards, "cards", grid);
+    section(SECTION.name, SECTION.title, verdicts::CAPTION, &body)
+}
+
+fn card(workload: &str, card: &Card<'_>) -> String {
+    let rows: String = card.seen.iter().map(row).collect();
+    let title = match card.kind {
+        Kind::Refused => format!("refused: {}", card.words),
+        Kind::Named | Kind::Undetermined => card.words.to_owned(),
+    };
+    format!(
+        "<article class=\"card {}\"><h3>{}</h3><p class=\"cause\">{}</p><dl>{rows}</dl>{}</article>",
+        card.kind.class(),
+        escape(workload),
+        escape(&title),
+        to_confirm(card),
+    )
+}
+
+fn row(seen: &Seen<'_>) -> String {
+    let badges: String = seen.cache.iter().map(badge).collect();
+    format!(
+        "<div><dt>{}</dt><dd>{}{badges}</dd></div>",
+        escape(seen.system),
+        escape(&seen.evidence)
+    )
+}
+
+fn badge(verdict: &CacheVerdict) -> String {
+    let class = match verdict.grade {
+        Grade::Note => "badge",
+        Grade::CacheFigure => "badge strong",
+    };
+    format!(
+        "<p><b class=\"{class}\">{}</b> {}</p>",
+        verdicts::grade(verdict.grade),
+        escape(&verdict.evidence),
+    )
+}
+
+/// What would confirm the verdicts of a card. It is the same on most systems, and said once.
+fn to_confirm(card: &Card<'_>) -> String {
+    let seen = card.seen.iter();
+    let of_bottleneck = seen.clone().filter_map(|it| it.to_confirm.as_ref());
+    let of_bottleneck = of_bottleneck.map(|words| format!("To confirm, {words}."));
+    let of_cache = seen.flat_map(|it| it.cache);
+    let of_cache = of_cache.map(|it| format!("To confirm the cache, {}.", it.intervention.words()));
+    let mut said: Vec<String> = Vec::new();
+    for sentence in of_bottleneck.chain(of_cache) {
+        if !said.contains(&sentence) {
+            said.push(sentence);
+        }
+    }
+    said.iter()
+        .map(|sentence| format!("<p class=\"confirm\">{}</p>", escape(sentence)))
+        .collect()
+}

@@ -1,0 +1,197 @@
+//! Verdicts on cells, for every output: on each workload a card for each bottleneck, with all systems that have it.
+
+use spindles_measure::Analysis;
+use spindles_measure::verdicts::{Bottleneck, CacheVerdict, CellVerdicts, Grade, RULES};
+
+use crate::charts;
+
+/// How to read them.
+pub(crate) const CAPTION: &str = "What kept each system from being faster, said from the counters that were read beside \
+    the workload, with the evidence and a change that would confirm it. Undetermined: nothing was seen at its limit, or more \
+    than one cause was near it. A cache figure says more of a cache than of the disks. Workloads with a \
+    named bottleneck come first.";
+
+/// What is called undetermined.
+const UNDETERMINED: &str = "undetermined";
+
+/// One bottleneck of one workload.
+#[derive(Debug)]
+pub(crate) struct Card<'a> {
+    /// In a few words: `members`, `the load generator`, `undetermined`.
+    pub(crate) words: &'static str,
+    /// What kind of card it is: the class of its title.
+    pub(crate) kind: Kind,
+    /// The systems that have it, and what was seen on each.
+    pub(crate) seen: Vec<Seen<'a>>,
+}
+
+/// The kinds of cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The bottleneck is named.
+    Named,
+    /// The figure is none of the system.
+    Refused,
+    /// Nothing explains what was seen.
+    Undetermined,
+}
+
+impl Kind {
+    /// The class in the style sheet.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Refused => "refused",
+            Self::Undetermined => UNDETERMINED,
+        }
+    }
+}
+
+/// What was seen on one system.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    /// Its name.
+    pub(crate) system: &'a str,
+    /// In words, with the figures.
+    pub(crate) evidence: String,
+    /// What would confirm it.
+    pub(crate) to_confirm: Option<String>,
+    /// What caches did.
+    pub(crate) cache: &'a [CacheVerdict],
+}
+
+/// Workloads whose runs have evidence, with their cards; those with a named bottleneck first.
+pub(crate) fn workloads(analysis: &Analysis) -> Vec<(&str, Vec<Card<'_>>)> {
+    let workloads = analysis.experiment.workloads.iter();
+    let mut all: Vec<(&str, Vec<Card<'_>>)> = workloads
+        .map(|workload| (&*workload.name, cards(analysis, &workload.name)))
+        .filter(|(_, cards)| !cards.is_empty())
+        .collect();
+    let is_undetermined = |card: &Card<'_>| card.kind == Kind::Undetermined;
+    all.sort_by_key(|(_, cards)| cards.iter().all(is_undetermined));
+    all
+}
+
+fn cards<'a>(analysis: &'a Analysis, workload: &str) -> Vec<Card<'a>> {
+    let mut cards: Vec<Card<'a>> = Vec::new();
+    for system in charts::shown(analysis) {
+        let cell = analysis.cell(system, workload);
+        let Some(verdicts) = cell.and_then(|cell| cell.verdicts.as_ref()) else {
+            continue;
+        };
+        let (kind, words) = kind(&verdicts.bottleneck);
+        let seen = seen(system, verdicts);
+        match cards.iter_mut().find(|card| card.words == words) {
+            Some(card) => card.seen.push(seen),
+            None => cards.push(Card {
+                words,
+                kind,
+                seen: vec![seen],
+            }),
+        }
+    }
+    cards.sort_by_key(|card| card.kind == Kind::Undetermined);
+    cards
+}
+
+fn kind(bottleneck: &Bottleneck) -> (Kind, &'static str) {
+    match bottleneck {
+        Bottleneck::Named { cause, words, .. } => {
+            let refuses = RULES.iter().any(|rule| rule.name == *cause && rule.refuses);
+            let kind = if refuses { Kind::Refused } else { Kind::Named };
+            (kind, words)
+        }
+        Bottleneck::Undetermined { .. } => (Kind::Undetermined, UNDETERMINED),
+    }
+}
+
+fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
+    let (evidence, to_confirm) = match &verdicts.bottleneck {
+        Bottleneck::Named {
+            evidence,
+            intervention,
+            ..
+        } => (evidence.clone(), Some(intervention.words())),
+        Bottleneck::Undetermined {
+            contenders,
+            looked_at,
+        } => {
+            let near = looked_at.iter();
+            let near: Vec<&str> = near
+                .filter(|look| contenders.contains(&look.rule))
+                .map(|look| &*look.evidence)
+                .collect();
+            let nearest = looked_at
+                .iter()
+                .max_by(|a, b| a.level.total_cmp(&b.level))
+                .map_or(String::new(), |look| {
+                    format!("; nearest: {}", look.evidence)
+                });
+            let evidence = match near.as_slice() {
+                [] => format!("nothing was seen at its limit{nearest}"),
+                near => format!("near its limit: {}", near.join("; ")),
+            };
+            (evidence, None)
+        }
+    };
+    Seen {
+        system,
+        evidence,
+        to_confirm,
+        cache: &verdicts.cache,
+    }
+}
+
+/// How much a cache had to do with a figure, in words.
+pub(crate) fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Note => "cache",
+        Grade::CacheFigure => "cache figure",
+    }
+}
+
+/// A sentence for each workload, or for several of which the same is said: `bottleneck of varmail: waiting for
+/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`.
+pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
+    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    for (workload, cards) in workloads(analysis) {
+        let words = in_words(&cards);
+        match said.iter_mut().find(|(_, same)| *same == words) {
+            Some((workloads, _)) => workloads.push(workload),
+            None => said.push((vec![workload], words)),
+        }
+    }
+    said.iter()
+        .map(|(workloads, words)| format!("bottleneck of {}: {words}", workloads.join(", ")))
+        .collect()
+}
+
+fn in_words(cards: &[Card<'_>]) -> String {
+    let mut parts: Vec<String> = cards.iter().map(part).collect();
+    let all = cards.iter().flat_map(|card| &card.seen);
+    let is_figure = |it: &CacheVerdict| it.grade == Grade::CacheFigure;
+    let cached: Vec<&str> = all
+        .filter(|seen| seen.cache.iter().any(is_figure))
+        .map(|seen| seen.system)
+        .collect();
+    if !cached.is_empty() {
+        let what = grade(Grade::CacheFigure);
+        parts.push(format!("{what} on {}", cached.join(", ")));
+    }
+    parts.join("; ")
+}
+
+fn part(card: &Card<'_>) -> String {
+    let systems: Vec<&str> = card.seen.iter().map(|seen| seen.system).collect();
+    let evidence = match (card.kind, card.seen.as_slice()) {
+        (Kind::Undetermined, _) | (_, []) => String::new(),
+        (_, [only]) => format!(" ({})", only.evidence),
+        (_, [first, ..]) => format!(" ({}: {})", first.system, first.evidence),
+    };
+    let refused = match card.kind {
+        Kind::Refused => ", refused",
+        Kind::Named | Kind::Undetermined => "",
+    };
+    let systems = systems.join(", ");
+    format!("{} on {systems}{refused}{evidence}", card.words)
+}
