@@ -25,7 +25,7 @@ use crate::tool;
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
-use spindles_measure::{Analysis, HALF_WIDTH_TARGET, JobShare, Record, Run, Stage};
+use spindles_measure::{Analysis, HALF_WIDTH_TARGET, JobShare, Record, Run, Stage, System};
 use spindles_workload::file::FilePlan;
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
@@ -383,9 +383,19 @@ impl<'a> Runner<'a> {
         side: usize,
         system: &mut dyn targets::System,
     ) -> Result<Described, String> {
+        let facts = system.facts()?;
         let place = system.folder()?;
         let spec = &self.sides[side].spec;
-        self.sides[side].record = described_folder(spec, &place);
+        let mut record = described_folder(spec, &place);
+        if let Some(array) = facts {
+            // What the array is, and how much its file system offers.
+            record = System {
+                capacity_bytes: record.capacity_bytes,
+                options: record.options,
+                ..described(spec, &array)
+            };
+        }
+        self.sides[side].record = record;
         let left = system.leave_folder();
         left.map(|()| Described {
             devices: place
