@@ -44,7 +44,6 @@ pub(super) static KIND: FileKind = FileKind {
             "bytes that putc and getc move at once",
         ),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size"),

@@ -44,7 +44,6 @@ pub(super) static KIND: FileKind = FileKind {
             "make each file durable before it is closed",
         ),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * plan.value("processes"),

@@ -72,7 +72,6 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),

@@ -69,7 +69,6 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
-    on_blocks: false,
     check: |plan| {
         let (files, threads) = (plan.value("nfiles"), plan.value("nthreads"));
         (files < threads * 4).then(|| {
