@@ -14,6 +14,7 @@ mod experiment;
 mod export;
 mod files;
 mod fill;
+mod fio;
 pub mod jobs;
 mod late;
 mod newfs;
@@ -25,6 +26,7 @@ mod runner;
 mod schedule;
 mod scratch;
 pub mod targets;
+mod tool;
 mod undo;
 mod whole;
 
@@ -32,6 +34,8 @@ pub use experiment::{
     BlockWork, Experiment, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
     parameter_of,
 };
+pub use fio::{FIO, FioWork};
 pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;
+pub use tool::TOOLS;

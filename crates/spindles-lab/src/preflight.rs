@@ -2,6 +2,7 @@
 //! what would be lost, whether there is room.
 
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
+use crate::fio::FIO;
 use crate::jobs::newcomers;
 use crate::runner::RunError;
 use crate::targets::{self, Place, commands::DIR};
@@ -169,6 +170,22 @@ pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
                 .map(|phase| file_record(spec, plan, phase))
                 .collect()
         }
+        Work::Fio(work) => vec![Workload {
+            name: spec.name.clone(),
+            summary: format!(
+                "fio: {} of {}, {} in flight",
+                work.options()["rw"],
+                work.options()["bs"],
+                work.in_flight()
+            ),
+            kind: FIO.to_owned(),
+            rate: work.rate(),
+            operation_bytes: work.operation_bytes(),
+            in_flight_max: work.in_flight(),
+            duration_ns: work.runtime_ns(),
+            parameters: work.options().clone(),
+            ..Workload::default()
+        }],
         Work::Newfs(words) => vec![Workload {
             name: spec.name.clone(),
             summary: format!("`{}` on the whole", words.join(" ")),

@@ -7,6 +7,7 @@ use crate::environment;
 use crate::execute::{self, Failure, Orders};
 use crate::experiment::{BlockWork, Experiment, Members, SystemSpec, Work, WorkloadSpec};
 use crate::fill;
+use crate::fio::FioWork;
 use crate::jobs::Job;
 use crate::newfs;
 use crate::on_files;
@@ -16,13 +17,15 @@ use crate::preflight::{
 };
 use crate::records::RecordsError;
 use crate::schedule::Draw;
+use crate::scratch::Scratch;
 use crate::targets::commands::Made;
 use crate::targets::mounted::Mounted;
 use crate::targets::{self, Pool, Site};
+use crate::tool;
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
-use spindles_measure::{Analysis, HALF_WIDTH_TARGET, JobShare, Record, Run, Stage};
+use spindles_measure::{Analysis, HALF_WIDTH_TARGET, JobShare, Record, Run, Stage, System};
 use spindles_workload::file::FilePlan;
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
@@ -336,11 +339,19 @@ impl<'a> Runner<'a> {
         Ok(shared_device)
     }
 
-    /// Whether a workload of the system goes to its blocks.
+    /// Whether the system is described by its blocks: not where its workloads ask for a folder alone.
     fn opens(&self, side: usize) -> bool {
-        let name = workloads_as(&self.sides[side].spec);
-        let mut workloads = self.experiment.workloads.iter();
-        workloads.any(|spec| spec.runs_on(name) && spec.files().is_none())
+        let spec = &self.sides[side].spec;
+        let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+        let mut mine = self.experiment.workloads.iter().filter(runs);
+        if mine.clone().any(|workload| workload.blocks().is_some()) {
+            return true;
+        }
+        // fio and newfs take a block device, or what file system there is.
+        let has_files = targets::kind_of(&spec.target).name == "folder"
+            || spec.mounting.is_some()
+            || spec.commands.is_some();
+        !has_files && mine.all(|workload| workload.files().is_none())
     }
 
     fn describe_target(
@@ -372,9 +383,19 @@ impl<'a> Runner<'a> {
         side: usize,
         system: &mut dyn targets::System,
     ) -> Result<Described, String> {
+        let facts = system.facts()?;
         let place = system.folder()?;
         let spec = &self.sides[side].spec;
-        self.sides[side].record = described_folder(spec, &place);
+        let mut record = described_folder(spec, &place);
+        if let Some(array) = facts {
+            // What the array is, and how much its file system offers.
+            record = System {
+                capacity_bytes: record.capacity_bytes,
+                options: record.options,
+                ..described(spec, &array)
+            };
+        }
+        self.sides[side].record = record;
         let left = system.leave_folder();
         left.map(|()| Described {
             devices: place
@@ -576,6 +597,9 @@ impl<'a> Runner<'a> {
                 (Ok(system), Work::Files(plan)) => {
                     self.file_runs(system.as_mut(), &mut open, plan, &mut runs)
                 }
+                (Ok(system), Work::Fio(work)) => {
+                    self.fio_run(system.as_mut(), &mut open, work, &mut runs[0])
+                }
                 (Ok(system), Work::Newfs(words)) => {
                     self.newfs_run(system.as_mut(), &mut open, words, &mut runs[0])
                 }
@@ -711,6 +735,28 @@ impl<'a> Runner<'a> {
         let exported = system.export(&self.options.program);
         let exported = exported.map_err(Failure::Failed)?;
         newfs::run(words, &exported, &system.devices(), self.idle_permille, run)
+    }
+
+    /// fio, on the whole of a system as a block device, or on a file where it has a file system.
+    fn fio_run(
+        &self,
+        system: &mut dyn targets::System,
+        open: &mut Option<Box<dyn Target>>,
+        work: &FioWork,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        closed(open)?;
+        if let Ok(place) = system.folder() {
+            let scratch = Scratch::new(&place.folder).and_then(|it| Ok((it.folder()?, it)));
+            let (folder, _scratch) = scratch
+                .map_err(|error| Failure::Failed(format!("{}: {error}", place.folder.display())))?;
+            let file = folder.join("fio").to_string_lossy().into_owned();
+            return work.run(&file, &place.watched, self.idle_permille, run);
+        }
+        let exported = system.export(&self.options.program);
+        let exported = exported.map_err(Failure::Failed)?;
+        let watched = tool::watched(&exported, &system.devices());
+        work.run(&exported.device, &watched, self.idle_permille, run)
     }
 
     /// A workload beside a job that was begun. Then the job goes on by itself to its end.

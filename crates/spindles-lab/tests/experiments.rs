@@ -111,7 +111,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, random-mixed, \
              bonnie, \
              bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp, \
-             newfs",
+             newfs, fio",
         ),
         (
             workload("kind = \"bonnie\"\nsize = \"1G\""),

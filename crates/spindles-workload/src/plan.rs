@@ -158,11 +158,7 @@ impl Plan {
 
     /// The size of an operation, for summaries: `8 KiB`.
     pub(crate) fn chunk(&self) -> String {
-        match self.chunk_bytes {
-            bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-            bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-            bytes => format!("{bytes} bytes"),
-        }
+        size_words(self.chunk_bytes.into())
     }
 
     /// How many operations at once, for summaries.
@@ -182,6 +178,16 @@ impl Plan {
     /// The workload at its start.
     pub fn start(&self) -> Box<dyn BlockWorkload> {
         (self.kind.start)(self)
+    }
+}
+
+/// A size in words: `8 KiB`.
+pub(crate) fn size_words(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
     }
 }
 

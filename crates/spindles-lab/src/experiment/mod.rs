@@ -5,6 +5,7 @@ mod raw;
 mod reader;
 mod sweep;
 
+use crate::fio::FioWork;
 use crate::jobs::Job;
 use crate::targets::{Commands, Mounting};
 use raw::{RawFile, RawWorkload};
@@ -176,6 +177,8 @@ pub enum Work {
     Files(FilePlan),
     /// It makes a file system on the whole: this program with these arguments, and the device after them.
     Newfs(Vec<String>),
+    /// It is fio's.
+    Fio(FioWork),
 }
 
 /// What the workload is called that makes a file system.
@@ -243,22 +246,26 @@ impl WorkloadSpec {
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
-            Work::Files(_) | Work::Newfs(_) => None,
+            Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => None,
         }
     }
 
     /// Its work, where that is on files.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
-            Work::Blocks(_) | Work::Newfs(_) => None,
+            Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) => None,
             Work::Files(plan) => Some(plan),
         }
     }
 
     /// Whether it writes to what it runs on.
     pub(crate) fn writes(&self) -> bool {
-        let writes = |work: &BlockWork| work.kind.writes;
-        self.beside.is_some() || self.blocks().is_none_or(writes)
+        self.beside.is_some()
+            || match &self.work {
+                Work::Blocks(work) => work.kind.writes,
+                Work::Fio(work) => !work.only_reads(),
+                Work::Files(_) | Work::Newfs(_) => true,
+            }
     }
 }
 

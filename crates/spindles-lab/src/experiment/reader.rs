@@ -5,6 +5,7 @@ use super::{
     BlockWork, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
     parameter_of,
 };
+use crate::fio::{FIO, FioWork};
 use crate::jobs::{JOBS, Job};
 use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
 use spindles_block::SizeBytes;
@@ -356,11 +357,12 @@ impl Reader<'_> {
         ) {
             (Some(kind), _) => Work::Blocks(self.block_work(raw, kind, size)?),
             (None, Some(kind)) => Work::Files(self.file_work(raw, kind)?),
+            (None, None) if kind_name == FIO => Work::Fio(self.fio(raw)?),
             (None, None) if kind_name == NEWFS => Work::Newfs(self.newfs(raw)?),
             (None, None) => {
                 let blocks = KINDS.iter().map(|kind| kind.name);
                 let files = file::KINDS.iter().map(|kind| kind.name);
-                let names: Vec<_> = blocks.chain(files).chain([NEWFS]).collect();
+                let names: Vec<_> = blocks.chain(files).chain([NEWFS, FIO]).collect();
                 return Err(self.at(
                     &raw.kind.span(),
                     format!(
@@ -385,7 +387,7 @@ impl Reader<'_> {
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
                 Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
-                Work::Files(_) | Work::Newfs(_) => {
+                Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => {
                     "it does not run on an open array, so no job can run beside it: leave `beside` out"
                 }
             };
@@ -506,6 +508,24 @@ impl Reader<'_> {
             plan = Ok(scaled.clone().with_seconds(seconds));
         }
         plan.map_err(|error| self.at(&span, error))
+    }
+
+    /// fio with the options that are given as parameters.
+    fn fio(&self, raw: &RawWorkload) -> Result<FioWork, ExperimentError> {
+        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        let options = given.map(|(name, value)| {
+            let text = match value.get_ref() {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            (name.clone(), text)
+        });
+        let span = raw
+            .parameters
+            .as_ref()
+            .map_or(raw.kind.span(), Spanned::span);
+        let work = FioWork::new(options.collect(), self.tuning.seconds, self.tuning.scale);
+        work.map_err(|what| self.at(&span, what))
     }
 
     /// The command of a workload that makes a file system, in words.

@@ -5,7 +5,7 @@ use super::{Kind, Needs, Site, System};
 use crate::arrays;
 use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::{OpenOptions, Target, grow};
+use spindles_io::{OpenOptions, Target, TargetFacts, grow};
 use spindles_layout::Expression;
 use std::path::Path;
 
@@ -151,6 +151,14 @@ impl System for Array {
         let target = target.map_err(|error| error.to_string())?;
         self.devices.push(spare);
         Ok(target)
+    }
+
+    fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
+        let target = self.open()?;
+        let facts = target.facts().clone();
+        let closed = target.close();
+        closed.map_err(|error| error.to_string())?;
+        Ok(Some(facts))
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {

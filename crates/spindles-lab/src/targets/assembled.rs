@@ -3,7 +3,7 @@
 use super::{Kind, Needs, System};
 use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::{Target, scan};
+use spindles_io::{Target, TargetFacts, scan};
 use std::path::Path;
 
 pub(super) static KIND: Kind = Kind {
@@ -50,6 +50,14 @@ struct Assembled {
 impl System for Assembled {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
         crate::arrays::assemble(&self.devices, &self.options)
+    }
+
+    fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
+        let target = self.open()?;
+        let facts = target.facts().clone();
+        let closed = target.close();
+        closed.map_err(|error| error.to_string())?;
+        Ok(Some(facts))
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {

@@ -14,7 +14,7 @@ use crate::export::Exported;
 use crate::scratch::{Scratch, lay_out};
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
-use spindles_io::{OpenOptions, Target};
+use spindles_io::{OpenOptions, Target, TargetFacts};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -123,6 +123,11 @@ pub(crate) trait System {
     /// Opens it with one more device, which it begins to grow onto.
     fn open_growing(&mut self) -> Result<Box<dyn Target>, String> {
         Err("this system can't grow: give an array on files or devices".to_owned())
+    }
+
+    /// What it is, where a workload on files sees only the file system on it.
+    fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
+        Ok(None)
     }
 
     /// A folder on the file system that it is or holds, for workloads on files. The system is not open

@@ -7,7 +7,7 @@ use crate::evidence::Watched;
 use crate::export::Exported;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
-use spindles_io::{OpenOptions, Target, physical_device_of};
+use spindles_io::{OpenOptions, Target, TargetFacts, physical_device_of};
 use std::path::{Path, PathBuf};
 
 /// A kind of file system that the lab can make.
@@ -144,6 +144,13 @@ impl Mounted {
 impl System for Mounted {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
         self.mounted()?.folder.open()
+    }
+
+    fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
+        match self.mount {
+            None => self.inner.facts(),
+            Some(_) => Ok(None),
+        }
     }
 
     fn folder(&mut self) -> Result<Place, String> {

@@ -10,6 +10,7 @@ use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
     FilePlan, FileWorkload, Parameter, Slot,
 };
+use crate::plan::size_words;
 use crate::stream::Random;
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -43,7 +44,6 @@ pub(super) static KIND: FileKind = FileKind {
             "bytes that putc and getc move at once",
         ),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size"),
@@ -67,6 +67,7 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
 pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
     let (chunk, stdio) = (plan.small("chunk"), plan.small("stdio"));
     let (seeks, seekers) = (plan.value("seeks"), plan.small("seekers"));
+    let of = size_words(chunk.into());
     let (summary, counted, actors, buffer) = match name {
         "putc" => (
             "writes byte after byte through stdio".to_owned(),
@@ -81,28 +82,26 @@ pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
             stdio,
         ),
         "rewrite" => (
-            format!(
-                "reads {chunk} bytes, changes an integer, writes them back; each byte counted once"
-            ),
+            format!("reads {of}, changes an integer, writes them back; each byte counted once"),
             FileCounted::WrittenBytes,
             1,
             chunk,
         ),
         "block-write" => (
-            format!("writes {chunk} bytes after {chunk}"),
+            format!("writes {of} after {of}"),
             FileCounted::WrittenBytes,
             1,
             chunk,
         ),
         "block-read" => (
-            format!("reads {chunk} bytes after {chunk}"),
+            format!("reads {of} after {of}"),
             FileCounted::ReadBytes,
             1,
             chunk,
         ),
         _ => (
             format!(
-                "{seeks} random reads of {chunk} bytes, at most {seekers} at once, every 10th of \
+                "{seeks} random reads of {of}, at most {seekers} at once, every 10th of \
                  each written back"
             ),
             FileCounted::Of(Class::Read),

@@ -52,7 +52,6 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(256),
     ],
-    on_blocks: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") + plan.value("files") * 4096,

@@ -10,6 +10,7 @@ use crate::file::{
     Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,
     Parameter,
 };
+use crate::plan::size_words;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
@@ -43,7 +44,6 @@ pub(super) static KIND: FileKind = FileKind {
             "make each file durable before it is closed",
         ),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * plan.value("processes"),
@@ -53,12 +53,13 @@ pub(super) static KIND: FileKind = FileKind {
 fn phases(plan: &FilePlan) -> Vec<FilePhase> {
     let (size, processes) = (plan.value("size"), plan.small("processes"));
     let buffer = plan.small("buffer");
+    let (of, at_once) = (size_words(size), size_words(buffer.into()));
     let files = match processes {
-        1 => format!("a file of {size} bytes"),
-        many => format!("{many} files of {size} bytes at once"),
+        1 => format!("a file of {of}"),
+        many => format!("{many} files of {of} at once"),
     };
     let one = |name: &str, does: &str, counted| {
-        let summary = format!("{does} {files}, {buffer} bytes at a time");
+        let summary = format!("{does} {files}, {at_once} at a time");
         phase(name, summary, counted, processes, buffer)
     };
     vec![

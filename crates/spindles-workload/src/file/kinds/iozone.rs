@@ -10,6 +10,7 @@ use crate::file::{
     Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,
     Parameter,
 };
+use crate::plan::size_words;
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::format;
@@ -36,7 +37,6 @@ pub(super) static KIND: FileKind = FileKind {
             "1, 2, 4, 8 and 16 MB with records of 512 to 8192 bytes instead",
         ),
     ],
-    on_blocks: true,
     check: |plan| {
         let (size, record) = (plan.value("size"), plan.value("record"));
         (size < record && plan.is("auto", "no")).then(|| {
@@ -77,7 +77,8 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
         };
         let count = size / u64::from(record);
         let one = |what: &str, does: &str, counted| {
-            let summary = format!("{does} {count} records of {record} bytes");
+            let of = size_words(record.into());
+            let summary = format!("{does} {count} records of {of}");
             FilePhase {
                 parameters: vec![("size", size), ("record", record.into())],
                 ..phase(&name(what), summary, counted, 1, record)

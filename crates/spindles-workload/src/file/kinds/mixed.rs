@@ -10,6 +10,7 @@ use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
     FileWorkload, Parameter,
 };
+use crate::plan::size_words;
 use crate::stream::Random;
 use alloc::boxed::Box;
 use alloc::format;
@@ -35,7 +36,6 @@ pub(super) static KIND: FileKind = FileKind {
         Parameter::bytes("chunk", 65_536, 512, 1 << 20, "bytes of an operation").multiple_of(512),
         Parameter::words("beside", &["one-writer", "in-place"], "who writes"),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * (plan.value("readers") + 1),
@@ -45,9 +45,10 @@ pub(super) static KIND: FileKind = FileKind {
 fn phases(plan: &FilePlan) -> Vec<FilePhase> {
     let (readers, chunk) = (plan.small("readers"), plan.small("chunk"));
     let percent = plan.value("percent");
+    let of = size_words(chunk.into());
     let reads = match readers {
-        1 => format!("one reader, {chunk} bytes after {chunk}"),
-        many => format!("{many} readers at once, {chunk} bytes after {chunk}"),
+        1 => format!("one reader, {of} after {of}"),
+        many => format!("{many} readers at once, {of} after {of}"),
     };
     let writer = u32::from(plan.is("beside", "one-writer"));
     vec![

@@ -32,8 +32,6 @@ pub struct FileKind {
     pub summary: &'static str,
     /// What can be chosen.
     pub parameters: &'static [Parameter],
-    /// Whether it only reads and writes data of a few files: it then runs on a block target too.
-    pub on_blocks: bool,
     /// What is wrong with values that each are possible; `None` when nothing is.
     pub(crate) check: fn(&FilePlan) -> Option<String>,
     pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,

@@ -6,6 +6,7 @@ use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
     FileWorkload, Parameter,
 };
+use crate::plan::size_words;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -44,9 +45,9 @@ const FILES: u32 = 4;
 pub(super) fn phases(plan: &FilePlan, does: &str, counted: FileCounted) -> Vec<FilePhase> {
     let (threads, iosize) = (plan.small("nthreads"), plan.small("iosize"));
     let summary = format!(
-        "{does} four files of {} bytes at once, {iosize} bytes at a time, {threads} \
-                           on each",
-        plan.value("filesize")
+        "{does} four files of {} at once, {} at a time, {threads} on each",
+        size_words(plan.value("filesize")),
+        size_words(iosize.into())
     );
     vec![
         making_ready(FILES, 1 << 20),

@@ -7,7 +7,6 @@ pub(super) static KIND: FileKind = FileKind {
     name: "multistreamread",
     summary: "filebench's multistreamread: four files of 10 GiB read at once for 300 s",
     parameters: multistream::PARAMETERS,
-    on_blocks: true,
     check: |_| None,
     phases: |plan| multistream::phases(plan, "reads", FileCounted::ReadBytes),
     bytes: multistream::bytes,

@@ -14,6 +14,7 @@ use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
     FilePlan, FileWorkload, Parameter, Slot,
 };
+use crate::plan::size_words;
 use crate::stream::Random;
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -71,7 +72,6 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
-    on_blocks: true,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),
@@ -94,10 +94,11 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
     let (logs, helpers) = (plan.small("nlgwr"), plan.small("aio"));
     let iosize = plan.small("iosize");
     let summary = format!(
-        "{shadows} processes read {iosize} bytes at random, {writers} write, {logs} write the log; {} \
-         files of {} bytes",
+        "{shadows} processes read {} at random, {writers} write, {logs} write the log; {} files \
+         of {}",
+        size_words(iosize.into()),
         plan.value("nfiles"),
-        plan.value("filesize")
+        size_words(plan.value("filesize"))
     );
     let actors = shadows + writers + logs + helpers;
     let buffer = iosize.max(LOG_BYTES);

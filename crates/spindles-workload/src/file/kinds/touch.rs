@@ -29,7 +29,6 @@ pub(super) static KIND: FileKind = FileKind {
             "make each file durable once it is made",
         ),
     ],
-    on_blocks: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("files") * 4096,

@@ -38,7 +38,6 @@ pub(super) static KIND: FileKind = FileKind {
             "where the archive is read from",
         ),
     ],
-    on_blocks: false,
     check: |_| None,
     phases,
     bytes: |plan| {

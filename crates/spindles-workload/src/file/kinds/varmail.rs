@@ -9,6 +9,7 @@ use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
     FileWorkload, Parameter,
 };
+use crate::plan::size_words;
 use crate::stream::Random;
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -68,7 +69,6 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
-    on_blocks: false,
     check: |plan| {
         let (files, threads) = (plan.value("nfiles"), plan.value("nthreads"));
         (files < threads * 4).then(|| {
@@ -91,9 +91,9 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
     let (files, threads) = (plan.value("nfiles"), plan.small("nthreads"));
     let iosize = plan.small("iosize");
     let summary = format!(
-        "{threads} threads on {files} files of {} bytes: delete; create, append, fsync; open, read, \
+        "{threads} threads on {files} files of {}: delete; create, append, fsync; open, read, \
          append, fsync; open, read",
-        plan.value("filesize")
+        size_words(plan.value("filesize"))
     );
     let buffer = iosize.max(plan.small("meanappendsize"));
     vec![

@@ -10,7 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_lab::targets::Mounting;
-use spindles_lab::{BlockWork, Experiment, Members, Work, WorkloadSpec, parameter_of, targets};
+use spindles_lab::{
+    BlockWork, Experiment, Members, TOOLS, Work, WorkloadSpec, parameter_of, targets,
+};
 use spindles_layout::chunk_blocks;
 use spindles_measure::Analysis;
 use spindles_workload::file::{self, FileKind, FilePlan};
@@ -214,6 +216,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let work = match (spindles_workload::by_name(name), file::by_name(name)) {
         (Some(kind), _) => Work::Blocks(arguments.block_work(kind)?),
         (None, Some(kind)) => Work::Files(arguments.file_work(kind)?),
+        (None, None) if TOOLS.iter().any(|(tool, _)| tool == name) => {
+            return Err(Usage::error(format!(
+                "{name} runs in experiments: give it its parameters in a file for `spindles lab run`"
+            )));
+        }
         (None, None) => {
             let blocks = KINDS.iter().map(|kind| kind.name);
             let files = file::KINDS.iter().map(|kind| kind.name);

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::{Experiment, targets};
+use spindles_lab::{Experiment, TOOLS, targets};
 use spindles_workload::KINDS;
 use spindles_workload::file::{self, FileKind, Range};
 
@@ -55,6 +55,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .collect();
     ui.table(&["workload on files", "what it does"], &files);
     ui.line("");
+    let tools: Vec<_> = (TOOLS.iter())
+        .map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()])
+        .collect();
+    ui.table(&["workload of another tool", "what it does"], &tools);
+    ui.line("");
     let parameters: Vec<_> = file::KINDS
         .iter()
         .flat_map(|kind| parameters(kind))
@@ -99,6 +104,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "parameters": parameters.collect::<Vec<_>>(),
         })
     });
+    let tools = (TOOLS.iter()).map(|(name, what)| json!({ "name": name, "summary": what }));
     let targets = targets::KINDS
         .iter()
         .map(|kind| json!({ "name": kind.name, "syntax": kind.syntax, "summary": kind.summary }));
@@ -107,6 +113,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .map(|row| json!({ "name": row[0], "summary": row[1] }));
     ui.json(&json!({
         "workloads": workloads.collect::<Vec<_>>(),
+        "tool_workloads": tools.collect::<Vec<_>>(),
         "file_workloads": files.collect::<Vec<_>>(),
         "targets": targets.collect::<Vec<_>>(),
         "experiments": experiments.collect::<Vec<_>>(),

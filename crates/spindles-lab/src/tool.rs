@@ -1,0 +1,79 @@
+//! A program of others that is driven and timed: what it is given, and what is seen of the machine
+//! meanwhile.
+
+use crate::clock::{self, MachineTicks};
+use crate::evidence::Watched;
+use crate::execute::Failure;
+use crate::export::Exported;
+use crate::whole;
+use spindles_io::physical_device_of;
+use spindles_measure::{Cpu, Io, Run};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// The workloads that drive a program of others: what they are called, and what they do.
+pub static TOOLS: [(&str, &str); 2] = [
+    (
+        crate::experiment::NEWFS,
+        "the time that a program of yours takes to make a file system on the whole",
+    ),
+    (
+        crate::fio::FIO,
+        "fio with any of its options, on the whole or on a file",
+    ),
+];
+
+/// Whose counters belong to an exported system on these devices.
+pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
+    let members = devices
+        .iter()
+        .filter_map(|it| physical_device_of(Path::new(it)));
+    Watched {
+        devices: members.map(|name| (name, true)).collect(),
+        processes: exported.process.into_iter().collect(),
+    }
+}
+
+/// Runs the work of a tool, and fills in what is seen of the machine meanwhile and how long it took.
+pub(crate) fn timed<T>(
+    watched: &Watched,
+    idle_permille: u64,
+    run: &mut Run,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let before = watched.now();
+    let machine = MachineTicks::now();
+    let began = Instant::now();
+    let done = work()?;
+    run.elapsed_ns = clock::duration_ns(began.elapsed());
+    let ticks = MachineTicks::now().since(machine);
+    let after = watched.now();
+    let evidence = after.since(&before, Vec::new());
+    for member in evidence.devices.iter().filter(|device| device.member) {
+        run.each_member.push(member.bytes);
+        run.members.read += member.bytes.read;
+        run.members.written += member.bytes.written;
+    }
+    let engine_ns = after.cpu_ns_since(&before);
+    run.cpu_ns = Cpu {
+        workload: 0,
+        engine: engine_ns,
+        machine: whole::machine_ns(ticks, idle_permille).max(engine_ns),
+    };
+    run.io = Io {
+        backend: "files".to_owned(),
+        direct: false,
+    };
+    run.evidence = Some(evidence);
+    run.doubts = whole::doubts(ticks, idle_permille, None);
+    Ok(done)
+}
+
+/// What a program says of its version when asked so, the first line; empty where it says nothing.
+pub(crate) fn version(program: &str, asked: &str) -> String {
+    let said = Command::new(program).arg(asked).output();
+    let said = said.map_or_else(|_| Vec::new(), |said| [said.stdout, said.stderr].concat());
+    let said = String::from_utf8_lossy(&said);
+    said.lines().next().unwrap_or_default().trim().to_owned()
+}
