@@ -116,7 +116,7 @@ fn verdicts_read_as_they_did() {
     let analysis = judged();
     for (output, name) in [
         ("terminal", "verdicts.txt"),
-        ("markdown", "verdicts.md"),
+        ("markdown", "verdicts.markdown.txt"),
         ("html", "verdicts.html"),
     ] {
         let options = Options {
@@ -126,7 +126,7 @@ fn verdicts_read_as_they_did() {
         let text = (outputs::by_name(output).unwrap().report)(&analysis, &options);
         let found = match name {
             "verdicts.html" => between(&text, "<section id=\"verdicts\"", "</section>"),
-            "verdicts.md" => between(&text, "## Bottlenecks", "## Doubts"),
+            "verdicts.markdown.txt" => between(&text, "## Bottlenecks", "## Doubts"),
             _ => between(&text, "bottleneck of ", "Doubts"),
         };
         // A line for each card and each row, so that a change shows.
