@@ -225,7 +225,9 @@ fn the_page_holds_in_a_browser() {
         (&blocks, 900, light),
         (&blocks, 360, dark),
         (&files, 1280, dark),
+        (&files, 1280, light),
         (&files, 360, light),
+        (&files, 360, dark),
     ] {
         let found = probed(browser, folder.path(), page, width, &[scheme]);
         let number = |name: &str| found[name].as_f64().unwrap();
