@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod arrays;
 pub mod builtin;
 mod calibrate;

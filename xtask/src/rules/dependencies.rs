@@ -79,6 +79,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &[
             "serde",
             "serde_json",
+            "tar",
             "toml",
             "rustix",
             "rand_chacha",

@@ -5,6 +5,7 @@ use super::{
     BlockWork, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
     parameter_of,
 };
+use crate::archive::{self, ARCHIVE};
 use crate::fio::{FIO, FioWork};
 use crate::jobs::{JOBS, Job};
 use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
@@ -12,11 +13,13 @@ use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_measure::Stage;
-use spindles_workload::file::{self, FileKind, FilePlan};
+use spindles_workload::file::{self, FileKind, FilePlan, Tree};
 use spindles_workload::{KINDS, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 use toml::{Spanned, Value};
 
 /// Says where in the text something is wrong.
@@ -495,7 +498,12 @@ impl Reader<'_> {
         }
         let mut chosen = BTreeMap::new();
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        let mut tree = None;
         for (name, value) in given {
+            if kind.takes_archive && name == ARCHIVE {
+                tree = Some(self.archive(value)?);
+                continue;
+            }
             chosen.insert(name.clone(), self.parameter(name, value)?);
         }
         let span = raw
@@ -507,7 +515,22 @@ impl Reader<'_> {
         if let (Ok(scaled), Some(seconds), true) = (&plan, self.tuning.seconds, timed) {
             plan = Ok(scaled.clone().with_seconds(seconds));
         }
-        plan.map_err(|error| self.at(&span, error))
+        let plan = plan.map_err(|error| self.at(&span, error))?;
+        Ok(match tree {
+            Some(tree) => plan.with_tree(Arc::new(tree)),
+            None => plan,
+        })
+    }
+
+    /// The files of an archive of the user's.
+    fn archive(&self, value: &Spanned<Value>) -> Result<Tree, ExperimentError> {
+        let path = value.get_ref().as_str().unwrap_or_default();
+        archive::read(Path::new(path)).map_err(|error| {
+            let what = format!(
+                "{ARCHIVE} = \"{path}\": {error}: give an archive of tar that is not compressed"
+            );
+            self.at(&value.span(), what)
+        })
     }
 
     /// fio with the options that are given as parameters.

@@ -1,7 +1,7 @@
 //! An array expression: a fresh array with superblocks on files and devices, without on memory.
 
 use super::device::named;
-use super::{Kind, Needs, Site, System};
+use super::{Kind, Needs, Site, System, facts_of};
 use crate::arrays;
 use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
@@ -154,11 +154,7 @@ impl System for Array {
     }
 
     fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
-        let target = self.open()?;
-        let facts = target.facts().clone();
-        let closed = target.close();
-        closed.map_err(|error| error.to_string())?;
-        Ok(Some(facts))
+        facts_of(self.open()?)
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {

@@ -1,6 +1,6 @@
 //! `array:NAME`, `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
 
-use super::{Kind, Needs, System};
+use super::{Kind, Needs, System, facts_of};
 use crate::export::Exported;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::{Target, TargetFacts, scan};
@@ -53,11 +53,7 @@ impl System for Assembled {
     }
 
     fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
-        let target = self.open()?;
-        let facts = target.facts().clone();
-        let closed = target.close();
-        closed.map_err(|error| error.to_string())?;
-        Ok(Some(facts))
+        facts_of(self.open()?)
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {

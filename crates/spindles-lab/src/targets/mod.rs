@@ -305,6 +305,14 @@ fn is_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
 }
 
+/// What a target is, which is closed then.
+fn facts_of(target: Box<dyn Target>) -> Result<Option<TargetFacts>, String> {
+    let facts = target.facts().clone();
+    let closed = target.close();
+    closed.map_err(|error| error.to_string())?;
+    Ok(Some(facts))
+}
+
 /// Opens one device without an engine.
 fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String> {
     spindles_io::open_device(name, options).map_err(|error| error.to_string())

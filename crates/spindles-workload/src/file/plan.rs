@@ -226,9 +226,13 @@ impl FilePlan {
     /// All parameters in words, by their names.
     pub fn words(&self) -> BTreeMap<String, String> {
         let parameters = self.kind.parameters.iter().zip(&self.values);
-        parameters
+        let mut words: BTreeMap<_, _> = parameters
             .map(|(it, value)| (it.name.to_owned(), it.words_of(*value)))
-            .collect()
+            .collect();
+        if let Some(tree) = &self.tree {
+            words.insert("files".to_owned(), tree.files().to_string());
+        }
+        words
     }
 
     /// How long endless phases go on, in seconds; 0 where the kind has none.

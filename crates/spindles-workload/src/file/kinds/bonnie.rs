@@ -44,6 +44,7 @@ pub(super) static KIND: FileKind = FileKind {
             "bytes that putc and getc move at once",
         ),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size"),

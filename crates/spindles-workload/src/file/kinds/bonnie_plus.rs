@@ -52,6 +52,7 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(256),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") + plan.value("files") * 4096,

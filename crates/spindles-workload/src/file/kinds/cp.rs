@@ -44,6 +44,7 @@ pub(super) static KIND: FileKind = FileKind {
             "make each file durable before it is closed",
         ),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * plan.value("processes"),

@@ -37,6 +37,7 @@ pub(super) static KIND: FileKind = FileKind {
             "1, 2, 4, 8 and 16 MB with records of 512 to 8192 bytes instead",
         ),
     ],
+    takes_archive: false,
     check: |plan| {
         let (size, record) = (plan.value("size"), plan.value("record"));
         (size < record && plan.is("auto", "no")).then(|| {

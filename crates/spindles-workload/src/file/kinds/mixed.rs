@@ -36,6 +36,7 @@ pub(super) static KIND: FileKind = FileKind {
         Parameter::bytes("chunk", 65_536, 512, 1 << 20, "bytes of an operation").multiple_of(512),
         Parameter::words("beside", &["one-writer", "in-place"], "who writes"),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * (plan.value("readers") + 1),

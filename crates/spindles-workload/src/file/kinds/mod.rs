@@ -32,6 +32,8 @@ pub struct FileKind {
     pub summary: &'static str,
     /// What can be chosen.
     pub parameters: &'static [Parameter],
+    /// Whether it unpacks an archive, which may be one of the user's.
+    pub takes_archive: bool,
     /// What is wrong with values that each are possible; `None` when nothing is.
     pub(crate) check: fn(&FilePlan) -> Option<String>,
     pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,

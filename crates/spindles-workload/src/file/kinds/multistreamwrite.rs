@@ -7,6 +7,7 @@ pub(super) static KIND: FileKind = FileKind {
     name: "multistreamwrite",
     summary: "filebench's multistreamwrite: four files of 10 GiB written at once for 300 s",
     parameters: multistream::PARAMETERS,
+    takes_archive: false,
     check: |_| None,
     phases: |plan| multistream::phases(plan, "writes", FileCounted::WrittenBytes),
     bytes: multistream::bytes,

@@ -72,6 +72,7 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),

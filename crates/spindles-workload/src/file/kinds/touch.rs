@@ -29,6 +29,7 @@ pub(super) static KIND: FileKind = FileKind {
             "make each file durable once it is made",
         ),
     ],
+    takes_archive: false,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("files") * 4096,

@@ -38,6 +38,7 @@ pub(super) static KIND: FileKind = FileKind {
             "where the archive is read from",
         ),
     ],
+    takes_archive: true,
     check: |_| None,
     phases,
     bytes: |plan| {

@@ -69,6 +69,7 @@ pub(super) static KIND: FileKind = FileKind {
         )
         .scaled(1),
     ],
+    takes_archive: false,
     check: |plan| {
         let (files, threads) = (plan.value("nfiles"), plan.value("nthreads"));
         (files < threads * 4).then(|| {

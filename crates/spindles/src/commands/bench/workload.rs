@@ -9,6 +9,7 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
+use spindles_lab::archive::{self, ARCHIVE};
 use spindles_lab::targets::Mounting;
 use spindles_lab::{
     BlockWork, Experiment, Members, TOOLS, Work, WorkloadSpec, parameter_of, targets,
@@ -18,7 +19,8 @@ use spindles_measure::Analysis;
 use spindles_workload::file::{self, FileKind, FilePlan};
 use spindles_workload::{KINDS, Kind};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: super::DEFAULT,
@@ -181,15 +183,28 @@ impl Arguments {
                 names.join(", ")
             )));
         }
-        let mut chosen = BTreeMap::new();
+        let (mut chosen, mut tree) = (BTreeMap::new(), None);
         for text in &self.set {
             let Some((name, value)) = text.split_once('=') else {
                 return Err(Usage::error(format!("--set {text}: write NAME=VALUE")));
             };
+            if kind.takes_archive && name == ARCHIVE {
+                let read = archive::read(Path::new(value)).map_err(|error| {
+                    Usage::error(format!(
+                        "--set {text}: {error}: give an archive of tar that is not compressed"
+                    ))
+                });
+                tree = Some(Arc::new(read?));
+                continue;
+            }
             chosen.insert(name.to_owned(), parameter_of(value));
         }
         let plan = kind.plan(&chosen, 1.0, self.seed);
-        plan.map_err(|error| Usage::error(error.to_string()))
+        let plan = plan.map_err(|error| Usage::error(error.to_string()))?;
+        Ok(match tree {
+            Some(tree) => plan.with_tree(tree),
+            None => plan,
+        })
     }
 }
 

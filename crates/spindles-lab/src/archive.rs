@@ -1,0 +1,110 @@
+//! An archive of the user's, as the tree of files that a workload unpacks.
+
+use spindles_workload::file::{Entry, Tree};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// What experiments call the parameter.
+pub const ARCHIVE: &str = "tarball";
+
+/// The files and folders of a tar file, in its order. Links and devices are left out; a folder that the
+/// archive does not name comes before what is in it.
+///
+/// # Errors
+/// When it can't be read, is no tar file or is compressed.
+pub fn read(path: &Path) -> io::Result<Tree> {
+    let mut archive = tar::Archive::new(io::BufReader::new(File::open(path)?));
+    let mut tree = Tree::default();
+    let mut folders = std::collections::BTreeSet::new();
+    for entry in archive.entries()? {
+        // What the reader says of other files repeats their bytes.
+        let entry = entry.map_err(|_| invalid("it is no tar file"))?;
+        let path = entry.path()?;
+        // Nothing outside of the folder that it is unpacked into.
+        let parts: Option<Vec<&str>> = path
+            .components()
+            .filter(|part| *part != std::path::Component::CurDir)
+            .map(|part| match part {
+                std::path::Component::Normal(name) => name.to_str(),
+                _ => None,
+            })
+            .collect();
+        let Some(parts) = parts.filter(|parts| !parts.is_empty()) else {
+            continue;
+        };
+        let is_folder = entry.header().entry_type().is_dir();
+        if !is_folder && !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let depth = if is_folder {
+            parts.len()
+        } else {
+            parts.len() - 1
+        };
+        for end in 1..=depth {
+            let folder = parts[..end].join("/");
+            if folders.insert(folder.clone()) {
+                tree.entries.push(Entry {
+                    path: folder,
+                    bytes: None,
+                });
+            }
+        }
+        if !is_folder {
+            tree.entries.push(Entry {
+                path: parts.join("/"),
+                bytes: Some(entry.size()),
+            });
+        }
+    }
+    if tree.files() == 0 {
+        return Err(invalid("there is no file in it"));
+    }
+    Ok(tree)
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_tar_packs_is_read_in_its_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("src/deep/er")).unwrap();
+        std::fs::write(at("src/a.c"), [0; 700]).unwrap();
+        std::fs::write(at("src/deep/er/b.c"), []).unwrap();
+        std::os::unix::fs::symlink("a.c", at("src/link")).unwrap();
+        let tar = at("x.tar");
+        // Without its folders, as some tools pack.
+        let packed = Command::new("tar")
+            .args(["-cf"])
+            .arg(&tar)
+            .arg("-C")
+            .arg(folder.path())
+            .args(["src/deep/er/b.c", "src/a.c", "src/link"])
+            .status();
+        assert!(packed.unwrap().success());
+        let tree = read(&tar).unwrap();
+        let entries: Vec<_> = (tree.entries.iter())
+            .map(|entry| (entry.path.as_str(), entry.bytes))
+            .collect();
+        let expected = [
+            ("src", None),
+            ("src/deep", None),
+            ("src/deep/er", None),
+            ("src/deep/er/b.c", Some(0)),
+            ("src/a.c", Some(700)),
+        ];
+        assert_eq!(entries, expected);
+        std::fs::write(at("no.tar"), [7; 2000]).unwrap();
+        assert!(read(&at("no.tar")).is_err());
+        assert!(read(&at("absent.tar")).is_err());
+    }
+}
