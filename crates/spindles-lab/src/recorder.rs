@@ -12,7 +12,9 @@ use std::time::Instant;
 const CLASSES: usize = Class::ALL.len();
 /// The most slots of a series.
 const SLOTS_MAX: usize = 120;
-/// The length of a slot while nobody knows how long the phase takes.
+/// The most slots while it goes on: then each two are joined.
+const SLOTS_KEPT_MAX: usize = 1024;
+/// The length of the first slots while nobody knows how long the phase takes.
 const SLOT_NS: u64 = 20_000_000;
 
 /// How latencies are kept apart by time: by slot, so that warm-up can be cut off afterwards, or not.
@@ -22,6 +24,7 @@ pub(crate) struct Clock {
     pub(crate) began: Instant,
     /// Nothing that ends later counts.
     pub(crate) until: Option<Instant>,
+    /// The length of the first slots.
     slot_ns: u64,
     /// Whether each slot has latencies of its own.
     by_slot: bool,
@@ -97,11 +100,39 @@ impl Counts {
 /// Where actors hand over what they counted.
 #[derive(Default)]
 pub(crate) struct Collector {
-    slots: Mutex<Vec<Counts>>,
+    slots: Mutex<Slots>,
+}
+
+/// Slots of equal length, which grows with their number.
+#[derive(Default)]
+struct Slots {
+    slot_ns: u64,
+    all: Vec<Counts>,
+}
+
+impl Slots {
+    /// Makes slots twice as long: each two are joined.
+    fn join_pairs(&mut self) {
+        self.slot_ns *= 2;
+        let mut pairs = Vec::with_capacity(self.all.len().div_ceil(2));
+        let mut all = std::mem::take(&mut self.all).into_iter();
+        while let Some(mut first) = all.next() {
+            if let Some(mut second) = all.next() {
+                first.add(&mut second);
+            }
+            pairs.push(first);
+        }
+        self.all = pairs;
+    }
+
+    /// The slot in which that time lies.
+    fn at(&self, ns: u64) -> usize {
+        usize::try_from(ns / self.slot_ns).expect("times of a process fit")
+    }
 }
 
 impl Collector {
-    fn slots(&self) -> MutexGuard<'_, Vec<Counts>> {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,7 +154,8 @@ pub(crate) fn named_ns(class_ns: &ClassNs) -> BTreeMap<String, u64> {
 pub(crate) struct Recorder<'a> {
     clock: Clock,
     collector: &'a Collector,
-    slot: usize,
+    /// What it counts now lies from there to there, in nanoseconds since the begin.
+    slot: (u64, u64),
     counts: Counts,
     /// Time by class, and the last entry waiting for others.
     pub(crate) class_ns: ClassNs,
@@ -136,7 +168,7 @@ impl<'a> Recorder<'a> {
         Self {
             clock,
             collector,
-            slot: 0,
+            slot: (0, clock.slot_ns),
             counts: Counts::default(),
             class_ns: [0; CLASSES + 1],
             window: None,
@@ -160,11 +192,11 @@ impl<'a> Recorder<'a> {
         if !class.is_operation() {
             return;
         }
-        let at = clock::duration_ns(ended - self.clock.began) / self.clock.slot_ns;
-        let slot = usize::try_from(at).expect("slots fit memory");
-        if slot != self.slot {
-            self.hand_over();
-            self.slot = slot;
+        let at_ns = clock::duration_ns(ended - self.clock.began);
+        if !(self.slot.0..self.slot.1).contains(&at_ns) {
+            let slot_ns = self.hand_over();
+            let begin_ns = at_ns / slot_ns * slot_ns;
+            self.slot = (begin_ns, begin_ns + slot_ns);
         }
         self.counts.operations += 1;
         self.counts.bytes.read += bytes.read;
@@ -196,23 +228,29 @@ impl<'a> Recorder<'a> {
         named_ns(&self.class_ns)
     }
 
-    /// At a slot's end, and at the end of all.
-    pub(crate) fn hand_over(&mut self) {
+    /// At a slot's end, and at the end of all: how long slots are now.
+    pub(crate) fn hand_over(&mut self) -> u64 {
         let mut slots = self.collector.slots();
-        if slots.len() <= self.slot {
-            slots.resize_with(self.slot + 1, Counts::default);
+        slots.slot_ns = slots.slot_ns.max(self.clock.slot_ns);
+        while slots.at(self.slot.0) >= SLOTS_KEPT_MAX {
+            slots.join_pairs();
+        }
+        let at = slots.at(self.slot.0);
+        if slots.all.len() <= at {
+            slots.all.resize_with(at + 1, Counts::default);
         }
         let mut counts = std::mem::take(&mut self.counts);
         if !self.clock.by_slot {
             // One set of histograms for all time: the first slot's.
-            let all = Counts {
+            let mut all = Counts {
                 latency: std::mem::take(&mut counts.latency),
                 response: std::mem::take(&mut counts.response),
                 ..Counts::default()
             };
-            slots[0].add(&mut { all });
+            slots.all[0].add(&mut all);
         }
-        slots[self.slot].add(&mut counts);
+        slots.all[at].add(&mut counts);
+        slots.slot_ns
     }
 }
 
@@ -229,27 +267,20 @@ pub(crate) struct Counted {
 impl Collector {
     /// All counts; of what goes on for a time, those after its warm-up.
     pub(crate) fn into_counted(self, clock: &Clock) -> Counted {
-        let mut slots = self
-            .slots
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut slot_ns = clock.slot_ns;
+        let slots = self.slots.into_inner();
+        let mut slots = slots.unwrap_or_else(PoisonError::into_inner);
+        slots.slot_ns = slots.slot_ns.max(clock.slot_ns);
         if clock.by_slot {
             // One begun after the end holds nothing.
-            slots.truncate(60);
+            slots.all.truncate(60);
         }
-        while slots.len() > SLOTS_MAX {
-            slot_ns *= 2;
-            let mut pairs = Vec::with_capacity(slots.len().div_ceil(2));
-            let mut all = slots.into_iter();
-            while let Some(mut first) = all.next() {
-                if let Some(mut second) = all.next() {
-                    first.add(&mut second);
-                }
-                pairs.push(first);
-            }
-            slots = pairs;
+        while slots.all.len() > SLOTS_MAX {
+            slots.join_pairs();
         }
+        let Slots {
+            slot_ns,
+            all: mut slots,
+        } = slots;
         let warm_up_slots = if clock.by_slot {
             let rates: Vec<f64> = slots.iter().map(|slot| float(slot.operations)).collect();
             warm_up(&rates).unwrap_or(0)
@@ -290,4 +321,47 @@ fn slot_of(counts: &Counts) -> Slot {
 #[expect(clippy::cast_precision_loss, reason = "counts of a slot are small")]
 fn float(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const NOTHING: Traffic = Traffic {
+        read: 0,
+        written: 0,
+    };
+
+    /// A phase of ten hours with an operation that takes eight of them: its slots stay few, and none of its
+    /// operations is lost.
+    #[test]
+    fn slots_grow_with_the_time() {
+        let clock = Clock::start(None);
+        let collector = Collector::default();
+        let mut recorder = Recorder::new(clock, &collector);
+        let at = |ms: u64| clock.began + Duration::from_millis(ms);
+        for second in 0..3600 {
+            recorder.count(
+                Class::Read,
+                at(second * 1000),
+                at(second * 1000 + 5),
+                NOTHING,
+            );
+        }
+        recorder.count(Class::Fsync, at(3_600_000), at(32_400_000), NOTHING);
+        recorder.count(Class::Read, at(32_400_000), at(36_000_000), NOTHING);
+        recorder.hand_over();
+        assert!(collector.slots().all.len() <= SLOTS_KEPT_MAX);
+        let counted = collector.into_counted(&clock);
+        assert_eq!(counted.operations, 3602);
+        assert_eq!(counted.latency["read"].total(), 3601);
+        let series = counted.series;
+        assert!(series.slots.len() <= SLOTS_MAX);
+        let in_slots: Vec<u64> = series.slots.iter().map(|slot| slot.operations).collect();
+        assert_eq!(in_slots.iter().sum::<u64>(), 3602);
+        // The hour is a tenth of all slots.
+        let hour = usize::try_from(3_600_000_000_000 / series.slot_ns).unwrap();
+        assert_eq!(in_slots[..=hour].iter().sum::<u64>(), 3600);
+    }
 }

@@ -117,7 +117,8 @@ fn first_seed(mutation: Mutation) -> u64 {
         Mutation::TrustFailedWrites => 440,
         Mutation::SettleUnrecorded => 880,
         Mutation::ForgetBadBlocksEarly => 1830,
-        Mutation::ReturnBadBlocks => 1860,
+        Mutation::ReturnBadBlocks => 3270,
+        Mutation::UnloggedEarly => 60,
         _ => 0,
     }
 }

@@ -85,17 +85,11 @@ impl FormatArguments {
 }
 
 impl ChangeFormatArguments {
-    /// A change in the form that was chosen, or in the one for terminals.
-    pub(crate) fn text(
-        &self,
-        change: &Change,
-        options: &outputs::Options,
-        ui: &Ui,
-    ) -> anyhow::Result<String> {
+    /// What draws a change in the form that was chosen, or in the one for terminals.
+    pub(crate) fn drawing(&self, ui: &Ui) -> anyhow::Result<outputs::DrawChange> {
         let chosen = chosen(self.format.as_deref(), ui)?;
         let output = chosen.unwrap_or_else(|| form("terminal"));
-        let change_of = output.change.expect("only forms of changes can be chosen");
-        Ok(change_of(change, options))
+        Ok(output.change.expect("only forms of changes can be chosen"))
     }
 }
 

@@ -128,7 +128,7 @@ fn fresh() -> impl Iterator<Item = &'static Backend> {
 pub struct SystemSpec {
     /// Unique name.
     pub name: String,
-    /// What it is: see [`targets::KINDS`].
+    /// What it is: see [`KINDS`](crate::targets::KINDS).
     pub target: String,
     /// Chunk of the array; `None` for the level's own.
     pub chunk_bytes: Option<u64>,

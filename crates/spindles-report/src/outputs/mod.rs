@@ -12,6 +12,9 @@ mod terminal;
 
 use spindles_measure::{Analysis, Change};
 
+/// Draws a change from one experiment to another.
+pub type DrawChange = fn(&Change, &Options) -> String;
+
 /// A form of reports.
 #[derive(Debug)]
 pub struct Output {
@@ -24,7 +27,7 @@ pub struct Output {
     /// The report of one experiment.
     pub report: fn(&Analysis, &Options) -> String,
     /// The report of a change from one experiment to another, where there is such a form.
-    pub change: Option<fn(&Change, &Options) -> String>,
+    pub change: Option<DrawChange>,
 }
 
 /// What may be chosen about a report.

@@ -46,11 +46,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         Verdicts::SameWork
     };
+    let drawing = arguments.format.drawing(ui)?;
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let change = change(&before, &after, verdicts);
     let options = measuring::report_options(&arguments.view);
-    let text = arguments.format.text(&change, &options, ui)?;
-    ui.line(text.trim_end());
+    ui.line(drawing(&change, &options).trim_end());
     ui.json(&measuring::change_json(&change)?);
     Ok(())
 }
