@@ -51,6 +51,16 @@ impl Clock {
     }
 }
 
+/// Operations by the power of two of their latency.
+#[derive(Clone, Copy)]
+struct Powers([u64; 64]);
+
+impl Default for Powers {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
 /// Histograms, made when they are needed.
 type ByClass = [Option<Box<Histogram>>; CLASSES];
 
@@ -81,7 +91,7 @@ struct Counts {
     /// The same from the intended begin.
     response: ByClass,
     /// Operations by the power of two of their latency.
-    powers: BTreeMap<u8, u64>,
+    powers: Powers,
 }
 
 impl Counts {
@@ -91,8 +101,8 @@ impl Counts {
         self.bytes.written += other.bytes.written;
         merge(&mut self.latency, &mut other.latency);
         merge(&mut self.response, &mut other.response);
-        for (power, count) in &other.powers {
-            *self.powers.entry(*power).or_default() += count;
+        for (mine, theirs) in self.powers.0.iter_mut().zip(other.powers.0) {
+            *mine += theirs;
         }
     }
 }
@@ -201,8 +211,8 @@ impl<'a> Recorder<'a> {
         self.counts.operations += 1;
         self.counts.bytes.read += bytes.read;
         self.counts.bytes.written += bytes.written;
-        let power = u8::try_from(took_ns.max(1).ilog2()).expect("at most 63");
-        *self.counts.powers.entry(power).or_default() += 1;
+        let power = usize::try_from(took_ns.max(1).ilog2()).expect("at most 63");
+        self.counts.powers.0[power] += 1;
         let histogram = &mut self.counts.latency[class.index()];
         histogram.get_or_insert_default().record(took_ns);
     }
@@ -310,10 +320,9 @@ fn slot_of(counts: &Counts) -> Slot {
     Slot {
         operations: counts.operations,
         bytes: counts.bytes,
-        latency: counts
-            .powers
-            .iter()
-            .map(|(at, count)| (*at, *count))
+        latency: (0..)
+            .zip(counts.powers.0)
+            .filter(|(_, count)| *count > 0)
             .collect(),
     }
 }

@@ -861,7 +861,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How a workload on blocks runs that is beside no job.
+/// How a workload on blocks runs while no job is under way.
 fn orders<'b>(
     warmup_operations: u32,
     interrupt: &'b AtomicBool,

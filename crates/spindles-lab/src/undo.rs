@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 static ALL: Mutex<Vec<(u64, What)>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// How long a server may take to end, and a file system to be let go.
+/// How long a server may take to end, and a busy file system to become free.
 const END_MAX: Duration = Duration::from_secs(20);
 
 /// What there is to undo.
@@ -96,7 +96,7 @@ impl What {
     }
 }
 
-/// Unmounts; what is busy for long is let go when nobody uses it any more.
+/// Unmounts. A file system that stays busy is detached: the kernel unmounts it after its last user.
 fn unmount(folder: &std::path::Path) -> Result<(), String> {
     let began = Instant::now();
     loop {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
-/// What is chosen when an experiment is run, beside what its file says.
+/// What the command line adds to an experiment file.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
     /// Sizes and times are multiplied by it; 1 leaves them alone.
@@ -332,7 +332,7 @@ impl Experiment {
         Self::parse_tuned(source, text, &Tuning::default())
     }
 
-    /// Reads an experiment with what was chosen beside.
+    /// Reads an experiment with what the command line adds.
     ///
     /// # Errors
     /// What is wrong, with the line and the remedy.

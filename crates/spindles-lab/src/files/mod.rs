@@ -45,7 +45,7 @@ pub(crate) struct Measured {
 }
 
 /// What the harness counts a second in a phase if no operation takes any time: its own ceiling, measured for
-/// about so long. One thread does it for all actors, so that it is the least that may be said.
+/// about so long. One thread plays all actors, so several threads may reach more.
 pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 {
     let facts = &plan.phases()[phase];
     let mut workload = plan.start(phase);

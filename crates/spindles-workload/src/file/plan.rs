@@ -38,6 +38,16 @@ pub enum Range {
 }
 
 impl Parameter {
+    const fn new(name: &'static str, default: u64, range: Range, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            default,
+            range,
+            scaled_min: None,
+        }
+    }
+
     /// A number that the scale leaves alone.
     pub(crate) const fn count(
         name: &'static str,
@@ -46,13 +56,7 @@ impl Parameter {
         most: u64,
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            about,
-            default,
-            range: Range::Count(least, most),
-            scaled_min: None,
-        }
+        Self::new(name, default, Range::Count(least, most), about)
     }
 
     /// Bytes that the scale leaves alone.
@@ -63,13 +67,7 @@ impl Parameter {
         most: u64,
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            about,
-            default,
-            range: Range::Bytes(least, most, 1),
-            scaled_min: None,
-        }
+        Self::new(name, default, Range::Bytes(least, most, 1), about)
     }
 
     /// One of some words, the first by default.
@@ -78,13 +76,7 @@ impl Parameter {
         words: &'static [&'static str],
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            about,
-            default: 0,
-            range: Range::Words(words),
-            scaled_min: None,
-        }
+        Self::new(name, 0, Range::Words(words), about)
     }
 
     /// The same, shrinking with the scale down to this.
