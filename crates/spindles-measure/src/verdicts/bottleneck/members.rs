@@ -67,7 +67,7 @@ fn queues(facts: &Facts) -> f64 {
         .fold(0.0, f64::max);
     // Behind flushes data waits too, and behind one member that is slow or hot.
     let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
-    // What a page cache reads ahead and writes back nobody waits for.
+    // Read-ahead and write-back fill a device's queue although no actor waits for them.
     if facts.direct && is_even && facts.sync_share() < SYNCS {
         (there / THERE).min(waiting / WAITING)
     } else {

@@ -355,7 +355,7 @@ mod tests {
                 .iter_mut()
                 .for_each(|member| member.in_flight = 2.1);
         }),
-        // The same queues of a page cache that reads ahead: nobody waits there.
+        // The same queues, filled by read-ahead: no actor waits for them.
         (None, |it| {
             it.direct = false;
             it.members

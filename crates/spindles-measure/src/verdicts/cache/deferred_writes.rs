@@ -16,8 +16,9 @@ pub(super) static RULE: CacheRule = CacheRule {
             .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
         let cache = &facts.cache;
         let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
-        // Others leave dirty pages too, and more than was written is theirs, as are all beside direct I/O. So these decide only where
-        // devices were not counted; else they are a note, as an array may write more than it must.
+        // Dirty pages may be another program's: those beyond what was written are, and so are all of them where
+        // the workload uses direct I/O. They decide only where devices were not counted. Elsewhere they are a
+        // note, since an array may write more than it must.
         let dirty = more_dirty / written.max(1.0);
         let by_dirty = grade(dirty).filter(|_| dirty <= 1.1 && !facts.direct);
         let found = match missing {
