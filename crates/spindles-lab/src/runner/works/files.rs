@@ -1,6 +1,7 @@
 //! A workload on files, phase by phase, in a folder of a system: from cold caches, with what was seen
 //! meanwhile, into the records of its phases.
 
+use super::UnderTest;
 use crate::clock;
 use crate::evidence::Watched;
 use crate::execute::Failure;
@@ -14,23 +15,40 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+impl UnderTest<'_> {
+    /// A workload on files, each phase with a result into one of `runs`.
+    pub(super) fn files(&mut self, plan: &FilePlan, runs: &mut [Run]) -> Result<(), Failure> {
+        self.close()?;
+        let place = self.system.folder().map_err(Failure::Failed)?;
+        let seed = runs.first().map_or(0, |run| run.seed);
+        let place = Place {
+            folder: &place.folder,
+            watched: place.watched,
+            empty_caches: self.experiment.empty_caches,
+            idle_permille: self.idle_permille,
+            interrupt: self.options.interrupt,
+        };
+        run(&plan.clone().with_seed(seed), &place, runs)
+    }
+}
+
 /// Where the phases run, and how.
-pub(crate) struct Place<'a> {
+struct Place<'a> {
     /// A folder of the file system that is measured.
-    pub(crate) folder: &'a Path,
+    folder: &'a Path,
     /// What is looked at meanwhile.
-    pub(crate) watched: Watched,
+    watched: Watched,
     /// Whether caches are emptied before each phase.
-    pub(crate) empty_caches: bool,
+    empty_caches: bool,
     /// How busy the machine is without us.
-    pub(crate) idle_permille: u64,
+    idle_permille: u64,
     /// Set when the user wants to end.
-    pub(crate) interrupt: &'a AtomicBool,
+    interrupt: &'a AtomicBool,
 }
 
 /// Runs all phases; those with a result fill in `runs` in their order. What was measured before a failure
 /// stays.
-pub(crate) fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Result<(), Failure> {
+fn run(plan: &FilePlan, place: &Place<'_>, runs: &mut [Run]) -> Result<(), Failure> {
     let scratch = Scratch::new(place.folder).map_err(|error| {
         let folder = place.folder.display();
         Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
