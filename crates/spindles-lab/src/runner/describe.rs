@@ -5,7 +5,9 @@ use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::experiment::{Members, WorkloadSpec};
-use crate::preflight::{described, described_folder, workload_records, workloads_as};
+use crate::preflight::{
+    bare_bytes_of, described, described_folder, has_file_system, workload_records, workloads_as,
+};
 use crate::targets;
 use crate::whole::MEMORY;
 use spindles_io::TargetFacts;
@@ -94,14 +96,11 @@ impl Runner<'_> {
         let spec = &self.sides[side].spec;
         let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
         let mut mine = self.experiment.workloads.iter().filter(runs);
-        if mine.clone().any(|workload| workload.blocks().is_some()) {
+        if mine.any(|workload| workload.blocks().is_some()) {
             return true;
         }
         // fio and newfs take a block device, or what file system there is.
-        let has_files = targets::kind_of(&spec.target).name == "folder"
-            || spec.mounting.is_some()
-            || spec.commands.is_some();
-        !has_files && mine.all(|workload| workload.files().is_none())
+        !has_file_system(spec)
     }
 
     fn describe_target(
@@ -219,17 +218,16 @@ impl Runner<'_> {
     fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
         let spec = &self.sides[side].spec;
         for workload in &self.experiment.workloads {
-            let work = workload.blocks().filter(|work| work.on_one());
-            let Some(work) = work.filter(|_| workload.runs_on(workloads_as(spec))) else {
+            let Some(bytes) = bare_bytes_of(workload, spec) else {
                 continue;
             };
-            if facts.bytes() < work.size_bytes {
+            if facts.bytes() < bytes {
                 return Err(format!(
                     "it holds {} MiB, and {} works on {} MiB: choose a smaller size or larger \
                      members",
                     facts.bytes() >> 20,
                     workload.name,
-                    work.size_bytes >> 20
+                    bytes >> 20
                 ));
             }
         }

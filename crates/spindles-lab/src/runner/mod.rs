@@ -8,7 +8,10 @@ use crate::clock;
 use crate::execute::Failure;
 use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::fill;
-use crate::preflight::{self, Side, check, check_room, workload_records, workloads_as, writer};
+use crate::preflight::{
+    self, Side, bare_bytes, check, check_room, has_file_system, workload_records, workloads_as,
+    writer,
+};
 use crate::records::RecordsError;
 use crate::schedule::Draw;
 use crate::targets::commands::Made;
@@ -378,10 +381,11 @@ impl<'a> Runner<'a> {
             experiment: self.experiment,
             options: self.options,
             idle_permille: self.idle_permille,
+            has_file_system: has_file_system(spec),
             system,
             open: None,
         };
-        let size_bytes = fill::size_bytes(&self.experiment.workloads, workloads_as(spec));
+        let size_bytes = bare_bytes(&self.experiment.workloads, spec);
         let exists = targets::kind_of(&spec.target).exists
             && spec.mounting.is_none()
             && spec.commands.is_none();

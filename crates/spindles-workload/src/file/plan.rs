@@ -1,6 +1,8 @@
 //! What can be chosen of a workload on files: its parameters under the names of the original tool,
 //! each with a default, bounds, and how it shrinks.
 
+use super::kinds::NotBare;
+use super::layout::EXTENT_BYTES;
 use super::{FileKind, FilePhase, FileWorkload, Tree};
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -241,6 +243,16 @@ impl FilePlan {
     /// Bytes that its files have together at their largest, about.
     pub fn bytes(&self) -> u64 {
         (self.kind.bytes)(self)
+    }
+
+    /// Bytes of a bare target that hold its files.
+    ///
+    /// # Errors
+    /// Why it can't run on one.
+    pub fn bytes_bare(&self) -> Result<u64, NotBare> {
+        let files = (self.kind.files)(self)?;
+        // The last extent of each may be nearly empty.
+        Ok(self.bytes() + files * EXTENT_BYTES)
     }
 
     /// A phase at its start. All before it must have run in the same folder.

@@ -17,6 +17,8 @@ pub(super) struct UnderTest<'a> {
     pub(super) options: &'a Options<'a>,
     /// How busy the machine is without us.
     pub(super) idle_permille: u64,
+    /// Whether it is a file system or holds one: otherwise workloads on files lay theirs out on its blocks.
+    pub(super) has_file_system: bool,
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,

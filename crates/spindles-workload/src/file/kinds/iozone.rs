@@ -38,6 +38,7 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    files: |_| Ok(1),
     check: |plan| {
         let (size, record) = (plan.value("size"), plan.value("record"));
         (size < record && plan.is("auto", "no")).then(|| {

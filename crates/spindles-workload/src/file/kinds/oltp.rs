@@ -73,6 +73,7 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(1),
     ],
     takes_archive: false,
+    files: |plan| Ok(plan.value("nfiles") + 1),
     check: |_| None,
     phases,
     bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),
