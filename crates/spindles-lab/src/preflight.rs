@@ -151,10 +151,11 @@ pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
         let overhead_bytes = match (&spec.mounting, &spec.commands) {
             (Some(mounting), _) => mounting.kind.overhead_bytes,
             (None, Some(_)) => COMMANDS_BYTES,
-            (None, None) => return bare_bytes(&experiment.workloads, spec),
+            (None, None) => return bare_bytes(experiment, spec),
         };
         let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
-        let files = plans.map(FilePlan::bytes).max().unwrap_or(0);
+        let plans = plans.flat_map(|plan| with_trial(experiment, plan));
+        let files = plans.map(|plan| plan.bytes()).max().unwrap_or(0);
         let most = files.max(size_bytes);
         most + most / 4 + overhead_bytes
     });
@@ -162,24 +163,38 @@ pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
 }
 
 /// How much of a system the workloads work on that go to its blocks, from its start.
-pub(crate) fn bare_bytes(workloads: &[WorkloadSpec], spec: &SystemSpec) -> u64 {
-    let each = workloads.iter();
-    let each = each.filter_map(|workload| bare_bytes_of(workload, spec));
-    each.max().unwrap_or(0)
+pub(crate) fn bare_bytes(experiment: &Experiment, spec: &SystemSpec) -> u64 {
+    let workloads = experiment.workloads.iter();
+    let bytes = workloads.filter_map(|workload| bare_bytes_of(experiment, workload, spec));
+    bytes.max().unwrap_or(0)
 }
 
 /// The same of one workload; `None` when it goes elsewhere: to another system, the files of a file system, or each
 /// device by itself.
-pub(crate) fn bare_bytes_of(workload: &WorkloadSpec, spec: &SystemSpec) -> Option<u64> {
+pub(crate) fn bare_bytes_of(
+    experiment: &Experiment,
+    workload: &WorkloadSpec,
+    spec: &SystemSpec,
+) -> Option<u64> {
     match &workload.work {
         _ if !workload.runs_on(workloads_as(spec)) => None,
         Work::Blocks(work) if work.on_one() => {
             let plan = work.kind.plan(&work.params(0, 1)).ok();
             plan.map(|plan| plan.size_bytes)
         }
-        Work::Files(plan) if !has_file_system(spec) => plan.bytes_bare().ok(),
+        Work::Files(plan) if !has_file_system(spec) => {
+            let plans = with_trial(experiment, plan).into_iter();
+            plans.filter_map(|plan| plan.bytes_bare().ok()).max()
+        }
         Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => None,
     }
+}
+
+/// A plan, and the largest that a trial makes of it.
+fn with_trial(experiment: &Experiment, plan: &FilePlan) -> Vec<FilePlan> {
+    let doubled = plan.with_actors(|actors| actors * 2);
+    let doubled = doubled.filter(|_| experiment.confirm);
+    std::iter::once(plan.clone()).chain(doubled).collect()
 }
 
 pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Result<(), RunError> {

@@ -3,7 +3,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError};
-use spindles_measure::{Histogram, Rate, Record, Run};
+use spindles_measure::verdicts::Intervention;
+use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use spindles_workload::file::KINDS;
 use std::collections::BTreeMap;
 use std::fs;
@@ -281,6 +282,48 @@ fn check(run: &Run) {
         // Files are opened before the window begins.
         let opened = tail - u64::from(series.warm_up_slots) * series.slot_ns;
         assert!(opened < run.workload.duration_ns / 5, "{name}: {opened}");
+    }
+}
+
+/// Reads from the cache are named as such, and the same without caches is tried in pairs, which count in no result.
+#[test]
+fn what_would_confirm_a_verdict_is_tried() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: what_would_confirm_a_verdict_is_tried: emptying caches takes root"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nblocks = 2\nconfirm = true\ncontrol = false\ncaches = \"keep\"\n[[system]]\n\
+         target = \"folder:{}\"\n{}",
+        folder.path().display(),
+        workload("iozone", "size = \"8M\"")
+    );
+    let kept = run(&text);
+    let records: Vec<Record> = (kept.runs.iter())
+        .map(|run| Record::Run(Box::new(run.clone())))
+        .collect();
+    let analysis = Analysis::of(&records).unwrap();
+    assert_eq!(analysis.runs.len(), 4);
+    let cell = &analysis.cells[1];
+    assert_eq!(
+        (&*cell.workload, cell.repetitions.len()),
+        ("iozone read", 2)
+    );
+    let verdicts = cell.verdicts.as_ref().unwrap();
+    let tried = |change| verdicts.tried.iter().find(|it| it.change == change);
+    let cold = tried(Intervention::WithoutCache).unwrap_or_else(|| panic!("{verdicts:?}"));
+    assert_eq!(cold.log_ratio.blocks, 3);
+    // Memory answers faster than any disk.
+    assert!(cold.log_ratio.value < 0.0, "{cold:?}");
+    let of_cold = analysis.trials.iter().filter(|run| {
+        let trial = run.trial.as_ref().unwrap();
+        trial.change == Intervention::WithoutCache && trial.of == "iozone read"
+    });
+    for run in of_cold {
+        let emptied = run.evidence.as_ref().unwrap().cache.emptied;
+        assert_eq!(emptied, run.trial.as_ref().unwrap().changed);
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) struct RawFile {
     pub(super) blocks: Option<Spanned<Value>>,
     pub(super) max_blocks: Option<Spanned<Value>>,
     pub(super) caches: Option<Spanned<String>>,
+    pub(super) confirm: Option<bool>,
     pub(super) warmup: Option<Spanned<Value>>,
     pub(super) time_limit_s: Option<Spanned<Value>>,
     pub(super) members: Option<Spanned<Value>>,

@@ -218,7 +218,7 @@ impl Runner<'_> {
     fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
         let spec = &self.sides[side].spec;
         for workload in &self.experiment.workloads {
-            let Some(bytes) = bare_bytes_of(workload, spec) else {
+            let Some(bytes) = bare_bytes_of(self.experiment, workload, spec) else {
                 continue;
             };
             if facts.bytes() < bytes {

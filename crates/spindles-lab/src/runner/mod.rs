@@ -2,6 +2,7 @@
 //! every workload, in the order of the file. Records go out as they are made.
 
 mod describe;
+mod trials;
 mod works;
 
 use crate::clock;
@@ -128,7 +129,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
     let mut runner = Runner::new(experiment, options, observer)?;
-    let ended = runner.all_blocks();
+    let ended = runner.everything();
     match ended {
         Ok(()) => {}
         Err(Stop::Interrupted) => runner.outcome.interrupted = true,
@@ -216,9 +217,17 @@ impl<'a> Runner<'a> {
         })
     }
 
-    fn all_blocks(&mut self) -> Result<(), Stop> {
-        let began = Instant::now();
+    fn everything(&mut self) -> Result<(), Stop> {
         let shared_device = self.describe_systems()?;
+        self.blocks(shared_device)?;
+        if self.experiment.confirm {
+            self.trials(shared_device)?;
+        }
+        Ok(())
+    }
+
+    fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {
+        let began = Instant::now();
         let mut longest = Duration::ZERO;
         for block in 0..self.experiment.blocks_max {
             if block >= self.experiment.blocks && self.is_resolved() {
@@ -251,7 +260,7 @@ impl<'a> Runner<'a> {
     fn record(&mut self, record: Record) -> Result<(), RecordsError> {
         self.observer.record(&record)?;
         // Only where they are asked for.
-        if self.experiment.blocks_max > self.experiment.blocks {
+        if self.experiment.blocks_max > self.experiment.blocks || self.experiment.confirm {
             self.records.push(record);
         }
         Ok(())
@@ -299,15 +308,11 @@ impl<'a> Runner<'a> {
     }
 
     fn one_system(&mut self, block: u32, side: usize, shared_device: bool) -> Result<(), Stop> {
-        let members = self.members_for(block, side);
         let spec = self.sides[side].spec.clone();
         let what = format!("block {}: {}", block + 1, spec.name);
         let done = self.outcome.runs.into();
         self.observer.progress(done, self.total, &what);
-        let mut under_test = match self.prepare(side, &members) {
-            Ok(system) => self.filled(&spec, system)?,
-            Err(why) => Err(why),
-        };
+        let mut under_test = self.begin(block, side)?;
         for (number, workload) in self.experiment.workloads.iter().enumerate() {
             if !workload.runs_on(workloads_as(&spec)) {
                 continue;
@@ -319,25 +324,7 @@ impl<'a> Runner<'a> {
             self.observer.progress(done, self.total, &what);
             let purpose = u64::from(block) << 32 | u64::try_from(number).expect("few");
             let seed = Draw::new(self.experiment.seed, 2, purpose).number();
-            let blank = Run {
-                experiment: self.experiment.name.clone(),
-                system: self.sides[side].record.clone(),
-                repetition_block: block,
-                order: self.outcome.runs,
-                seed,
-                started_unix_ms: clock::unix_ms(),
-                scaled: !self.experiment.scaled_how.is_empty(),
-                shared_device,
-                ..Run::default()
-            };
-            let mut runs: Vec<Run> = (self.outcome.runs..)
-                .zip(workload_records(workload))
-                .map(|(order, workload)| Run {
-                    workload,
-                    order,
-                    ..blank.clone()
-                })
-                .collect();
+            let mut runs = self.blank_runs(side, workload, block, seed, shared_device);
             let measured = match &mut under_test {
                 Ok(under_test) => under_test.run(workload, &mut runs),
                 Err(why) => Err(Failure::Failed(why.clone())),
@@ -357,17 +344,57 @@ impl<'a> Runner<'a> {
                 self.outcome.runs += 1;
             }
         }
-        let Ok(UnderTest { system, open, .. }) = under_test else {
-            return Ok(());
+        if let Ok(under_test) = under_test {
+            self.end(under_test, &spec.name);
+        }
+        Ok(())
+    }
+
+    /// A record for each result of a workload, before it has run.
+    fn blank_runs(
+        &self,
+        side: usize,
+        workload: &WorkloadSpec,
+        block: u32,
+        seed: u64,
+        shared_device: bool,
+    ) -> Vec<Run> {
+        let blank = |(order, workload)| Run {
+            experiment: self.experiment.name.clone(),
+            system: self.sides[side].record.clone(),
+            workload,
+            repetition_block: block,
+            order,
+            seed,
+            started_unix_ms: clock::unix_ms(),
+            scaled: !self.experiment.scaled_how.is_empty(),
+            shared_device,
+            ..Run::default()
         };
+        let records = (self.outcome.runs..).zip(workload_records(workload));
+        records.map(blank).collect()
+    }
+
+    /// Makes a system ready for its workloads, or says why that can't be.
+    fn begin(&mut self, block: u32, side: usize) -> Result<Result<UnderTest<'a>, String>, Stop> {
+        let members = self.members_for(block, side);
+        let spec = self.sides[side].spec.clone();
+        match self.prepare(side, &members) {
+            Ok(system) => self.filled(&spec, system),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    /// Takes a system down.
+    fn end(&mut self, under_test: UnderTest<'_>, name: &str) {
+        let UnderTest { system, open, .. } = under_test;
         if let Some(target) = open {
-            self.observer.incidents(&spec.name, &target.incidents());
+            self.observer.incidents(name, &target.incidents());
             drop(target.close());
         }
         if let Err(why) = system.end() {
-            self.observer.trouble(&spec.name, &why);
+            self.observer.trouble(name, &why);
         }
-        Ok(())
     }
 
     /// The system, filled if it is new: reads of what was never written would measure nothing, and
@@ -381,11 +408,12 @@ impl<'a> Runner<'a> {
             experiment: self.experiment,
             options: self.options,
             idle_permille: self.idle_permille,
+            empty_caches: self.experiment.empty_caches,
             has_file_system: has_file_system(spec),
             system,
             open: None,
         };
-        let size_bytes = bare_bytes(&self.experiment.workloads, spec);
+        let size_bytes = bare_bytes(self.experiment, spec);
         let exists = targets::kind_of(&spec.target).exists
             && spec.mounting.is_none()
             && spec.commands.is_none();

@@ -9,6 +9,7 @@ mod plan;
 mod script;
 mod sizes;
 mod tree;
+mod unsynced;
 
 pub use kinds::{FileKind, KINDS, NotBare, by_name};
 pub use layout::{EXTENT_BYTES, Full, Layout, Piece};

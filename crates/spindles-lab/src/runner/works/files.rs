@@ -57,7 +57,7 @@ impl UnderTest<'_> {
         let folder = scratch.folder();
         let mut ground = InFolder {
             files: folder.map_err(|error| Failure::Failed(error.to_string()))?,
-            empty_caches: self.experiment.empty_caches,
+            empty_caches: self.empty_caches,
             interrupt,
         };
         let io = Io {

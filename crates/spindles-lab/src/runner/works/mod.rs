@@ -17,6 +17,8 @@ pub(super) struct UnderTest<'a> {
     pub(super) options: &'a Options<'a>,
     /// How busy the machine is without us.
     pub(super) idle_permille: u64,
+    /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
+    pub(super) empty_caches: bool,
     /// Whether it is a file system or holds one: otherwise workloads on files lay theirs out on its blocks.
     pub(super) has_file_system: bool,
     pub(super) system: Box<dyn System>,

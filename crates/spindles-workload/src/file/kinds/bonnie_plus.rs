@@ -53,6 +53,7 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(256),
     ],
     takes_archive: false,
+    actors: Some("seekers"),
     files: super::NEEDS_FILE_SYSTEM,
     check: |_| None,
     phases,

@@ -34,6 +34,8 @@ pub struct FileKind {
     pub parameters: &'static [Parameter],
     /// Whether it unpacks an archive, which may be one of the user's.
     pub takes_archive: bool,
+    /// The parameter that says how many ask, if one does.
+    pub(crate) actors: Option<&'static str>,
     /// How many files it makes at most on a bare target, in a [`Layout`](super::Layout), where that means something.
     pub(crate) files: fn(&FilePlan) -> Result<u64, NotBare>,
     /// What is wrong with values that each are possible; `None` when nothing is.

@@ -8,6 +8,7 @@ pub(super) static KIND: FileKind = FileKind {
     summary: "filebench's multistreamwrite: four files of 10 GiB written at once for 300 s",
     parameters: multistream::PARAMETERS,
     takes_archive: false,
+    actors: Some("nthreads"),
     files: |plan| {
         let bounded = plan.is("grow", "no");
         bounded

@@ -73,6 +73,7 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(1),
     ],
     takes_archive: false,
+    actors: Some("nshadows"),
     files: |plan| Ok(plan.value("nfiles") + 1),
     check: |_| None,
     phases,

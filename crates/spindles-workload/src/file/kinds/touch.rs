@@ -30,6 +30,7 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    actors: None,
     files: super::NEEDS_FILE_SYSTEM,
     check: |_| None,
     phases,

@@ -104,6 +104,10 @@ struct Arguments {
     #[arg(long, visible_alias = "repeat", value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Afterwards try the changes that would confirm what is said of the bottleneck and of caches, where that can be
+    /// done here. Takes six runs for each
+    #[arg(long)]
+    confirm: bool,
     /// What arrays are made of that count their members
     #[arg(long, value_name = "WHAT", value_parser = members(), default_value = Members::FILES)]
     members: Members,
@@ -262,6 +266,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         blocks: arguments.runs,
         blocks_max: arguments.runs,
         empty_caches: !arguments.keep_caches,
+        confirm: arguments.confirm,
         members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))
