@@ -322,8 +322,12 @@ fn what_would_confirm_a_verdict_is_tried() {
         trial.change == Intervention::WithoutCache && trial.of == "iozone read"
     });
     for run in of_cold {
-        let emptied = run.evidence.as_ref().unwrap().cache.emptied;
-        assert_eq!(emptied, run.trial.as_ref().unwrap().changed);
+        let cache = run.evidence.as_ref().unwrap().cache;
+        assert_eq!(cache.emptied, run.trial.as_ref().unwrap().changed);
+        // Where the kernel says it.
+        if let Some(resident) = cache.resident_permille {
+            assert_eq!(resident, if cache.emptied { 0 } else { 1000 });
+        }
     }
 }
 

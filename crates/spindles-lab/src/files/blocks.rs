@@ -113,6 +113,7 @@ impl<'t> Blocks<'t> {
                     written: after.bytes_written - before.bytes_written,
                 })
                 .collect(),
+            resident_permille: None,
             usage: usage_of(&[(usage, ThreadUsage::now())]),
             process_cpu_ns,
             machine,

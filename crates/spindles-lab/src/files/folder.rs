@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use spindles_io::ThreadUsage;
 use spindles_measure::ThreadUse;
 use spindles_workload::file::{Answer, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
@@ -26,6 +26,30 @@ struct Shared<'a> {
     failed: OnceLock<String>,
     folder: &'a File,
     name: &'a Path,
+}
+
+/// How much of the files in a folder is in memory, in thousandths, by the first of them; `None` where there is nothing
+/// in them, or the kernel does not say.
+fn resident_permille(folder: &Path) -> Option<u32> {
+    /// Looking at each of 100,000 small files would take as long as a phase.
+    const FILES_MAX: usize = 1000;
+    let mut folders = vec![folder.to_owned()];
+    let (mut files, mut bytes, mut cached) = (0, 0, 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).ok()?.flatten() {
+            let facts = entry.metadata().ok()?;
+            if facts.is_dir() {
+                folders.push(entry.path());
+            } else if facts.is_file() && files < FILES_MAX {
+                files += 1;
+                bytes += facts.len();
+                let of_file = spindles_io::cached_bytes(&File::open(entry.path()).ok()?)?;
+                cached += of_file.min(facts.len());
+            }
+        }
+    }
+    let permille = (cached * 1000).checked_div(bytes)?;
+    u32::try_from(permille).ok()
 }
 
 /// Where an actor waits.
@@ -65,6 +89,7 @@ pub(crate) fn run(
         folder: &opened,
         name: folder,
     };
+    let resident_permille = resident_permille(folder);
     let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
     let collector = Collector::default();
     // Buffers are made before the clock starts, which is set once all are there.
@@ -139,14 +164,10 @@ pub(crate) fn run(
         return Err(Failure::Failed(why.clone()));
     }
     let clock = clock.get().expect("set before the begin");
-    Ok(measured(
-        facts.counted,
-        clock,
-        collector,
-        &left,
-        before,
-        after,
-    ))
+    Ok(Measured {
+        resident_permille,
+        ..measured(facts.counted, clock, collector, &left, before, after)
+    })
 }
 
 fn measured(
@@ -187,6 +208,7 @@ fn measured(
         usage: usage_of(&left.iter().map(|it| it.usage).collect::<Vec<_>>()),
         workload_cpu_ns: left.iter().map(|it| it.cpu_ns).sum(),
         members: Vec::new(),
+        resident_permille: None,
         process_cpu_ns: (before.0, after.0),
         machine: (before.1, after.1),
     }

@@ -35,6 +35,8 @@ pub(crate) struct Measured {
     pub(crate) workload_cpu_ns: u64,
     /// Bytes that the members of a bare target were asked for, in the order of its devices.
     pub(crate) members: Vec<Traffic>,
+    /// How much of the files was in memory before it, in thousandths; `None`: unknown, or there were none.
+    pub(crate) resident_permille: Option<u32>,
     /// What the kernel counted for all of them together.
     pub(crate) usage: Usage,
     pub(crate) process_cpu_ns: (u64, u64),

@@ -108,6 +108,7 @@ fn run(
         evidence.cache.file_bytes = plan.bytes();
         evidence.cache.settle_ns = settle_ns;
         evidence.cache.emptied = emptied;
+        evidence.cache.resident_permille = measured.resident_permille;
         record(&measured, engine_ns, idle_permille, run);
         run.io = io.clone();
         run.evidence = Some(evidence);
