@@ -399,6 +399,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("checksum", spec.checksum.and_then(checksum)),
         ("journal", spec.journal.as_deref()),
         ("rebuild rate", rate.as_deref()),
+        ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),
         ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
         ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),

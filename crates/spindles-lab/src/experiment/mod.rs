@@ -147,6 +147,8 @@ pub struct SystemSpec {
     pub price: Option<f64>,
     /// Which copy a read of a mirror takes; `None` for what the command line says.
     pub read_policy: Option<&'static ReadPolicy>,
+    /// Whether its members are asked for no flushes, to know what these cost.
+    pub ignore_flushes: bool,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -299,6 +301,7 @@ impl Experiment {
                 rebuild_rate: None,
                 price: None,
                 read_policy: None,
+                ignore_flushes: false,
                 mounting: None,
                 commands: None,
                 baseline: None,

@@ -272,6 +272,7 @@ impl<'a> Runner<'a> {
         let mut open = self.options.open.clone();
         open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
         open.read_policy = spec.read_policy.unwrap_or(open.read_policy);
+        open.ignore_flushes = spec.ignore_flushes;
         let place = Site {
             members,
             size_bytes: self.size_bytes,
