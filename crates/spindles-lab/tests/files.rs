@@ -220,6 +220,43 @@ fn workloads_on_files_run_on_bare_arrays_too() {
     assert_eq!(of("small write").latency["fsync"].total(), 1);
 }
 
+/// The archive is made and read in the folder that is named for it, and goes with the run.
+#[test]
+fn an_archive_is_read_from_another_folder() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let parameters = format!(
+        "files = 50, archive_folder = \"{}\"",
+        other.path().display()
+    );
+    let text = head(folder.path()) + &workload("untar", &parameters);
+    let kept = run(&text);
+    let extract = &kept.runs[0];
+    assert_eq!(
+        (extract.counted, &*extract.workload.name),
+        (50, "untar extract")
+    );
+    // A header for each entry and whole blocks.
+    assert!(
+        extract.application.read > extract.application.written,
+        "{extract:?}"
+    );
+    assert_eq!(
+        extract.workload.parameters["archive"],
+        other.path().to_str().unwrap()
+    );
+    for folder in [&folder, &other] {
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    let missing = text.replace(other.path().to_str().unwrap(), "/nowhere");
+    let error = Experiment::parse("x.toml", &missing)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("archive_folder = \"/nowhere\": No such file"),
+        "{error}"
+    );
+}
+
 /// What only a file system does is refused before anything is made.
 #[test]
 fn a_workload_that_needs_a_file_system_says_so() {
