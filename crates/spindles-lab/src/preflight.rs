@@ -8,12 +8,14 @@ use crate::runner::RunError;
 use crate::targets::{self, Place, commands::DIR};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
-use spindles_io::TargetFacts;
+use spindles_io::{TargetFacts, physical_device_of};
 use spindles_layout::Expression;
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan, NotBare};
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// The name of the baseline's second self.
@@ -325,17 +327,37 @@ pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhas
 
 /// The level of what commands made of several members.
 const OF_COMMANDS: &str = "made by commands";
+/// The level of a device that the kernel makes of several: md, LVM.
+const OF_KERNEL: &str = "made by the kernel";
+/// The level of a folder of which nobody says on which disk it lies: of a network file system.
+const FOLDER: &str = "folder";
+
+/// The level of a device, or of what a file or folder lies on, and of how many devices it is.
+fn level_of(path: &Path) -> (&'static str, usize) {
+    let slaves = fs::metadata(path).ok().and_then(|facts| {
+        let is_device = facts.file_type().is_block_device();
+        let device = if is_device { facts.rdev() } else { facts.dev() };
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        fs::read_dir(format!("/sys/dev/block/{major}:{minor}/slaves")).ok()
+    });
+    match slaves.map_or(0, Iterator::count) {
+        0 | 1 if path.is_dir() && physical_device_of(path).is_none() => (FOLDER, 1),
+        0 | 1 => ("single", 1),
+        several => (OF_KERNEL, several),
+    }
+}
 
 /// What a system is, for its records.
 pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
+    let (level, members) = level_of(Path::new(spec.target.trim_start_matches("folder:")));
     let mut system = System {
         name: spec.name.clone(),
         options: options(spec),
         baseline: spec.baseline.clone(),
         price: spec.price,
         expression: spec.target.clone(),
-        level: "single".to_owned(),
-        members: 1,
+        level: level.to_owned(),
+        members: u32::try_from(members).expect("few"),
         capacity_bytes: facts.bytes(),
         ..System::default()
     };
@@ -365,7 +387,9 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
         (Ok(Expression::Array { level, members, .. }), _) => (level.name, members.len()),
         // What commands make of several members is no single disk, and which level it is they alone know.
         (_, Some(made)) if made.members > 1 => (OF_COMMANDS, made.members),
-        _ => ("single", 1),
+        // The file system that the lab made is not what is compared.
+        _ if spec.mounting.is_some() => level_of(Path::new(&spec.target)),
+        _ => level_of(&place.folder),
     };
     System {
         name: spec.name.clone(),
@@ -410,4 +434,28 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     chosen
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_disk_is_single() {
+        let folder = tempfile::tempdir().unwrap();
+        // Whatever the temporary folder lies on: a file in it and the folder lie on the same.
+        let file = folder.path().join("a");
+        fs::write(&file, "").unwrap();
+        if physical_device_of(folder.path()).is_some() {
+            assert_eq!(level_of(&file), level_of(folder.path()));
+        }
+        assert_eq!(level_of(Path::new("single")), ("single", 1));
+        for entry in fs::read_dir("/sys/class/block").unwrap().flatten() {
+            let slaves = fs::read_dir(entry.path().join("slaves")).map_or(0, Iterator::count);
+            let device = Path::new("/dev").join(entry.file_name());
+            if device.exists() && slaves > 1 {
+                assert_eq!(level_of(&device), (OF_KERNEL, slaves));
+            }
+        }
+    }
 }
