@@ -67,7 +67,7 @@ def fio(folder, mib):
     path = os.path.join(folder, "fio.file")
     for operation in ("write", "read"):
         command = ["fio", "--name=x", f"--filename={path}", f"--rw={operation}", "--bs=8k", f"--size={mib}m"]
-        command += ["--ioengine=psync", "--output-format=json", "--invalidate=0"]
+        command += ["--ioengine=psync", "--output-format=json", "--invalidate=0", "--fallocate=none"]
         command += ["--end_fsync=1"] if operation == "write" else []
         job = json.loads(run(command))["jobs"][0]
         milliseconds = job["job_runtime"] if operation == "write" else job["read"]["runtime"]
