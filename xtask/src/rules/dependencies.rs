@@ -104,6 +104,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "terminal_size",
         ],
     ),
+    ("spindles-browser", &[], &["serde_json", "tempfile"]),
     (
         "spindles-disk",
         &["block", "layout", "format", "engine", "io", "workload"],
