@@ -88,10 +88,21 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "spindles-lab-web",
+        &["lab", "measure", "report"],
+        &[
+            "httparse",
+            "percent-encoding",
+            "rustix",
+            "serde_json",
+            "thiserror",
+        ],
+    ),
+    (
         "spindles",
         &[
             "block", "parity", "layout", "format", "engine", "io", "workload", "sim", "measure",
-            "report", "lab", "serve",
+            "report", "lab", "lab-web", "serve",
         ],
         &[
             "anyhow",
