@@ -80,13 +80,21 @@ impl<T> Cache<T> {
 
     /// The stamp that `get` would answer, without drawing anything or waiting.
     pub(crate) fn stamp(&self, name: &str, stamp: Stamp, live: bool) -> Stamp {
-        let entry = locked(&self.entries).get(name).cloned();
-        let Some(entry) = entry else { return stamp };
-        let Ok(drawn) = entry.drawn.try_lock() else {
-            return stamp;
-        };
-        let drawn = drawn.as_ref().filter(|it| it.is_good(stamp, live));
-        drawn.map_or(stamp, |drawn| drawn.stamp)
+        self.good(name, stamp, live).unwrap_or(stamp)
+    }
+
+    /// Whether `get` would draw nothing.
+    pub(crate) fn has(&self, name: &str, stamp: Stamp, live: bool) -> bool {
+        self.good(name, stamp, live).is_some()
+    }
+
+    /// The stamp of what is there and good.
+    fn good(&self, name: &str, stamp: Stamp, live: bool) -> Option<Stamp> {
+        let entry = locked(&self.entries).get(name).cloned()?;
+        // Whoever has it locked draws.
+        let drawn = entry.drawn.try_lock().ok()?;
+        let good = drawn.as_ref().filter(|it| it.is_good(stamp, live));
+        good.map(|drawn| drawn.stamp)
     }
 
     fn entry(&self, name: &str) -> Arc<Entry<T>> {
@@ -135,7 +143,9 @@ mod tests {
         let [old, new] = stamps();
         let cache = Cache::new(9);
         assert_eq!(cache.stamp("a", old, false), old);
+        assert!(!cache.has("a", old, false));
         assert_eq!(*cache.get("a", old, false, || 1).1, 1);
+        assert!(cache.has("a", old, false) && !cache.has("a", new, false));
         assert_eq!(*cache.get("a", old, false, || 2).1, 1);
         assert_eq!(*cache.get("b", old, false, || 3).1, 3);
         assert_eq!(cache.stamp("a", new, false), new);

@@ -2,34 +2,31 @@
 
 use crate::cache::Cache;
 use crate::listing::{Listing, Stamp, Stored};
-use spindles_lab::{Ending, Progress, RunState, run_state};
+use spindles_lab::{Ending, Progress, RECORDS_FILE, RunState, run_state};
 use spindles_measure::{Analysis, Experiment, Record};
 use spindles_report::page::Page;
 use spindles_report::{Options, headline, outputs, report_page};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// So many lines of the list are kept drawn.
-const SUMMARIES_MAX: usize = 10_000;
+/// Of so many runs what came out is kept.
+const FINDINGS_MAX: usize = 10_000;
 /// So many reports are kept drawn: each is as large as its records.
 const REPORTS_MAX: usize = 6;
 
 /// The section that embeds the records in a page: a server has them as a file.
 const EMBEDDED_RECORDS: &str = "records";
 
-/// What the list says of a run.
+/// What came out of a run, for the list.
 #[derive(Debug)]
-pub(crate) struct Summary {
-    pub(crate) experiment: String,
-    pub(crate) about: String,
-    pub(crate) started_unix_ms: u64,
-    pub(crate) systems: usize,
-    pub(crate) workloads: usize,
-    pub(crate) blocks_done: usize,
-    pub(crate) blocks: usize,
-    /// What came out, where something was measured.
+pub(crate) struct Findings {
+    /// In a sentence; `None` before anything was measured.
     pub(crate) lead: Option<String>,
+    /// Repetition blocks that are whole.
+    pub(crate) blocks_done: usize,
 }
 
 /// What the page of a run is made of.
@@ -40,14 +37,14 @@ pub(crate) struct Report {
     pub(crate) drawn: Option<(Analysis, Page)>,
 }
 
-/// What was read of a run, or why it can't be read.
-pub(crate) type Read<T> = Arc<Result<T, String>>;
+/// What was drawn of a run, or why it can't be.
+pub(crate) type Drawn<T> = Arc<Result<T, String>>;
 
 /// The runs in one folder of results.
 #[derive(Debug)]
 pub(crate) struct Library {
     root: PathBuf,
-    summaries: Cache<Result<Summary, String>>,
+    findings: Cache<Result<Findings, String>>,
     reports: Cache<Result<Report, String>>,
 }
 
@@ -55,7 +52,7 @@ impl Library {
     pub(crate) fn new(root: PathBuf) -> Self {
         Self {
             root,
-            summaries: Cache::new(SUMMARIES_MAX),
+            findings: Cache::new(FINDINGS_MAX),
             reports: Cache::new(REPORTS_MAX),
         }
     }
@@ -69,16 +66,23 @@ impl Library {
         Listing::of(&self.root)
     }
 
-    /// What the list says of a run.
-    pub(crate) fn summary(&self, stored: &Stored, state: &RunState) -> Read<Summary> {
+    /// What came out of a run. All its records have to be read for that, unless it is known already.
+    pub(crate) fn findings(&self, stored: &Stored, state: &RunState) -> Drawn<Findings> {
         match &stored.stamp {
             Ok(stamp) => {
-                let draw = || summary(&stored.folder, state);
-                let (_, summary) = (self.summaries).get(&stored.name, *stamp, is_live(state), draw);
-                summary
+                let draw = || findings(&stored.folder, state);
+                (self.findings)
+                    .get(&stored.name, *stamp, is_live(state), draw)
+                    .1
             }
             Err(why) => Arc::new(Err(why.clone())),
         }
+    }
+
+    /// Whether that is known.
+    pub(crate) fn has_findings(&self, stored: &Stored, state: &RunState) -> bool {
+        let has = |stamp: &Stamp| self.findings.has(&stored.name, *stamp, is_live(state));
+        stored.stamp.as_ref().map_or(true, has)
     }
 
     /// The report of a run, and the stamp of the records that it was drawn from.
@@ -86,7 +90,7 @@ impl Library {
         &self,
         stored: &Stored,
         state: &RunState,
-    ) -> Result<(Stamp, Read<Report>), String> {
+    ) -> Result<(Stamp, Drawn<Report>), String> {
         let stamp = stored.stamp.clone()?;
         let draw = || report(&stored.folder);
         Ok((self.reports).get(&stored.name, stamp, is_live(state), draw))
@@ -112,42 +116,51 @@ pub(crate) fn is_live(state: &RunState) -> bool {
     matches!(state, RunState::Running(_))
 }
 
-fn summary(folder: &Path, state: &RunState) -> Result<Summary, String> {
-    let records = spindles_lab::load(folder).map_err(|error| error.to_string())?;
-    let analysis = Analysis::of(&records).ok();
-    let experiment = match &analysis {
-        Some(analysis) => analysis.experiment.clone(),
-        None => experiment_of(&records).ok_or(NO_EXPERIMENT)?,
-    };
-    let blocks_done = analysis.as_ref().map_or(0, |analysis| {
-        let expected = experiment.systems.len() * experiment.workloads.len();
-        blocks_done(analysis, expected, state)
-    });
-    let asked = usize::try_from(experiment.repetition_blocks).unwrap_or(usize::MAX);
-    Ok(Summary {
-        systems: experiment.systems.len(),
-        workloads: experiment.workloads.len(),
-        blocks_done,
-        blocks: asked.max(blocks_done),
-        lead: analysis.as_ref().map(|analysis| headline(analysis).lead),
-        started_unix_ms: experiment.started_unix_ms,
-        experiment: experiment.name,
-        about: experiment.summary,
+/// Why there is nothing to show.
+const NO_RECORD: &str = "there is no record in it";
+/// Largest record that is looked for at the beginning of a file, in bytes.
+const FIRST_BYTES_MAX: u64 = 4 << 20;
+
+/// What a run was to measure, by its first record: soon known, however many follow.
+pub(crate) fn experiment(stored: &Stored) -> Result<Experiment, String> {
+    stored.stamp.as_ref().map_err(Clone::clone)?;
+    let mut line = String::new();
+    File::open(stored.folder.join(RECORDS_FILE))
+        .and_then(|file| BufReader::new(file.take(FIRST_BYTES_MAX)).read_line(&mut line))
+        .map_err(|error| format!("{RECORDS_FILE}: {error}"))?;
+    let records = spindles_measure::from_lines(&line);
+    let records = records.map_err(|error| format!("{RECORDS_FILE}, {error}"))?;
+    experiment_of(&records)
+}
+
+/// What the first of these records says of their experiment.
+fn experiment_of(records: &[Record]) -> Result<Experiment, String> {
+    Ok(match records.first().ok_or(NO_RECORD)? {
+        Record::Experiment(experiment) => experiment.clone(),
+        Record::Run(run) => Experiment {
+            name: run.experiment.clone(),
+            started_unix_ms: run.started_unix_ms,
+            ..Experiment::default()
+        },
+        Record::Environment(_) | Record::Calibration(_) => Experiment::default(),
     })
 }
 
-const NO_EXPERIMENT: &str = "no experiment is among the records";
-
-fn experiment_of(records: &[Record]) -> Option<Experiment> {
-    records.iter().find_map(|record| match record {
-        Record::Experiment(experiment) => Some(experiment.clone()),
-        _ => None,
+fn findings(folder: &Path, state: &RunState) -> Result<Findings, String> {
+    let records = spindles_lab::load(folder).map_err(|error| error.to_string())?;
+    let analysis = Analysis::of(&records).ok();
+    let analysis = analysis.as_ref();
+    Ok(Findings {
+        lead: analysis.map(|analysis| headline(analysis).lead),
+        blocks_done: analysis.map_or(0, |analysis| blocks_done(analysis, state)),
     })
 }
 
 /// How many repetition blocks are whole: those with as many runs as the fullest. A first one by itself
 /// is measured by what is `expected`, unless the run is over and so it was whole.
-fn blocks_done(analysis: &Analysis, expected: usize, state: &RunState) -> usize {
+fn blocks_done(analysis: &Analysis, state: &RunState) -> usize {
+    let experiment = &analysis.experiment;
+    let expected = experiment.systems.len() * experiment.workloads.len();
     let mut runs = BTreeMap::<u32, usize>::new();
     for run in &analysis.runs {
         *runs.entry(run.repetition_block).or_default() += 1;
@@ -168,9 +181,8 @@ fn blocks_done(analysis: &Analysis, expected: usize, state: &RunState) -> usize 
 fn report(folder: &Path) -> Result<Report, String> {
     let records = spindles_lab::load(folder).map_err(|error| error.to_string())?;
     let Ok(analysis) = Analysis::of(&records) else {
-        let experiment = experiment_of(&records).ok_or(NO_EXPERIMENT)?;
         return Ok(Report {
-            experiment,
+            experiment: experiment_of(&records)?,
             drawn: None,
         });
     };

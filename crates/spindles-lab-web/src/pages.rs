@@ -1,11 +1,11 @@
 //! The pages: the list of runs, a run, two of them compared, and what went wrong.
 
-use crate::library::{Read, Report, Said, Summary, is_live, said};
+use crate::library::{Drawn, Findings, Report, is_live, said};
 use crate::listing::Stored;
 use crate::response::{Response, Status};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use spindles_lab::{RECORDS_FILE, RunState};
-use spindles_measure::Change;
+use spindles_measure::{Change, Experiment};
 use spindles_report::page::{Page, Served, date, escape};
 use spindles_report::{OUTPUTS, change_page};
 use std::path::Path;
@@ -57,21 +57,29 @@ pub(crate) fn done(state: &RunState) -> (u64, u64) {
 }
 
 /// A run of the list.
-pub(crate) type Line<'a> = (&'a Stored, Said, Read<Summary>, (u64, u64));
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) stored: &'a Stored,
+    /// What it was to measure, or why it can't be read.
+    pub(crate) experiment: Result<Experiment, String>,
+    /// What came out, where that was read already.
+    pub(crate) findings: Option<Drawn<Findings>>,
+    pub(crate) state: RunState,
+}
 
 /// All runs.
 pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str) -> Response {
     let (mut lines, mut unreadable) = (String::new(), String::new());
     let (mut readable, mut going) = (0, 0);
-    for (stored, said, summary, done) in runs {
-        match &**summary {
-            Ok(summary) => {
+    for run in runs {
+        match &run.experiment {
+            Ok(experiment) => {
                 readable += 1;
-                going += u32::from(said.word == "running");
-                lines += &line(stored, said, summary, *done);
+                going += u32::from(is_live(&run.state));
+                lines += &line(run, experiment);
             }
             Err(why) => {
-                let title = escape(&stored.title());
+                let title = escape(&run.stored.title());
                 unreadable += &format!("<div><dt>{title}</dt><dd>{}</dd></div>", escape(why));
             }
         }
@@ -127,41 +135,56 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
 
 const SILENT: &str = "The server does not answer: this is what it said last.";
 
-fn line(stored: &Stored, said: &Said, summary: &Summary, done: (u64, u64)) -> String {
+fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     let count = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     };
-    let kicker = [date(summary.started_unix_ms), stored.title()];
-    let kicker: Vec<String> = kicker
-        .iter()
-        .filter(|it| !it.is_empty())
-        .map(|it| escape(it))
-        .collect();
+    let stored = run.stored;
+    let kicker = [date(experiment.started_unix_ms), stored.title()];
+    let known = kicker.iter().filter(|part| !part.is_empty());
+    let kicker: Vec<String> = known.map(|part| escape(part)).collect();
+    let findings = run.findings.as_deref().and_then(|it| it.as_ref().ok());
+    let asked = usize::try_from(experiment.repetition_blocks).unwrap_or(usize::MAX);
+    let blocks = match findings {
+        Some(Findings { blocks_done, .. }) => {
+            format!(
+                "{blocks_done} of {}",
+                count(asked.max(*blocks_done), "block")
+            )
+        }
+        None => count(asked, "block"),
+    };
     let extent = format!(
-        "{} × {}<br>{} of {}",
-        count(summary.systems, "system"),
-        count(summary.workloads, "workload"),
-        summary.blocks_done,
-        count(summary.blocks, "block"),
+        "{} × {}<br>{blocks}",
+        count(experiment.systems.len(), "system"),
+        count(experiment.workloads.len(), "workload"),
     );
-    let about = match &*summary.about {
+    let about = match &*experiment.summary {
         "" => String::new(),
         about => format!("<p class=\"about\">{}</p>", escape(about)),
     };
-    let lead = match &summary.lead {
-        Some(lead) => format!("<p class=\"result\">{}</p>", escape(lead)),
-        None => "<p class=\"result\">Nothing is measured yet.</p>".to_owned(),
+    let result = match findings {
+        Some(Findings {
+            lead: Some(lead), ..
+        }) => lead,
+        Some(Findings { lead: None, .. }) => "Nothing is measured yet.",
+        None => "Not read yet: load this page again.",
+    };
+    let title = match &*experiment.name {
+        "" => stored.title(),
+        name => name.to_owned(),
     };
     format!(
         "<li id=\"run-{name}\"><label><input type=\"checkbox\" name=\"run\" value=\"{value}\">\
          <span class=\"hidden\">Compare {title}</span></label><div><p class=\"kicker\">{}</p>\
-         <h2><a href=\"{}\">{}</a></h2>{about}{lead}</div>\
+         <h2><a href=\"{}\">{}</a></h2>{about}<p class=\"result\">{}</p></div>\
          <div class=\"side\">{}<p>{extent}</p></div></li>",
         kicker.join(" · "),
         address(&stored.name),
-        escape(&summary.experiment),
-        state(said, done),
+        escape(&title),
+        escape(result),
+        state(&run.state),
         name = encoded(&stored.name),
         value = escape(&stored.name),
         title = escape(&stored.title()),
@@ -169,8 +192,9 @@ fn line(stored: &Stored, said: &Said, summary: &Summary, done: (u64, u64)) -> St
 }
 
 /// How far it is, with a bar while it is going.
-fn state(said: &Said, (done, total): (u64, u64)) -> String {
-    let bar = if said.word == "running" && total > 0 {
+fn state(state: &RunState) -> String {
+    let (said, (done, total)) = (said(state), done(state));
+    let bar = if is_live(state) && total > 0 {
         format!("<progress max=\"{total}\" value=\"{done}\">{done} of {total}</progress>")
     } else {
         String::new()
@@ -202,7 +226,7 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
          from\">records</a></li>{links}</ul></div>",
         escape(version),
         if live { " data-going" } else { "" },
-        state(&said(run), done(run)),
+        state(run),
     );
     let experiment = &report.experiment;
     let mut page = match &report.drawn {

@@ -1,6 +1,6 @@
 //! Which path leads to what.
 
-use crate::library::{Library, Read, Report, is_live, said, state_of};
+use crate::library::{self, Drawn, Library, Report, is_live, said, state_of};
 use crate::listing::{Stamp, Stored};
 use crate::pages;
 use crate::request::{Request, decoded, is_this_machine};
@@ -9,8 +9,10 @@ use serde_json::json;
 use spindles_lab::{RECORDS_FILE, RunState};
 use spindles_measure::{Analysis, Verdicts, change};
 use spindles_report::{OUTPUTS, Options};
+use std::cmp::Reverse;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
 
 /// Version of the documents about states: it grows when a field goes or changes its meaning.
 const STATE_VERSION: u32 = 1;
@@ -32,11 +34,17 @@ pub(crate) struct Site {
     library: Library,
     /// Whether only this machine is to be answered.
     local: bool,
+    /// How long the list waits for what came out of runs that nobody asked for before.
+    list_time: Duration,
 }
 
 impl Site {
-    pub(crate) fn new(library: Library, local: bool) -> Self {
-        Self { library, local }
+    pub(crate) fn new(library: Library, local: bool, list_time: Duration) -> Self {
+        Self {
+            library,
+            local,
+            list_time,
+        }
     }
 
     /// The answer to a request.
@@ -66,29 +74,44 @@ impl Site {
     }
 
     fn index(&self) -> Response {
+        let deadline = Instant::now() + self.list_time;
         let listing = self.library.listing();
         let mut runs: Vec<_> = (listing.runs.iter())
-            .map(|stored| {
-                let state = state_of(stored);
-                let summary = self.library.summary(stored, &state);
-                (stored, said(&state), summary, pages::done(&state))
-            })
+            .map(|stored| (stored, library::experiment(stored)))
             .collect();
         // Newest first; what can't be read has no time and comes last.
-        runs.sort_by_key(|(_, _, summary, _)| {
-            let started = (**summary).as_ref().map(|it| it.started_unix_ms);
-            std::cmp::Reverse(started.ok())
+        runs.sort_by_key(|(_, experiment)| {
+            Reverse(experiment.as_ref().ok().map(|it| it.started_unix_ms))
         });
+        let mut lines = Vec::new();
+        let mut has_read = false;
+        for (stored, experiment) in runs {
+            let state = state_of(stored);
+            // Each look reads one at least, so that all are read in the end.
+            let is_known = self.library.has_findings(stored, &state);
+            let may_read = is_known || !has_read || Instant::now() < deadline;
+            has_read |= !is_known;
+            let findings = may_read.then(|| self.library.findings(stored, &state));
+            let broken = findings.as_deref().and_then(|it| it.as_ref().err());
+            lines.push(pages::Line {
+                stored,
+                experiment: broken.map_or(experiment, |why| Err(why.clone())),
+                findings,
+                state,
+            });
+        }
         let version = self.index_version();
-        pages::index(self.library.root(), &runs, listing.is_cut(), &version)
+        pages::index(self.library.root(), &lines, listing.is_cut(), &version)
     }
 
     /// A word that changes when the list does.
     fn index_version(&self) -> String {
         let mut hasher = DefaultHasher::new();
         for stored in &self.library.listing().runs {
+            let state = state_of(stored);
             let stamp = stored.stamp.clone().map(Stamp::word);
-            (&stored.name, stamp, said(&state_of(stored)).details).hash(&mut hasher);
+            let is_known = self.library.has_findings(stored, &state);
+            (&stored.name, stamp, said(&state).details, is_known).hash(&mut hasher);
         }
         format!("{:x}", hasher.finish())
     }
@@ -181,7 +204,7 @@ impl Site {
     }
 
     /// The report of a run that can be read.
-    fn drawn(&self, stored: &Stored, state: &RunState) -> Option<Read<Report>> {
+    fn drawn(&self, stored: &Stored, state: &RunState) -> Option<Drawn<Report>> {
         let (_, report) = self.library.report(stored, state).ok()?;
         report.is_ok().then_some(report)
     }

@@ -19,6 +19,9 @@ pub struct Limits {
     pub head: Duration,
     /// How long a client may take nothing of an answer.
     pub write: Duration,
+    /// How long the list waits for what came out of runs that nobody asked for before. The rest comes
+    /// with the next looks at it: to read hundreds of runs takes a while.
+    pub list: Duration,
 }
 
 impl Default for Limits {
@@ -28,6 +31,7 @@ impl Default for Limits {
             connections: 128,
             head: Duration::from_secs(3),
             write: Duration::from_secs(20),
+            list: Duration::from_millis(400),
         }
     }
 }
@@ -94,7 +98,11 @@ impl Server {
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self {
-            site: Arc::new(Site::new(Library::new(root), address.ip().is_loopback())),
+            site: Arc::new(Site::new(
+                Library::new(root),
+                address.ip().is_loopback(),
+                limits.list,
+            )),
             listener,
             address,
             limits,

@@ -55,7 +55,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     browser
         .value("document.querySelectorAll('#doubts details').forEach((it) => { it.open = true; })");
     browser.value(
-        "document.querySelector('#doubts').scrollIntoView(); scrollBy(0, -200); window.mine = true",
+        "document.querySelector('#doubts h2').scrollIntoView(); scrollBy(0, -290); window.mine = true",
     );
     let place = "document.querySelector('#doubts h2').getBoundingClientRect().top";
     let open = "document.querySelectorAll('details[open]').length";

@@ -1,14 +1,16 @@
 //! The list, the reports, their files and comparisons.
 
-use crate::folder::{Results, begun, records};
+use crate::folder::{Results, begun, records, serve};
 use crate::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
+use spindles_lab_web::Limits;
 use spindles_measure::{Record, to_line};
 use spindles_report::OUTPUTS;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
+use std::time::Duration;
 
 /// The names of the runs in the list, from the top.
 fn listed(page: &str) -> Vec<&str> {
@@ -85,6 +87,29 @@ fn one_folder_of_results_is_a_list_of_one() {
     get(address, "/runs//state").says(200, &["cut_short"]);
 }
 
+/// To read hundreds of runs takes a while: the list comes before.
+#[test]
+fn the_list_does_not_wait_for_all_results() {
+    let results = Results::new();
+    for minute in 0..4 {
+        results.ended(&format!("run{minute}"), &records(1, minute));
+    }
+    let limits = Limits {
+        list: Duration::ZERO,
+        ..Limits::default()
+    };
+    let address = serve(&results.root(), "127.0.0.1:0", limits);
+    let mut versions = Vec::new();
+    for unread in [3, 2, 1, 0, 0] {
+        let page = get(address, "/").body;
+        assert_eq!(page.matches("Not read yet").count(), unread);
+        assert_eq!(listed(&page), ["run3", "run2", "run1", "run0"]);
+        versions.push(get(address, "/state").body);
+    }
+    versions.dedup();
+    assert_eq!(versions.len(), 4, "each look is news until all is read");
+}
+
 #[test]
 fn what_can_not_be_read_is_listed_with_the_reason() {
     let results = Results::new();
@@ -131,7 +156,7 @@ fn what_can_not_be_read_is_listed_with_the_reason() {
             "use a newer spindles",
             "<dt>bytes</dt>",
             "<dt>empty</dt>",
-            "no experiment is among the records",
+            "there is no record in it",
             "larger than 1 GiB",
             "<dt>folder</dt><dd>records.jsonl is not a file",
             "<dt>pipe</dt><dd>records.jsonl is not a file",
