@@ -196,8 +196,13 @@ fn program(program: &str, arguments: &[&str]) -> Outcome {
 /// at 90 minutes what is silent till then, and nothing is known of the cause.
 const TESTS_LIMIT: &str = "50m";
 
+/// Threads of each test binary for each CPU: most tests wait, for servers and disks.
+const TEST_THREADS_PER_CPU: usize = 2;
+
 fn cargo_test(arguments: &[&str]) -> Outcome {
-    let show = ["--no-fail-fast", "--", "--show-output"];
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = format!("--test-threads={}", cpus * TEST_THREADS_PER_CPU);
+    let show = ["--no-fail-fast", "--", "--show-output", &threads];
     let cargo = process::cargo_program();
     let limit = ["--verbose", "--kill-after=10", TESTS_LIMIT, cargo.as_str()];
     let arguments = [&limit[..], &["test"], arguments, &show].concat();

@@ -324,6 +324,13 @@ impl Members {
         let bytes = u64::from(io.blocks) * block_bytes;
         let device = &mut self.devices[device.index()];
         device.counters.count(io.operation, bytes);
+        let mut io = *io;
+        if self.options.ignore_flushes {
+            let Some(operation) = unflushed(io.operation) else {
+                return Some(Ok(()));
+            };
+            io.operation = operation;
+        }
         let inline = match &mut device.reach {
             Reach::Inline(inline) => inline,
             Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
@@ -504,6 +511,16 @@ impl Members {
                 let reach = &self.devices[device.index()].reach;
                 matches!(reach, Reach::Later(later) if later.in_flight() > 0)
             })
+    }
+}
+
+/// The same without asking for anything durable; `None` where nothing is left of it.
+fn unflushed(operation: Operation) -> Option<Operation> {
+    match operation {
+        Operation::Flush => None,
+        Operation::Write { .. } => Some(Operation::Write { fua: false }),
+        Operation::WriteZeroes { .. } => Some(Operation::WriteZeroes { fua: false }),
+        Operation::Read | Operation::Discard => Some(operation),
     }
 }
 

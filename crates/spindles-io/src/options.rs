@@ -25,6 +25,9 @@ pub struct OpenOptions {
     pub io: IoChoice,
     /// Whether to go past the page cache.
     pub direct: Direct,
+    /// For measurements, to know what flushes cost: members are asked for none, and a write with FUA is a write. **A
+    /// crash may then lose what was answered as durable, and tear stripes.**
+    pub ignore_flushes: bool,
     /// How long a busy device is waited for: the kernel ends what a program that was killed had in flight
     /// before others get its devices, and a slow disk takes seconds for that.
     pub busy_timeout: Duration,
@@ -46,6 +49,7 @@ impl Default for OpenOptions {
             read_policy: READ_POLICIES[0],
             io: IoChoice::Auto,
             direct: Direct::Auto,
+            ignore_flushes: false,
             busy_timeout: Duration::from_secs(5),
             peer_timeouts: PeerTimeouts::default(),
             drawn: None,

@@ -112,9 +112,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(&OpenOptions::default())
+    }
+
+    fn with(options: &OpenOptions) -> Self {
         let options = OpenOptions {
             requests_max: 8,
-            ..OpenOptions::default()
+            ..options.clone()
         };
         Self {
             stack: Stack::new(&options).unwrap(),
@@ -245,6 +249,22 @@ fn a_device_alone_answers_with_its_errors() {
             "faulty: the last writes may not be durable: more is lost than the level survives"
         );
     }
+}
+
+/// For measurements: a device that can't flush is not asked to.
+#[test]
+fn flushes_are_ignored_where_that_is_asked_for() {
+    let mut bench = Bench::with(&OpenOptions {
+        ignore_flushes: true,
+        ..OpenOptions::default()
+    });
+    let (device, faults) = bench.device();
+    let mut open = bench.open(device);
+    faults.0.borrow_mut().flushes = Some(MemberError::Gone);
+    open.write(1).unwrap();
+    open.run(Operation::Write { fua: true }).unwrap();
+    open.run(Operation::Flush).unwrap();
+    open.target.close().unwrap();
 }
 
 #[test]

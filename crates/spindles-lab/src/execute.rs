@@ -235,7 +235,7 @@ pub(crate) fn run(
 
 /// Whose counters belong to a target: the physical devices beneath it, and this process, which has the
 /// engine.
-fn watched(facts: &TargetFacts) -> Watched {
+pub(crate) fn watched(facts: &TargetFacts) -> Watched {
     let devices = facts.devices.iter();
     let physical = devices.filter_map(|device| device.physical_device.clone());
     Watched {

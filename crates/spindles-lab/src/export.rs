@@ -71,6 +71,9 @@ impl Exported {
         command.arg("serve").args(devices);
         command.args(["--read-policy", open.read_policy.name]);
         command.args(["--rebuild-rate", &open.job_rate.to_string()]);
+        if open.ignore_flushes {
+            command.args(["--flushes", "ignored"]);
+        }
         let ready = if let Some(number) = number {
             command.args(["--ublk", &number.to_string()]);
             PathBuf::from(format!("/dev/ublkb{number}"))

@@ -1,7 +1,6 @@
 //! New systems are written once before anything is measured on them.
 
 use crate::execute::{self, Failure, Orders};
-use crate::experiment::WorkloadSpec;
 use spindles_io::Target;
 use spindles_workload::Params;
 use std::sync::atomic::AtomicBool;
@@ -9,17 +8,6 @@ use std::sync::atomic::AtomicBool;
 /// Written at once, where the size is a multiple of it.
 const CHUNK_BYTES: u64 = 1 << 20;
 const IN_FLIGHT: u32 = 8;
-
-/// How much of a system its workloads work on, from its start. Those that go to each of its devices
-/// by itself find there whatever there is.
-pub(crate) fn size_bytes(workloads: &[WorkloadSpec], system: &str) -> u64 {
-    let of_system = workloads.iter().filter(|spec| spec.runs_on(system));
-    let planned = of_system
-        .filter_map(WorkloadSpec::blocks)
-        .filter(|work| work.on_one())
-        .filter_map(|work| work.kind.plan(&work.params(0, 1)).ok());
-    planned.map(|plan| plan.size_bytes).max().unwrap_or(0)
-}
 
 /// Writes the target from its start to at least that size, with bytes that don't compress, and flushes it.
 pub(crate) fn fill(

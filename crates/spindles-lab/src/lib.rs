@@ -19,7 +19,6 @@ mod fio;
 pub mod jobs;
 mod late;
 mod newfs;
-mod on_files;
 mod preflight;
 mod progress;
 mod recorder;

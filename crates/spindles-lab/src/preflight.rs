@@ -12,7 +12,7 @@ use spindles_io::TargetFacts;
 use spindles_layout::Expression;
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
-use spindles_workload::file::{FilePhase, FilePlan};
+use spindles_workload::file::{FilePhase, FilePlan, NotBare};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -57,6 +57,12 @@ pub(crate) fn workloads_as(spec: &SystemSpec) -> &str {
     spec.name.strip_suffix(CONTROL_SUFFIX).unwrap_or(&spec.name)
 }
 
+/// Whether a system is a file system or holds one, for workloads on files.
+pub(crate) fn has_file_system(spec: &SystemSpec) -> bool {
+    let kind = targets::kind_of(&spec.target);
+    kind.name == "folder" || spec.mounting.is_some() || spec.commands.is_some()
+}
+
 /// The first workload that writes to the system.
 pub(crate) fn writer<'a>(
     experiment: &'a Experiment,
@@ -88,6 +94,21 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             .as_ref()
             .map_or(0, |commands| commands.members);
         most = most.max(needs.members + taken + newcomers(workloads));
+        let workloads = experiment.workloads.iter().filter(runs);
+        for workload in workloads.filter(|_| !has_file_system(spec)) {
+            let remedy = match workload.files().map(FilePlan::bytes_bare) {
+                None | Some(Ok(_)) => continue,
+                Some(Err(NotBare::NeedsFileSystem)) => {
+                    "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` in an \
+                     experiment, --fs ext4 with bench"
+                }
+                Some(Err(NotBare::Grows)) => {
+                    "lets its files grow, and there is no file system: choose grow = \"no\", give a folder, or \
+                     have a file system made"
+                }
+            };
+            return Err(system(format!("{} {remedy}", workload.name)));
+        }
         let writer = writer(experiment, spec);
         // What the commands make in a folder of ours holds nothing.
         let named = needs.named.iter().chain(&spec.journal);
@@ -121,24 +142,59 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
     Ok(most)
 }
 
-/// How much each member must hold: what workloads on blocks work on, and a file system with what those on
-/// files make.
+/// How much each member must hold: what workloads on blocks work on, the files of those on files, and the file
+/// system around them.
 pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
     /// For whatever a command makes.
     const COMMANDS_BYTES: u64 = 192 << 20;
-    let systems = experiment.systems.iter();
-    let overheads = systems.filter_map(|spec| match (&spec.mounting, &spec.commands) {
-        (Some(mounting), _) => Some(mounting.kind.overhead_bytes),
-        (None, Some(_)) => Some(COMMANDS_BYTES),
-        (None, None) => None,
+    let needs = experiment.systems.iter().map(|spec| {
+        let overhead_bytes = match (&spec.mounting, &spec.commands) {
+            (Some(mounting), _) => mounting.kind.overhead_bytes,
+            (None, Some(_)) => COMMANDS_BYTES,
+            (None, None) => return bare_bytes(experiment, spec),
+        };
+        let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
+        let plans = plans.flat_map(|plan| with_trial(experiment, plan));
+        let files = plans.map(|plan| plan.bytes()).max().unwrap_or(0);
+        let most = files.max(size_bytes);
+        most + most / 4 + overhead_bytes
     });
-    let Some(overhead_bytes) = overheads.max() else {
-        return size_bytes;
-    };
-    let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
-    let files = plans.map(FilePlan::bytes).max().unwrap_or(0);
-    let most = files.max(size_bytes);
-    most + most / 4 + overhead_bytes
+    needs.max().unwrap_or(0).max(size_bytes)
+}
+
+/// How much of a system the workloads work on that go to its blocks, from its start.
+pub(crate) fn bare_bytes(experiment: &Experiment, spec: &SystemSpec) -> u64 {
+    let workloads = experiment.workloads.iter();
+    let bytes = workloads.filter_map(|workload| bare_bytes_of(experiment, workload, spec));
+    bytes.max().unwrap_or(0)
+}
+
+/// The same of one workload; `None` when it goes elsewhere: to another system, the files of a file system, or each
+/// device by itself.
+pub(crate) fn bare_bytes_of(
+    experiment: &Experiment,
+    workload: &WorkloadSpec,
+    spec: &SystemSpec,
+) -> Option<u64> {
+    match &workload.work {
+        _ if !workload.runs_on(workloads_as(spec)) => None,
+        Work::Blocks(work) if work.on_one() => {
+            let plan = work.kind.plan(&work.params(0, 1)).ok();
+            plan.map(|plan| plan.size_bytes)
+        }
+        Work::Files(plan) if !has_file_system(spec) => {
+            let plans = with_trial(experiment, plan).into_iter();
+            plans.filter_map(|plan| plan.bytes_bare().ok()).max()
+        }
+        Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => None,
+    }
+}
+
+/// A plan, and the largest that a trial makes of it.
+fn with_trial(experiment: &Experiment, plan: &FilePlan) -> Vec<FilePlan> {
+    let doubled = plan.with_actors(|actors| actors * 2);
+    let doubled = doubled.filter(|_| experiment.confirm);
+    std::iter::once(plan.clone()).chain(doubled).collect()
 }
 
 pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Result<(), RunError> {
@@ -343,6 +399,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("checksum", spec.checksum.and_then(checksum)),
         ("journal", spec.journal.as_deref()),
         ("rebuild rate", rate.as_deref()),
+        ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),
         ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
         ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),

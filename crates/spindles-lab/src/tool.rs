@@ -66,7 +66,7 @@ pub(crate) fn timed<T>(
         direct: false,
     };
     run.evidence = Some(evidence);
-    run.doubts = whole::doubts(ticks, idle_permille, None);
+    run.doubts = whole::doubts(ticks, idle_permille);
     Ok(done)
 }
 

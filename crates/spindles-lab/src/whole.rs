@@ -32,20 +32,14 @@ pub(crate) struct Whole {
     process_cpu_ns: (u64, u64),
     machine: (MachineTicks, MachineTicks),
     io: Io,
-    io_reason: Option<String>,
-    /// Whether a file of its is on a file system in memory.
-    files_in_memory: bool,
+    /// What is doubtful about the target itself.
+    doubts: Vec<Doubt>,
 }
 
 impl Whole {
     pub(crate) fn one(measured: Measured, facts: &TargetFacts) -> Self {
         let phases = measured.phases();
         let window = measured.window.expect("it ran");
-        let only = facts.devices.first();
-        let backend = match only.map(|device| device.backend) {
-            Some(memory) if !memory.outlives_process => memory.name,
-            _ => facts.io,
-        };
         Self {
             began: window.began,
             ended: window.ended,
@@ -63,14 +57,8 @@ impl Whole {
             workload_cpu_ns: measured.workload_cpu_ns,
             process_cpu_ns: window.process_cpu_ns,
             machine: window.machine,
-            io: Io {
-                backend: backend.to_owned(),
-                direct: facts.all_direct(),
-            },
-            io_reason: facts.io_reason.clone(),
-            files_in_memory: facts.devices.iter().any(|device| {
-                device.backend.outlives_process && device.physical_device.as_deref() == Some(MEMORY)
-            }),
+            io: io(facts),
+            doubts: target_doubts(facts),
         }
     }
 
@@ -147,13 +135,8 @@ impl Whole {
         };
         run.io = self.io;
         without_warm_up(run);
-        run.doubts = doubts(ticks, idle_permille, self.io_reason.as_deref());
-        if self.files_in_memory {
-            run.doubts.push(Doubt {
-                kind: "no-disk".to_owned(),
-                detail: "the members are files on a file system in memory".to_owned(),
-            });
-        }
+        run.doubts = doubts(ticks, idle_permille);
+        run.doubts.extend(self.doubts);
     }
 }
 
@@ -230,33 +213,50 @@ const STEAL_PERMILLE: u64 = 20;
 const IDLE_PERMILLE: u64 = 100;
 
 /// What is doubtful about one run and can only be known while it runs.
-pub(crate) fn doubts(
-    ticks: MachineTicks,
-    idle_permille: u64,
-    io_reason: Option<&str>,
-) -> Vec<Doubt> {
+pub(crate) fn doubts(ticks: MachineTicks, idle_permille: u64) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    let mut add = |kind: &str, detail: String| {
-        doubts.push(Doubt {
-            kind: kind.to_owned(),
-            detail,
-        });
-    };
     // A tick or two are as coarse as the clock.
     if ticks.steal > 2 && ticks.steal * 1000 > ticks.total() * STEAL_PERMILLE {
-        add("stolen-time", String::new());
+        doubts.push(doubt("stolen-time", String::new()));
     }
     if idle_permille > IDLE_PERMILLE {
-        add(
+        let busy = idle_permille / 10;
+        doubts.push(doubt(
             "busy-machine",
-            format!(
-                "{} % of the CPU time was busy before the first run",
-                idle_permille / 10
-            ),
-        );
-    }
-    if let Some(reason) = io_reason {
-        add("no-io-uring", reason.to_owned());
+            format!("{busy} % of the CPU time was busy before the first run"),
+        ));
     }
     doubts
+}
+
+/// How an open target is reached.
+pub(crate) fn io(facts: &TargetFacts) -> Io {
+    let only = facts.devices.first();
+    let backend = match only.map(|device| device.backend) {
+        Some(memory) if !memory.outlives_process => memory.name,
+        _ => facts.io,
+    };
+    Io {
+        backend: backend.to_owned(),
+        direct: facts.all_direct(),
+    }
+}
+
+/// What is doubtful about whatever runs on an open target.
+pub(crate) fn target_doubts(facts: &TargetFacts) -> Vec<Doubt> {
+    let slow = facts.io_reason.clone();
+    let slow = slow.map(|reason| doubt("no-io-uring", reason));
+    let in_memory = facts.devices.iter().any(|device| {
+        device.backend.outlives_process && device.physical_device.as_deref() == Some(MEMORY)
+    });
+    let what = "the members are files on a file system in memory";
+    let no_disk = in_memory.then(|| doubt("no-disk", what.to_owned()));
+    slow.into_iter().chain(no_disk).collect()
+}
+
+fn doubt(kind: &str, detail: String) -> Doubt {
+    Doubt {
+        kind: kind.to_owned(),
+        detail,
+    }
 }

@@ -40,8 +40,17 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
-             `size`, `seed`, `blocks`, `max_blocks`, `caches`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `baseline`, `control`, `system`, `workload`",
+             `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `control`, `system`, `workload`",
+        ),
+        (
+            head("flushes = \"lost\""),
+            "x.toml, line 3: there is no way with flushes \"lost\": use one of honoured, ignored",
+        ),
+        (
+            format!("{HEAD}[[system]]\ntarget = \"/dev/sdb\"\nflushes = \"ignored\"\n{WORKLOAD}"),
+            "x.toml, line 5: `flushes` is for arrays that the lab makes, and for `single` without `fs`: give \
+             `LEVEL(COUNT)`, or leave it out",
         ),
         (
             head("chunk = \"64Q\""),

@@ -3,7 +3,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError};
-use spindles_measure::{Histogram, Rate, Record, Run};
+use spindles_measure::verdicts::Intervention;
+use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use spindles_workload::file::KINDS;
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,18 +33,21 @@ impl Observer for Kept {
     }
 }
 
-fn run_until(text: &str, interrupt: &AtomicBool) -> (Outcome, Kept) {
-    let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let options = Options {
+fn options(interrupt: &AtomicBool) -> Options<'_> {
+    Options {
         force: false,
         degraded: false,
         open: spindles_io::OpenOptions::default(),
         program: PathBuf::new(),
         calibrate: false,
         interrupt,
-    };
+    }
+}
+
+fn run_until(text: &str, interrupt: &AtomicBool) -> (Outcome, Kept) {
+    let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let mut kept = Kept::default();
-    let outcome = spindles_lab::run(&experiment, &options, &mut kept);
+    let outcome = spindles_lab::run(&experiment, &options(interrupt), &mut kept);
     (outcome.unwrap_or_else(|error| panic!("{error}")), kept)
 }
 
@@ -68,7 +72,10 @@ const SMALL: &[(&str, &str)] = &[
     ("untar", "files = 50, archive = \"folder\""),
     ("mixed", "size = \"4M\", readers = 2"),
     ("multistreamread", "filesize = \"1M\", seconds = 1"),
-    ("multistreamwrite", "filesize = \"1M\", seconds = 1"),
+    (
+        "multistreamwrite",
+        "filesize = \"1M\", grow = \"no\", seconds = 1",
+    ),
     ("varmail", "nfiles = 200, nthreads = 8, seconds = 1"),
     (
         "oltp",
@@ -148,6 +155,94 @@ fn every_workload_runs_in_a_folder_and_leaves_nothing() {
     );
 }
 
+/// On arrays and devices without a file system: the same phases, the same work.
+#[test]
+fn workloads_on_files_run_on_bare_arrays_too() {
+    let on_blocks: Vec<_> = (SMALL.iter())
+        .filter(|(kind, _)| !matches!(*kind, "bonnie++" | "touch" | "untar" | "varmail"))
+        .collect();
+    let mut workloads: String = on_blocks
+        .iter()
+        .map(|(kind, text)| workload(kind, text))
+        .collect();
+    // Not in whole blocks.
+    workloads += "[[workload]]\nname = \"small\"\nkind = \"iozone\"\n\
+                  parameters = { size = \"1M\", record = 1536, fsync = \"yes\" }\n";
+    let text = format!(
+        "name = \"x\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\n\
+         [[system]]\ntarget = \"raid5(4)\"\n{workloads}"
+    );
+    let kept = run(&text);
+    let of = |workload: &str| {
+        let mut runs = kept.runs.iter();
+        let run = runs.find(|run| run.workload.name == workload);
+        run.unwrap_or_else(|| panic!("{workload}"))
+    };
+    for run in &kept.runs {
+        let name = &run.workload.name;
+        let counted: u64 = run.latency.values().map(Histogram::total).sum();
+        assert_eq!(
+            (counted, run.io.backend.as_str()),
+            (run.operations, "mem"),
+            "{name}"
+        );
+        assert!(run.operations > 0 && run.elapsed_ns > 0, "{name}");
+        assert_eq!(
+            (&*run.system.level, run.each_member.len()),
+            ("raid5", 4),
+            "{name}"
+        );
+        assert!(run.members.total() > 0, "{name}");
+    }
+    for (workload, counted) in [
+        ("bonnie putc", 2 << 20),
+        ("bonnie rewrite", 2 << 20),
+        ("bonnie seeks", 4000),
+        ("cp write", 3 << 20),
+        ("mixed beside", 8 << 20),
+        ("small write", (1 << 20) / 1536 * 1536),
+    ] {
+        assert_eq!(of(workload).counted, counted, "{workload}");
+    }
+    let writes = of("bonnie seeks").latency["write"].total();
+    assert!((400..=402).contains(&writes), "{writes}");
+    let oltp = &of("oltp").latency;
+    let (reads, writes) = (oltp["read"].total(), oltp["aiowrite"].total());
+    assert!(
+        (85..=140).contains(&(writes * 100 / reads)),
+        "{reads} {writes}"
+    );
+    // Each byte goes to a data member and the parity: records within a stripe cost more.
+    let written = of("cp write").members.written;
+    assert!(written >= (3 << 20) * 4 / 3, "{written}");
+    // Some of a block is written: the rest of it is read first.
+    assert!(of("small write").members.read > 0);
+    assert_eq!(of("small write").latency["fsync"].total(), 1);
+}
+
+/// What only a file system does is refused before anything is made.
+#[test]
+fn a_workload_that_needs_a_file_system_says_so() {
+    for (kind, parameters, what) in [
+        ("varmail", "", "varmail needs a file system: give a folder"),
+        ("multistreamwrite", "", "choose grow = \"no\""),
+    ] {
+        let text = format!(
+            "name = \"x\"\nmembers = \"mem\"\n[[system]]\ntarget = \"raid1(2)\"\n{}",
+            workload(kind, parameters)
+        );
+        let experiment = Experiment::parse("x.toml", &text).unwrap();
+        let interrupt = AtomicBool::new(false);
+        let error = spindles_lab::run(&experiment, &options(&interrupt), &mut Kept::default());
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.starts_with("x.toml, line 3: system \"raid1(2)\": "),
+            "{error}"
+        );
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 fn check(run: &Run) {
     let name = &run.workload.name;
     let counted: u64 = run.latency.values().map(Histogram::total).sum();
@@ -187,6 +282,52 @@ fn check(run: &Run) {
         // Files are opened before the window begins.
         let opened = tail - u64::from(series.warm_up_slots) * series.slot_ns;
         assert!(opened < run.workload.duration_ns / 5, "{name}: {opened}");
+    }
+}
+
+/// Reads from the cache are named as such, and the same without caches is tried in pairs, which count in no result.
+#[test]
+fn what_would_confirm_a_verdict_is_tried() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: what_would_confirm_a_verdict_is_tried: emptying caches takes root"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nblocks = 2\nconfirm = true\ncontrol = false\ncaches = \"keep\"\n[[system]]\n\
+         target = \"folder:{}\"\n{}",
+        folder.path().display(),
+        workload("iozone", "size = \"8M\"")
+    );
+    let kept = run(&text);
+    let records: Vec<Record> = (kept.runs.iter())
+        .map(|run| Record::Run(Box::new(run.clone())))
+        .collect();
+    let analysis = Analysis::of(&records).unwrap();
+    assert_eq!(analysis.runs.len(), 4);
+    let cell = &analysis.cells[1];
+    assert_eq!(
+        (&*cell.workload, cell.repetitions.len()),
+        ("iozone read", 2)
+    );
+    let verdicts = cell.verdicts.as_ref().unwrap();
+    let tried = |change| verdicts.tried.iter().find(|it| it.change == change);
+    let cold = tried(Intervention::WithoutCache).unwrap_or_else(|| panic!("{verdicts:?}"));
+    assert_eq!(cold.log_ratio.blocks, 3);
+    // Memory answers faster than any disk.
+    assert!(cold.log_ratio.value < 0.0, "{cold:?}");
+    let of_cold = analysis.trials.iter().filter(|run| {
+        let trial = run.trial.as_ref().unwrap();
+        trial.change == Intervention::WithoutCache && trial.of == "iozone read"
+    });
+    for run in of_cold {
+        let cache = run.evidence.as_ref().unwrap().cache;
+        assert_eq!(cache.emptied, run.trial.as_ref().unwrap().changed);
+        // Where the kernel says it.
+        if let Some(resident) = cache.resident_permille {
+            assert_eq!(resident, if cache.emptied { 0 } else { 1000 });
+        }
     }
 }
 
@@ -286,15 +427,8 @@ fn a_command_that_fails_is_named_with_what_it_said() {
         workload("touch", "files = 5")
     );
     let experiment = Experiment::parse("x.toml", &text).unwrap();
-    let options = Options {
-        force: false,
-        degraded: false,
-        open: spindles_io::OpenOptions::default(),
-        program: PathBuf::new(),
-        calibrate: false,
-        interrupt: &AtomicBool::new(false),
-    };
-    let error = spindles_lab::run(&experiment, &options, &mut Kept::default());
+    let interrupt = AtomicBool::new(false);
+    let error = spindles_lab::run(&experiment, &options(&interrupt), &mut Kept::default());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("x.toml, line 2: system \"$DIR\""), "{error}");
     assert!(error.contains("exit status: 3): no disk here"), "{error}");

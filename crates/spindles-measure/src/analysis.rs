@@ -50,6 +50,9 @@ pub struct Analysis {
     /// Every run, as it was recorded.
     #[serde(skip)]
     pub runs: Vec<Run>,
+    /// Runs that were to confirm a verdict: they count in no result.
+    #[serde(skip)]
+    pub trials: Vec<Run>,
 }
 
 /// One workload on one system: all its repetitions.
@@ -266,6 +269,7 @@ impl Analysis {
             environment,
             calibration,
             runs,
+            trials,
         } = joined(records);
         if runs.is_empty() {
             return Err(AnalysisError::NoRuns);
@@ -284,6 +288,7 @@ impl Analysis {
             own_comparisons,
             findings: Vec::new(),
             runs,
+            trials,
         };
         analysis.refuse();
         let verdicts = analysis.cells.iter();
@@ -371,6 +376,7 @@ struct Joined {
     environment: Environment,
     calibration: Option<Calibration>,
     runs: Vec<Run>,
+    trials: Vec<Run>,
 }
 
 fn joined(records: &[Record]) -> Joined {
@@ -378,7 +384,8 @@ fn joined(records: &[Record]) -> Joined {
     let mut environment: Option<Environment> = None;
     let mut calibration: Option<Calibration> = None;
     let mut runs: Vec<Run> = Vec::new();
-    let (mut block_offset, mut order_offset) = (0, 0);
+    let mut trials: Vec<Run> = Vec::new();
+    let (mut block_offset, mut order_offset, mut pair_offset) = (0, 0, 0);
     for record in records {
         match record {
             Record::Experiment(this) if experiment.is_none() => experiment = Some(this.clone()),
@@ -388,6 +395,8 @@ fn joined(records: &[Record]) -> Joined {
                     .map(|run| run.repetition_block.saturating_add(1))
                     .max()
                     .unwrap_or(0);
+                let pairs = trials.iter().filter_map(|run| run.trial.as_ref());
+                pair_offset = pairs.map(|trial| trial.pair + 1).max().unwrap_or(0);
                 order_offset = runs
                     .iter()
                     .map(|run| run.order.saturating_add(1))
@@ -399,6 +408,14 @@ fn joined(records: &[Record]) -> Joined {
             }
             Record::Calibration(this) => {
                 calibration.get_or_insert_with(|| Calibration::clone(this));
+            }
+            Record::Run(run) if run.trial.is_some() => {
+                let mut run = Run::clone(run);
+                // Pairs of a later experiment are others.
+                if let Some(trial) = &mut run.trial {
+                    trial.pair = trial.pair.saturating_add(pair_offset);
+                }
+                trials.push(run);
             }
             Record::Run(run) => {
                 let mut run = Run::clone(run);
@@ -413,6 +430,7 @@ fn joined(records: &[Record]) -> Joined {
         environment: environment.unwrap_or_default(),
         calibration,
         runs,
+        trials,
     }
 }
 

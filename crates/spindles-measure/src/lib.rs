@@ -37,7 +37,7 @@ pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
-    ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
+    ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload, from_lines, to_line,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use singles::{AgainstSingles, Singles};

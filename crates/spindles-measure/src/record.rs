@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::verdicts::Intervention;
 use crate::{Calibration, Evidence, Histogram, LateMember, Series};
 
 /// Version of the schema. Grows when a field changes its meaning; a new field
@@ -334,13 +335,35 @@ pub struct Run {
     pub scaled: bool,
     /// Whether all members share one physical device.
     pub shared_device: bool,
+    /// Set when it was run to confirm a verdict: it counts in no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// What the runner found doubtful about this run.
     pub doubts: Vec<Doubt>,
     /// Set when the run did not finish: why. Its figures are then not used.
     pub failed: Option<String>,
 }
 
+/// A run of a pair that was to confirm a verdict: one as it was, one with a change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The workload of the verdict. With the change the run's own may differ from it.
+    pub of: String,
+    /// The change.
+    pub change: Intervention,
+    /// The pair: 0, 1, 2 …
+    pub pair: u32,
+    /// Whether it is the one with the change.
+    pub changed: bool,
+}
+
 impl Run {
+    /// The workload whose verdict the run was to confirm; its own where it was no trial.
+    pub(crate) fn workload_of_trial(&self) -> &str {
+        let of = self.trial.as_ref().map(|trial| &trial.of);
+        of.unwrap_or(&self.workload.name)
+    }
+
     /// The result: bytes or operations per second, as the workload's `rate` says. 0 when
     /// nothing was timed.
     pub fn per_second(&self) -> f64 {

@@ -916,7 +916,9 @@ fn counters_are_read_as_they_are_meant() {
         }
         let analysis = Analysis::of(&records).unwrap();
         let verdicts = analysis.cell("raid5", "dd-read").unwrap().verdicts.clone();
-        let CellVerdicts { cache, bottleneck } = verdicts.unwrap();
+        let CellVerdicts {
+            cache, bottleneck, ..
+        } = verdicts.unwrap();
         let cache: Vec<&str> = cache.iter().map(|it| it.rule).collect();
         (bottleneck.cause(), cache)
     };

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Beside, Doubt, JobShare, LateMember, Record, Run, Stage, Traffic, example, from_lines, to_line,
+    Beside, Doubt, JobShare, LateMember, Record, Run, Stage, Traffic, Trial, example, from_lines,
+    to_line,
 };
 
 fn schema() -> Value {
@@ -29,6 +31,14 @@ fn records() -> Vec<Record> {
         }],
         devices: Some(Traffic::default()),
         job: Some(JobShare::default()),
+        trial: Some(Trial {
+            of: "seeks".to_owned(),
+            change: Intervention::ReplaceMember {
+                member: "sdb".to_owned(),
+            },
+            pair: 0,
+            changed: true,
+        }),
         doubts: vec![Doubt::default()],
         failed: Some("no space".to_owned()),
         ..Run::default()

@@ -1,7 +1,7 @@
 //! Verdicts on cells, for every output: on each workload a card for each bottleneck, with all systems that have it.
 
 use spindles_measure::Analysis;
-use spindles_measure::verdicts::{Bottleneck, CacheVerdict, CellVerdicts, Grade, RULES};
+use spindles_measure::verdicts::{Bottleneck, CacheVerdict, CellVerdicts, Grade, RULES, Tried};
 
 use crate::charts;
 
@@ -54,8 +54,10 @@ pub(crate) struct Seen<'a> {
     pub(crate) system: &'a str,
     /// In words, with the figures.
     pub(crate) evidence: String,
-    /// What would confirm it.
+    /// What would confirm it, where that was not tried.
     pub(crate) to_confirm: Option<String>,
+    /// What was tried, and what came of it.
+    pub(crate) tried: Vec<String>,
     /// What caches did.
     pub(crate) cache: &'a [CacheVerdict],
 }
@@ -111,9 +113,14 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
             evidence,
             intervention,
             ..
-        } => (evidence.clone(), Some(intervention.words())),
+        } => {
+            let was_tried = verdicts.tried.iter().any(|it| it.change == *intervention);
+            let to_confirm = (!was_tried).then(|| intervention.words());
+            (evidence.clone(), to_confirm)
+        }
         Bottleneck::Undetermined {
             contenders,
+            refuted,
             looked_at,
         } => {
             let near = looked_at.iter();
@@ -129,6 +136,7 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
                 });
             let evidence = match near.as_slice() {
                 [] => format!("nothing was seen at its limit{nearest}"),
+                near if *refuted => format!("it looked as if: {}", near.join("; ")),
                 near => format!("near its limit: {}", near.join("; ")),
             };
             (evidence, None)
@@ -138,6 +146,7 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
         system,
         evidence,
         to_confirm,
+        tried: verdicts.tried.iter().map(Tried::words).collect(),
         cache: &verdicts.cache,
     }
 }
@@ -151,7 +160,8 @@ pub(crate) fn grade(grade: Grade) -> &'static str {
 }
 
 /// A sentence for each workload, or for several of which the same is said: `bottleneck of varmail: waiting for
-/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`.
+/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`. Then one for
+/// each change that was tried.
 pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     for (workload, cards) in workloads(analysis) {
@@ -161,9 +171,15 @@ pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
             None => said.push((vec![workload], words)),
         }
     }
-    said.iter()
-        .map(|(workloads, words)| format!("bottleneck of {}: {words}", workloads.join(", ")))
-        .collect()
+    let bottlenecks = said
+        .iter()
+        .map(|(workloads, words)| format!("bottleneck of {}: {words}", workloads.join(", ")));
+    let cells = analysis.cells.iter();
+    let tried = cells.flat_map(|cell| {
+        let tried = cell.verdicts.iter().flat_map(|verdicts| &verdicts.tried);
+        tried.map(|it| format!("{} on {}, {}", cell.workload, cell.system, it.words()))
+    });
+    bottlenecks.chain(tried).collect()
 }
 
 fn in_words(cards: &[Card<'_>]) -> String {

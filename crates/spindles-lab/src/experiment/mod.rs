@@ -66,6 +66,8 @@ pub struct Experiment {
     pub warmup_operations: u32,
     /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
     pub empty_caches: bool,
+    /// Whether the changes that would confirm the verdicts are tried after all blocks.
+    pub confirm: bool,
     /// No further block is begun when it would end later than this.
     pub time_limit: Option<Duration>,
     /// How sizes are smaller than the workloads define them, in plain words; empty when not.
@@ -145,6 +147,8 @@ pub struct SystemSpec {
     pub price: Option<f64>,
     /// Which copy a read of a mirror takes; `None` for what the command line says.
     pub read_policy: Option<&'static ReadPolicy>,
+    /// Whether its members are asked for no flushes, to know what these cost.
+    pub ignore_flushes: bool,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -282,6 +286,7 @@ impl Experiment {
             blocks_max: 5,
             warmup_operations: 16,
             empty_caches: true,
+            confirm: false,
             time_limit: None,
             scaled_how: String::new(),
             members: Members::Files,
@@ -296,6 +301,7 @@ impl Experiment {
                 rebuild_rate: None,
                 price: None,
                 read_policy: None,
+                ignore_flushes: false,
                 mounting: None,
                 commands: None,
                 baseline: None,
@@ -447,6 +453,7 @@ impl Experiment {
             blocks_max: blocks_max.unwrap_or(blocks).max(blocks),
             warmup_operations: small(warmup.unwrap_or(16)),
             empty_caches: caches.is_none_or(|empty| empty),
+            confirm: raw.confirm.unwrap_or(false),
             time_limit: seconds.map(Duration::from_secs),
             scaled_how,
             members: reader.members(raw.members.as_ref())?,

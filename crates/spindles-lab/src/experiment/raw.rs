@@ -17,6 +17,7 @@ pub(super) struct RawFile {
     pub(super) blocks: Option<Spanned<Value>>,
     pub(super) max_blocks: Option<Spanned<Value>>,
     pub(super) caches: Option<Spanned<String>>,
+    pub(super) confirm: Option<bool>,
     pub(super) warmup: Option<Spanned<Value>>,
     pub(super) time_limit_s: Option<Spanned<Value>>,
     pub(super) members: Option<Spanned<Value>>,
@@ -27,6 +28,7 @@ pub(super) struct RawFile {
     pub(super) journal: Option<String>,
     pub(super) rebuild_rate: Option<Spanned<Value>>,
     pub(super) read_policy: Option<Spanned<String>>,
+    pub(super) flushes: Option<Spanned<String>>,
     pub(super) baseline: Option<Spanned<String>>,
     pub(super) control: Option<bool>,
     #[serde(default)]
@@ -46,6 +48,7 @@ pub(super) struct RawSystem {
     pub(super) journal: Option<String>,
     pub(super) rebuild_rate: Option<Spanned<Value>>,
     pub(super) read_policy: Option<Spanned<String>>,
+    pub(super) flushes: Option<Spanned<String>>,
     pub(super) fs: Option<Spanned<String>>,
     pub(super) mkfs: Option<Spanned<Vec<String>>>,
     pub(super) mount: Option<Spanned<String>>,

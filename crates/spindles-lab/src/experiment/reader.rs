@@ -273,11 +273,40 @@ impl Reader<'_> {
             rebuild_rate,
             price: self.price(raw.price.as_ref())?,
             read_policy,
+            ignore_flushes: self.ignore_flushes(raw, file)?,
             mounting: self.mounting(raw)?,
             commands: self.commands(raw)?,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
+    }
+
+    fn ignore_flushes(&self, raw: &RawSystem, file: &RawFile) -> Result<bool, ExperimentError> {
+        let ignored = |flushes: Option<&Spanned<String>>| {
+            self.named(
+                flushes,
+                "way with flushes",
+                &["honoured", "ignored"],
+                |word| match word {
+                    "honoured" => Some(false),
+                    "ignored" => Some(true),
+                    _ => None,
+                },
+            )
+        };
+        // A single disk with a file system is driven by the kernel.
+        let kind = targets::kind_of(raw.target.get_ref());
+        let is_ours = match kind.name {
+            "single" => raw.fs.is_none(),
+            name => name == "array",
+        } && raw.up.is_none();
+        if let (Some(flushes), false) = (&raw.flushes, is_ours) {
+            let what = "`flushes` is for arrays that the lab makes, and for `single` without `fs`: give `LEVEL(COUNT)`, or \
+                        leave it out";
+            return Err(self.at(&flushes.span(), what.to_owned()));
+        }
+        let of_file = ignored(file.flushes.as_ref())?.filter(|_| is_ours);
+        Ok(ignored(raw.flushes.as_ref())?.or(of_file).unwrap_or(false))
     }
 
     fn price(&self, price: Option<&Spanned<f64>>) -> Result<Option<f64>, ExperimentError> {

@@ -68,9 +68,7 @@ impl<'a> Hands<'a> {
             Action::GetBytes(slot, count) => {
                 bytes = self.read(slot, At::Position, count)?;
                 let got = usize::try_from(bytes).expect("at most the buffer");
-                for byte in &self.buffer[..got] {
-                    std::hint::black_box(*byte);
-                }
+                get_bytes(&self.buffer[..got]);
             }
             Action::ReadWhole(slot, count) => {
                 rustix::fs::seek(self.file(slot), SeekFrom::Start(0))?;
@@ -88,9 +86,7 @@ impl<'a> Hands<'a> {
                 bytes = self.write(slot, at, count)?;
             }
             Action::PutBytes(slot, count) => {
-                for (at, byte) in self.buffer[..index(count)].iter_mut().enumerate() {
-                    *byte = std::hint::black_box(u8::try_from(at & 0x7f).expect("7 bits"));
-                }
+                put_bytes(&mut self.buffer[..index(count)]);
                 bytes = self.write(slot, At::Position, count)?;
             }
             Action::Append(slot, count) => {
@@ -121,11 +117,7 @@ impl<'a> Hands<'a> {
                 std::hint::black_box(rustix::fs::statat(folder, path, AtFlags::empty())?);
             }
             Action::Unlink(_) => rustix::fs::unlinkat(folder, path, AtFlags::empty())?,
-            Action::Think(rounds) => {
-                for round in 0..rounds {
-                    self.buffer[0] = std::hint::black_box(round.to_le_bytes()[0]);
-                }
-            }
+            Action::Think(rounds) => think(&mut self.buffer, rounds),
             Action::Nothing => {}
         }
         Ok(Answer { bytes })
@@ -174,6 +166,27 @@ impl<'a> Hands<'a> {
         if let Some(integer) = touch {
             std::hint::black_box(self.buffer[index(integer) * 4]);
         }
+    }
+}
+
+/// Puts byte after byte into a buffer, as `putc` does.
+pub(super) fn put_bytes(buffer: &mut [u8]) {
+    for (at, byte) in buffer.iter_mut().enumerate() {
+        *byte = std::hint::black_box(u8::try_from(at & 0x7f).expect("7 bits"));
+    }
+}
+
+/// Takes byte after byte out of a buffer, as `getc` does.
+pub(super) fn get_bytes(buffer: &[u8]) {
+    for byte in buffer {
+        std::hint::black_box(*byte);
+    }
+}
+
+/// Keeps a processor busy: a loop that stores one byte, so many times.
+pub(super) fn think(buffer: &mut [u8], rounds: u32) {
+    for round in 0..rounds {
+        buffer[0] = std::hint::black_box(round.to_le_bytes()[0]);
     }
 }
 

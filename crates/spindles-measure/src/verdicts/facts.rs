@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Intervention;
+use super::trial::tried;
 use crate::histogram::to_f64;
 use crate::{
     Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, Rate, Run,
@@ -547,9 +549,16 @@ fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
     ))
 }
 
-/// The same work on a system of the same expression whose runs all passed the page cache by or found it
-/// empty, where those of this cell did not.
+/// The same without caches: as it was tried; or the same work on a system of the same expression whose runs all
+/// passed the page cache by or found it empty, where those of this cell did not.
 fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
+    let tried = tried(&analysis.trials, &cell.system, &cell.workload);
+    let tried = tried
+        .iter()
+        .find(|it| it.change == Intervention::WithoutCache);
+    if let Some(tried) = tried {
+        return Some(cell.geometric_mean * tried.log_ratio.value.exp());
+    }
     let cold = |cell: &Cell| {
         analysis.runs_of(cell).all(|run| {
             let emptied = |it: &Evidence| it.cache.emptied;

@@ -1,10 +1,10 @@
 //! What would confirm a verdict: a change of one thing, and what the rate does then if the verdict is right.
 //! A lab that can make the change may do so; otherwise a reader can.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A change of one thing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Intervention {
     /// Ask with twice as many actors.
@@ -51,6 +51,37 @@ pub enum Effect {
     Stays(f64),
 }
 
+/// What a change says of the verdict that it was to confirm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialOutcome {
+    /// The rate did what it should: all of the interval says so.
+    Confirmed,
+    /// It did not: all of the interval says so.
+    Refuted,
+    /// The interval has both in it.
+    NotResolved,
+}
+
+impl Effect {
+    /// What it says that the rate came to between `low` and `high` times what it was.
+    pub fn judge(self, low: f64, high: f64) -> TrialOutcome {
+        let (confirmed, refuted) = match self {
+            Self::Grows(factor) => (low >= factor, high < factor),
+            Self::Falls(factor) => (high <= factor, low > factor),
+            Self::Stays(fraction) => {
+                let (least, most) = (1.0 - fraction, 1.0 + fraction);
+                (low >= least && high <= most, high < least || low > most)
+            }
+        };
+        match (confirmed, refuted) {
+            (true, _) => TrialOutcome::Confirmed,
+            (_, true) => TrialOutcome::Refuted,
+            _ => TrialOutcome::NotResolved,
+        }
+    }
+}
+
 impl Intervention {
     /// What the rate does if the verdict is right.
     pub fn effect(&self) -> Effect {
@@ -67,16 +98,13 @@ impl Intervention {
 
     /// Whether rates before and after the change say that the verdict is right.
     pub fn is_confirmed(&self, before: f64, after: f64) -> bool {
-        match self.effect() {
-            Effect::Grows(factor) => after >= before * factor,
-            Effect::Falls(factor) => after <= before * factor,
-            Effect::Stays(fraction) => (after - before).abs() <= before * fraction,
-        }
+        let ratio = after / before;
+        self.effect().judge(ratio, ratio) == TrialOutcome::Confirmed
     }
 
-    /// The change and its effect, in words.
-    pub fn words(&self) -> String {
-        let change = match self {
+    /// The change, in words: `ask with twice as many actors`.
+    pub fn name(&self) -> String {
+        let name = match self {
             Self::DoubleActors => "ask with twice as many actors",
             Self::TwoStreams => "run the workload on two arrays at once",
             Self::LimitCpu => "allow a fifth less CPU time",
@@ -94,13 +122,18 @@ impl Intervention {
             Self::LargerFiles => "work on at least twice the memory",
             Self::CountFlush => "count the time until everything is on the devices",
         };
+        name.to_owned()
+    }
+
+    /// The change and its effect, in words.
+    pub fn words(&self) -> String {
         let percent = |fraction: f64| format!("{:.0} %", fraction * 100.0);
         let effect = match self.effect() {
             Effect::Grows(factor) => format!("grow by at least {}", percent(factor - 1.0)),
             Effect::Falls(factor) => format!("fall by at least {}", percent(1.0 - factor)),
             Effect::Stays(fraction) => format!("stay within {}", percent(fraction)),
         };
-        format!("{change}: the rate should {effect}")
+        format!("{}: the rate should {effect}", self.name())
     }
 }
 

@@ -6,11 +6,13 @@ mod bottleneck;
 mod cache;
 mod facts;
 mod intervention;
+mod trial;
 
 pub use bottleneck::{Bottleneck, CEILING_SHARE_MAX, Look, NEAR, RULES, Reading, Rule};
 pub use cache::{CACHE_RULES, CacheRule, CacheVerdict, Grade};
 pub use facts::{Facts, LinkFacts, MemberFacts};
-pub use intervention::{Effect, Intervention};
+pub use intervention::{Effect, Intervention, TrialOutcome};
+pub use trial::Tried;
 
 pub(crate) use bottleneck::is_refused;
 pub(crate) use cache::hit_share;
@@ -26,12 +28,45 @@ pub struct CellVerdicts {
     pub cache: Vec<CacheVerdict>,
     /// What the bottleneck was.
     pub bottleneck: Bottleneck,
+    /// Changes that were tried to confirm these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
 }
 
 impl CellVerdicts {
     /// The verdicts on a cell. `None` where no run of it has evidence.
     pub(crate) fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
-        Some(Self::on(&Facts::of(analysis, cell)?))
+        let mut verdicts = Self::on(&Facts::of(analysis, cell)?);
+        verdicts.tried = trial::tried(&analysis.trials, &cell.system, &cell.workload);
+        let tried = |change: &Intervention| {
+            let tried = verdicts.tried.iter().find(|it| it.change == *change)?;
+            Some(tried.outcome)
+        };
+        // What does not do what it should with the change has another cause.
+        if let Bottleneck::Named { intervention, .. } = &verdicts.bottleneck
+            && tried(intervention) == Some(TrialOutcome::Refuted)
+        {
+            verdicts.bottleneck = verdicts.bottleneck.refuted();
+        }
+        Some(verdicts)
+    }
+
+    /// The changes that would confirm what is said, each once.
+    pub fn interventions(&self) -> Vec<&Intervention> {
+        let mut all: Vec<&Intervention> = Vec::new();
+        let named = match &self.bottleneck {
+            Bottleneck::Named { intervention, .. } => Some(intervention),
+            Bottleneck::Undetermined { .. } => None,
+        };
+        for change in named
+            .into_iter()
+            .chain(self.cache.iter().map(|it| &it.intervention))
+        {
+            if !all.contains(&change) {
+                all.push(change);
+            }
+        }
+        all
     }
 
     /// The verdicts on these facts.
@@ -39,6 +74,7 @@ impl CellVerdicts {
         Self {
             cache: cache::decide(facts),
             bottleneck: bottleneck::decide(facts),
+            tried: Vec::new(),
         }
     }
 }

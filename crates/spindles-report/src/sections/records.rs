@@ -21,6 +21,7 @@ fn body(analysis: &Analysis) -> String {
     let runs = analysis
         .runs
         .iter()
+        .chain(&analysis.trials)
         .map(|run| Record::Run(Box::new(run.clone())));
     let lines: Vec<String> = head
         .into_iter()
@@ -45,7 +46,7 @@ fn body(analysis: &Analysis) -> String {
         &format!(
             "Everything above was drawn from the {} recorded runs ({}), which are embedded in this \
              page. <code>spindles lab report</code> draws it again.",
-            analysis.runs.len(),
+            analysis.runs.len() + analysis.trials.len(),
             words::extent(analysis),
         ),
         &body,

@@ -43,8 +43,12 @@ fn card(workload: &str, card: &Card<'_>) -> String {
 
 fn row(seen: &Seen<'_>) -> String {
     let badges: String = seen.cache.iter().map(badge).collect();
+    let tried = seen.tried.iter();
+    let tried: String = tried
+        .map(|it| format!("<p class=\"tried\">{}</p>", escape(it)))
+        .collect();
     format!(
-        "<div><dt>{}</dt><dd>{}{badges}</dd></div>",
+        "<div><dt>{}</dt><dd>{}{badges}{tried}</dd></div>",
         escape(seen.system),
         escape(&seen.evidence)
     )

@@ -4,12 +4,15 @@
 
 mod fileset;
 pub mod kinds;
+mod layout;
 mod plan;
 mod script;
 mod sizes;
 mod tree;
+mod unsynced;
 
-pub use kinds::{FileKind, KINDS, by_name};
+pub use kinds::{FileKind, KINDS, NotBare, by_name};
+pub use layout::{EXTENT_BYTES, Full, Layout, Piece};
 pub use plan::{FilePlan, Parameter, ParameterError, Range, SECONDS, Value};
 pub use sizes::times;
 pub use tree::{Entry, Tree};

@@ -1,6 +1,9 @@
 //! What can be chosen of a workload on files: its parameters under the names of the original tool,
 //! each with a default, bounds, and how it shrinks.
 
+use super::kinds::NotBare;
+use super::layout::EXTENT_BYTES;
+use super::unsynced::Unsynced;
 use super::{FileKind, FilePhase, FileWorkload, Tree};
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -125,6 +128,8 @@ pub struct FilePlan {
     values: Vec<u64>,
     /// The files of an archive, where the kind unpacks one that was given.
     pub(crate) tree: Option<Arc<Tree>>,
+    /// Whether flushes do something.
+    syncs: bool,
 }
 
 impl FilePlan {
@@ -157,6 +162,7 @@ impl FilePlan {
             seed,
             values: values.collect::<Result<_, _>>()?,
             tree: None,
+            syncs: true,
         };
         match (kind.check)(&plan) {
             Some(what) => Err(ParameterError::Together {
@@ -187,10 +193,31 @@ impl FilePlan {
     /// When the kind does not run for a time.
     #[must_use]
     pub fn with_seconds(mut self, seconds: u64) -> Self {
-        let mut parameters = self.kind.parameters.iter();
-        let at = parameters.position(|parameter| parameter.name == SECONDS);
+        let at = self.place_of(SECONDS);
         self.values[at.expect("the kind runs for a time")] = seconds;
         self
+    }
+
+    /// The same with another number of those who ask, from the number that it is. `None` where that can't be chosen,
+    /// or is not possible.
+    pub fn with_actors(&self, number: fn(u64) -> u64) -> Option<Self> {
+        let at = self.place_of(self.kind.actors?)?;
+        let number = Value::Number(number(self.values[at]));
+        let mut plan = self.clone();
+        plan.values[at] = checked(&self.kind.parameters[at], &number).ok()?;
+        (self.kind.check)(&plan).is_none().then_some(plan)
+    }
+
+    /// The same with flushes that do nothing.
+    #[must_use]
+    pub fn without_syncs(mut self) -> Self {
+        self.syncs = false;
+        self
+    }
+
+    fn place_of(&self, name: &str) -> Option<usize> {
+        let mut parameters = self.kind.parameters.iter();
+        parameters.position(|parameter| parameter.name == name)
     }
 
     /// The value of one of the kind's parameters.
@@ -198,8 +225,7 @@ impl FilePlan {
     /// # Panics
     /// When the kind has none of that name.
     pub fn value(&self, name: &str) -> u64 {
-        let mut parameters = self.kind.parameters.iter();
-        let at = parameters.position(|parameter| parameter.name == name);
+        let at = self.place_of(name);
         self.values[at.unwrap_or_else(|| panic!("{} has no {name}", self.kind.name))]
     }
 
@@ -243,9 +269,24 @@ impl FilePlan {
         (self.kind.bytes)(self)
     }
 
+    /// Bytes of a bare target that hold its files.
+    ///
+    /// # Errors
+    /// Why it can't run on one.
+    pub fn bytes_bare(&self) -> Result<u64, NotBare> {
+        let files = (self.kind.files)(self)?;
+        // The last extent of each may be nearly empty.
+        Ok(self.bytes() + files * EXTENT_BYTES)
+    }
+
     /// A phase at its start. All before it must have run in the same folder.
     pub fn start(&self, phase: usize) -> Box<dyn FileWorkload> {
-        (self.kind.start)(self, phase)
+        let workload = (self.kind.start)(self, phase);
+        if self.syncs {
+            workload
+        } else {
+            Box::new(Unsynced(workload))
+        }
     }
 }
 

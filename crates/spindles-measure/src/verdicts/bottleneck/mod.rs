@@ -107,6 +107,9 @@ pub enum Bottleneck {
     Undetermined {
         /// Names of the rules that came near their limits and do not explain each other.
         contenders: Vec<&'static str>,
+        /// Whether one was named, and a change that was tried speaks against it.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        refuted: bool,
         /// What all rules saw.
         looked_at: Vec<Look>,
     },
@@ -118,6 +121,21 @@ impl Bottleneck {
         match self {
             Self::Named { cause, .. } => Some(cause),
             Self::Undetermined { .. } => None,
+        }
+    }
+
+    /// The same after a change that was to confirm it spoke against it.
+    #[must_use]
+    pub(super) fn refuted(&self) -> Self {
+        match self {
+            Self::Named {
+                cause, looked_at, ..
+            } => Self::Undetermined {
+                contenders: vec![cause],
+                refuted: true,
+                looked_at: looked_at.clone(),
+            },
+            Self::Undetermined { .. } => self.clone(),
         }
     }
 
@@ -135,6 +153,7 @@ impl Bottleneck {
             ),
             Self::Undetermined {
                 contenders,
+                refuted,
                 looked_at,
             } => {
                 let is_one = |look: &&Look| contenders.contains(&look.rule);
@@ -144,6 +163,7 @@ impl Bottleneck {
                     .map(|look| &*look.evidence)
                     .collect();
                 let why = match contenders.len() {
+                    _ if *refuted => "a change that was tried speaks against what looks like it",
                     0 => "nothing was seen at its limit",
                     1 => "only one cause comes near its limit, and not quite",
                     _ => "more than one cause is near its limit",
@@ -198,6 +218,7 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
             contenders.splice(0..0, first.map(|(rule, _)| rule.name));
             Bottleneck::Undetermined {
                 contenders,
+                refuted: false,
                 looked_at,
             }
         }

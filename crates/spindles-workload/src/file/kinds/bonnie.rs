@@ -45,6 +45,8 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    actors: Some("seekers"),
+    files: |_| Ok(1),
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size"),

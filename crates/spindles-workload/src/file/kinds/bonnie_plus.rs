@@ -53,6 +53,8 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(256),
     ],
     takes_archive: false,
+    actors: Some("seekers"),
+    files: super::NEEDS_FILE_SYSTEM,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") + plan.value("files") * 4096,

@@ -45,6 +45,8 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    actors: Some("processes"),
+    files: |plan| Ok(plan.value("processes")),
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * plan.value("processes"),

@@ -38,6 +38,8 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    actors: None,
+    files: |_| Ok(1),
     check: |plan| {
         let (size, record) = (plan.value("size"), plan.value("record"));
         (size < record && plan.is("auto", "no")).then(|| {

@@ -37,6 +37,8 @@ pub(super) static KIND: FileKind = FileKind {
         Parameter::words("beside", &["one-writer", "in-place"], "who writes"),
     ],
     takes_archive: false,
+    actors: Some("readers"),
+    files: |plan| Ok(plan.value("readers") + 1),
     check: |_| None,
     phases,
     bytes: |plan| plan.value("size") * (plan.value("readers") + 1),

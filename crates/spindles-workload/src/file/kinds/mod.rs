@@ -34,6 +34,10 @@ pub struct FileKind {
     pub parameters: &'static [Parameter],
     /// Whether it unpacks an archive, which may be one of the user's.
     pub takes_archive: bool,
+    /// The parameter that says how many ask, if one does.
+    pub(crate) actors: Option<&'static str>,
+    /// How many files it makes at most on a bare target, in a [`Layout`](super::Layout), where that means something.
+    pub(crate) files: fn(&FilePlan) -> Result<u64, NotBare>,
     /// What is wrong with values that each are possible; `None` when nothing is.
     pub(crate) check: fn(&FilePlan) -> Option<String>,
     pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,
@@ -55,6 +59,17 @@ impl FileKind {
         FilePlan::new(self, chosen, scale, seed)
     }
 }
+
+/// Why a workload on files can't run on a bare target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotBare {
+    /// It times what only a file system does, or its files are many and small.
+    NeedsFileSystem,
+    /// Its files grow as long as it runs.
+    Grows,
+}
+
+const NEEDS_FILE_SYSTEM: fn(&FilePlan) -> Result<u64, NotBare> = |_| Err(NotBare::NeedsFileSystem);
 
 /// All workloads on files.
 pub static KINDS: &[&FileKind] = &[

@@ -40,7 +40,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .scaled(1),
 ];
 
-const FILES: u32 = 4;
+pub(super) const FILES: u32 = 4;
 
 pub(super) fn phases(plan: &FilePlan, does: &str, counted: FileCounted) -> Vec<FilePhase> {
     let (threads, iosize) = (plan.small("nthreads"), plan.small("iosize"));

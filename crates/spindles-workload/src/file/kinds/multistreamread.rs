@@ -8,6 +8,8 @@ pub(super) static KIND: FileKind = FileKind {
     summary: "filebench's multistreamread: four files of 10 GiB read at once for 300 s",
     parameters: multistream::PARAMETERS,
     takes_archive: false,
+    actors: Some("nthreads"),
+    files: |_| Ok(multistream::FILES.into()),
     check: |_| None,
     phases: |plan| multistream::phases(plan, "reads", FileCounted::ReadBytes),
     bytes: multistream::bytes,

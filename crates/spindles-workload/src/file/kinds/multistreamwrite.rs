@@ -1,6 +1,6 @@
 //! filebench's multistreamwrite: see `multistream`.
 
-use super::{FileKind, multistream};
+use super::{FileKind, NotBare, multistream};
 use crate::file::FileCounted;
 
 pub(super) static KIND: FileKind = FileKind {
@@ -8,6 +8,13 @@ pub(super) static KIND: FileKind = FileKind {
     summary: "filebench's multistreamwrite: four files of 10 GiB written at once for 300 s",
     parameters: multistream::PARAMETERS,
     takes_archive: false,
+    actors: Some("nthreads"),
+    files: |plan| {
+        let bounded = plan.is("grow", "no");
+        bounded
+            .then_some(multistream::FILES.into())
+            .ok_or(NotBare::Grows)
+    },
     check: |_| None,
     phases: |plan| multistream::phases(plan, "writes", FileCounted::WrittenBytes),
     bytes: multistream::bytes,

@@ -73,6 +73,8 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(1),
     ],
     takes_archive: false,
+    actors: Some("nshadows"),
+    files: |plan| Ok(plan.value("nfiles") + 1),
     check: |_| None,
     phases,
     bytes: |plan| plan.value("filesize") * plan.value("nfiles") + plan.value("logfilesize"),

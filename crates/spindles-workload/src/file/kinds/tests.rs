@@ -487,3 +487,36 @@ fn wrong_parameters_are_refused_with_the_remedy() {
         ["log"]
     );
 }
+
+/// What a lab changes to see what happens: how many ask, and whether flushes do something.
+#[test]
+fn a_plan_can_ask_more_and_not_flush() {
+    let plan = |kind: &str| {
+        let kind = by_name(kind).unwrap();
+        kind.plan(&BTreeMap::new(), 1.0, 1).unwrap()
+    };
+    let doubled = plan("cp").with_actors(|actors| actors * 2).unwrap();
+    assert_eq!(
+        doubled.phases()[0].actors,
+        2 * plan("cp").phases()[0].actors
+    );
+    assert!(plan("touch").with_actors(|actors| actors * 2).is_none());
+    // Not more than a kind allows.
+    assert!(plan("cp").with_actors(|_| 1 << 40).is_none());
+    let chosen = BTreeMap::from([("fsync".to_string(), Value::Word("yes".to_string()))]);
+    let synced = by_name("iozone").unwrap().plan(&chosen, 1.0, 1).unwrap();
+    let fsyncs = |plan: &FilePlan| {
+        let mut workload = plan.start(0);
+        let mut answer = None;
+        let mut fsyncs = 0;
+        while let FileNext::Do(issue) = workload.step(0, answer) {
+            fsyncs += u32::from(matches!(issue.action, Action::Fsync(_)));
+            answer = Some(Answer { bytes: 0 });
+        }
+        fsyncs
+    };
+    assert_eq!(
+        (fsyncs(&synced), fsyncs(&synced.clone().without_syncs())),
+        (1, 0)
+    );
+}

@@ -30,6 +30,8 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: false,
+    actors: None,
+    files: super::NEEDS_FILE_SYSTEM,
     check: |_| None,
     phases,
     bytes: |plan| plan.value("files") * 4096,

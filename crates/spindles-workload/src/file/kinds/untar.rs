@@ -39,6 +39,8 @@ pub(super) static KIND: FileKind = FileKind {
         ),
     ],
     takes_archive: true,
+    actors: None,
+    files: super::NEEDS_FILE_SYSTEM,
     check: |_| None,
     phases,
     bytes: |plan| {

@@ -70,6 +70,8 @@ pub(super) static KIND: FileKind = FileKind {
         .scaled(1),
     ],
     takes_archive: false,
+    actors: Some("nthreads"),
+    files: super::NEEDS_FILE_SYSTEM,
     check: |plan| {
         let (files, threads) = (plan.value("nfiles"), plan.value("nthreads"));
         (files < threads * 4).then(|| {

@@ -101,9 +101,13 @@ struct Arguments {
     #[arg(long, value_name = "OPTIONS", requires = "fs")]
     mount: Option<String>,
     /// How often to run it
-    #[arg(long, value_name = "N", default_value_t = 5,
+    #[arg(long, visible_alias = "repeat", value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Afterwards try the changes that would confirm what is said of the bottleneck and of caches, where that can be
+    /// done here. Takes six runs for each
+    #[arg(long)]
+    confirm: bool,
     /// What arrays are made of that count their members
     #[arg(long, value_name = "WHAT", value_parser = members(), default_value = Members::FILES)]
     members: Members,
@@ -166,13 +170,15 @@ impl Arguments {
     }
 
     fn file_work(&self, kind: &'static FileKind) -> anyhow::Result<FilePlan> {
+        // The option and the parameter are one.
+        let goes_on = kind.parameters.iter().any(|it| it.name == file::SECONDS);
         let of_blocks = [
             ("--size", self.size.is_some()),
             ("--operation", self.operation.is_some()),
             ("--in-flight", self.in_flight.is_some()),
             ("--operations", self.operations.is_some()),
             ("--reads", self.reads.is_some()),
-            ("--seconds", self.seconds.is_some()),
+            ("--seconds", self.seconds.is_some() && !goes_on),
             ("--arrivals", self.arrivals.is_some()),
         ];
         if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
@@ -183,7 +189,9 @@ impl Arguments {
                 names.join(", ")
             )));
         }
-        let (mut chosen, mut tree) = (BTreeMap::new(), None);
+        let seconds = self.seconds.map(file::Value::Number);
+        let seconds = seconds.map(|seconds| (file::SECONDS.to_owned(), seconds));
+        let (mut chosen, mut tree) = (BTreeMap::from_iter(seconds), None);
         for text in &self.set {
             let Some((name, value)) = text.split_once('=') else {
                 return Err(Usage::error(format!("--set {text}: write NAME=VALUE")));
@@ -258,6 +266,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         blocks: arguments.runs,
         blocks_max: arguments.runs,
         empty_caches: !arguments.keep_caches,
+        confirm: arguments.confirm,
         members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))

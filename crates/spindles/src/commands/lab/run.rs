@@ -50,6 +50,10 @@ struct Arguments {
     /// How long workloads go on that run for a time, in place of the experiment's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,
+    /// Afterwards try the changes that would confirm what is said of bottlenecks and caches, where that can be done
+    /// here: more actors, no flushes, emptied caches, less CPU time. Takes six runs for each
+    #[arg(long)]
+    confirm: bool,
     /// Where files are made for the time of the run, in place of the experiment's
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -74,6 +78,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(seed) = arguments.seed {
         experiment.seed = seed;
     }
+    experiment.confirm |= arguments.confirm;
     if let Some(folder) = arguments.folder {
         experiment.folder = Some(folder);
     }

@@ -128,7 +128,14 @@ struct Arguments {
     /// Which copy a read of a mirror takes: the one nearest to the last place, of the shortest queue, or in turn
     #[arg(long, value_name = "POLICY", value_parser = read_policies(), default_value = READ_POLICIES[0].name)]
     read_policy: String,
+    /// For the lab, which measures what flushes cost: with `ignored` members are asked for none. A crash may then lose what clients
+    /// were told is durable
+    #[arg(long, value_name = "HOW", value_parser = FLUSHES, default_value = FLUSHES[0], hide = true)]
+    flushes: String,
 }
+
+/// Whether members are asked for flushes.
+const FLUSHES: [&str; 2] = ["honoured", "ignored"];
 
 fn read_policies() -> PossibleValuesParser {
     PossibleValuesParser::new(READ_POLICIES.iter().map(|policy| policy.name))

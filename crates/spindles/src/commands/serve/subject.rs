@@ -1,7 +1,7 @@
 //! What is served, once it is open.
 
-use super::Arguments;
 use super::targets::What;
+use super::{Arguments, FLUSHES};
 use crate::arrays;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
@@ -29,6 +29,7 @@ fn open_options(arguments: &Arguments) -> OpenOptions {
     OpenOptions {
         read_only: arguments.read_only,
         read_policy: arguments.read_policy(),
+        ignore_flushes: arguments.flushes == FLUSHES[1],
         ..arguments.rate.options()
     }
 }

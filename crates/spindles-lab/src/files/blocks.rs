@@ -1,0 +1,658 @@
+//! Carries a phase out on a bare target, with the files where a [`Layout`] has them: one thread plays all actors,
+//! as the target is driven by one, and each has one operation in flight. What is no multiple of the target's
+//! blocks is read as whole blocks, and written by reading the blocks at its ends first: there is no cache.
+
+use super::hands::{self, named};
+use super::{Measured, counted_of, moved, usage_of};
+use crate::clock::{self, MachineTicks};
+use crate::execute::{self, Failure};
+use crate::recorder::{Clock, Collector, Recorder};
+use crate::schedule::Draw;
+use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
+use spindles_io::{Areas, Target, ThreadUsage};
+use spindles_measure::{ThreadUse, Traffic};
+use spindles_workload::file::{
+    Access, Action, Answer, At, FileId, FileIssue, FileNext, FilePlan, FileWorkload, Layout, Slot,
+};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// An open target and the files that the phases so far left on it.
+pub(crate) struct Blocks<'t> {
+    target: &'t mut dyn Target,
+    layout: Layout,
+}
+
+impl<'t> Blocks<'t> {
+    /// A target without files.
+    pub(crate) fn new(target: &'t mut dyn Target) -> Self {
+        let layout = Layout::new(target.facts().bytes());
+        Self { target, layout }
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        let taken = self.target.submit(flush());
+        taken.expect("an idle target takes a request");
+        let reply = self.target.poll(true).expect("the flush is in flight");
+        reply.result.map_err(|error| {
+            let name = &self.target.facts().name;
+            Failure::Failed(format!("{name}: the flush failed: {error}"))
+        })
+    }
+
+    /// Runs a phase of a plan; those before it have run.
+    pub(crate) fn run(
+        &mut self,
+        plan: &FilePlan,
+        phase: usize,
+        interrupt: &AtomicBool,
+    ) -> Result<Measured, Failure> {
+        let facts = &plan.phases()[phase];
+        let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
+        let block_bytes = self.target.facts().block_size.bytes();
+        // One more: an operation may begin within a block.
+        let area_blocks = facts.buffer_bytes.div_ceil(block_bytes) + 1;
+        let areas = Areas::new(self.target, facts.actors, area_blocks);
+        let mut random = Draw::new(plan.seed, 4, 0);
+        for actor in 0..index(facts.actors) {
+            random.fill(&mut self.target.buffer_mut(areas.buffer())[areas.bytes_of(actor)]);
+        }
+        let members = self.target.counters().devices;
+        let collector = Collector::default();
+        let usage = ThreadUsage::now();
+        let (thread_ns, before) = (clock::thread_cpu_ns(), MachineTicks::now());
+        let process_ns = clock::process_cpu_ns();
+        let clock = Clock::start(duration_ns);
+        let mut played = Play {
+            block_bytes,
+            request_blocks_max: self.target.facts().request_blocks_max,
+            target: self.target,
+            layout: &mut self.layout,
+            workload: plan.start(phase),
+            areas,
+            actors: (0..facts.actors).map(|_| Actor::default()).collect(),
+            ready: (0..facts.actors).collect(),
+            stalled: VecDeque::new(),
+            in_flight: 0,
+            recorder: Recorder::new(clock, &collector),
+            computed_ns: 0,
+        };
+        let ended = played.play(interrupt);
+        if ended.is_err() {
+            while played.target.poll(true).is_some() {}
+        }
+        ended?;
+        played.recorder.hand_over();
+        let (window, actor_ns) = (played.recorder.window, played.recorder.actor_ns());
+        let workload_cpu_ns = played.computed_ns;
+        let process_cpu_ns = (process_ns, clock::process_cpu_ns());
+        let thread_ns = clock::thread_cpu_ns() - thread_ns;
+        let machine = (before, MachineTicks::now());
+        let (began, last) = window.unwrap_or((clock.began, clock.began));
+        let all = collector.into_counted(&clock);
+        let elapsed_ns = clock::duration_ns(clock.until.unwrap_or(last) - began);
+        let after = self.target.counters().devices;
+        Ok(Measured {
+            elapsed_ns: elapsed_ns.saturating_sub(all.series.warm_up_ns()),
+            operations: all.operations,
+            counted: counted_of(facts.counted, &all),
+            application: all.bytes,
+            latency: all.latency,
+            series: all.series,
+            actor_ns,
+            threads: vec![ThreadUse {
+                name: "workload and engine".to_owned(),
+                cpu_ns: thread_ns,
+            }],
+            workload_cpu_ns,
+            members: (after.iter().zip(&members))
+                .map(|(after, before)| Traffic {
+                    read: after.bytes_read - before.bytes_read,
+                    written: after.bytes_written - before.bytes_written,
+                })
+                .collect(),
+            resident_permille: None,
+            usage: usage_of(&[(usage, ThreadUsage::now())]),
+            process_cpu_ns,
+            machine,
+        })
+    }
+}
+
+/// An open file of an actor.
+struct Open {
+    file: FileId,
+    position: u64,
+    /// Whether each write is durable when it is answered.
+    syncs: bool,
+}
+
+#[derive(Default)]
+struct Actor {
+    open: Vec<Option<Open>>,
+    doing: Option<Doing>,
+    /// Since when it waits for another.
+    waits: Option<Instant>,
+}
+
+/// An operation under way.
+struct Doing {
+    issue: FileIssue,
+    answer: Answer,
+    began: Instant,
+    /// Where its first byte lies in the actor's area.
+    skew: usize,
+    /// What is still to be asked of the target.
+    parts: VecDeque<Part>,
+    /// Requests not yet answered.
+    out: u32,
+}
+
+/// A part of an operation.
+enum Part {
+    /// A request; the place in the buffer counts from the start of the actor's area.
+    Ask(Request),
+    /// What comes after it begins when all before it is answered.
+    Await,
+    /// The bytes that are to be written are made.
+    Fill,
+}
+
+fn flush() -> Request {
+    Request {
+        token: 0,
+        operation: Operation::Flush,
+        block: BlockIndex(0),
+        blocks: 0,
+        buffer: BufferSlice::NONE,
+    }
+}
+
+/// A phase under way.
+struct Play<'p> {
+    target: &'p mut dyn Target,
+    layout: &'p mut Layout,
+    workload: Box<dyn FileWorkload>,
+    block_bytes: u32,
+    request_blocks_max: u32,
+    areas: Areas,
+    actors: Vec<Actor>,
+    /// Actors that may go on.
+    ready: VecDeque<u32>,
+    /// Actors for whose next request the target had no room.
+    stalled: VecDeque<u32>,
+    in_flight: u32,
+    recorder: Recorder<'p>,
+    /// CPU time that actors computed for.
+    computed_ns: u64,
+}
+
+impl Play<'_> {
+    fn play(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
+        loop {
+            let until = self.recorder.until();
+            while let Some(actor) = self.ready.pop_front() {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Err(Failure::Interrupted);
+                }
+                if until.is_none_or(|until| Instant::now() < until) {
+                    self.go_on(actor, None)?;
+                }
+            }
+            let Some(reply) = self.target.poll(true) else {
+                assert_eq!(self.in_flight, 0, "the target answers all requests");
+                return Ok(());
+            };
+            self.replied(&reply)?;
+            for actor in std::mem::take(&mut self.stalled) {
+                self.submit(actor)?;
+            }
+        }
+    }
+
+    /// Takes steps of an actor until it has something in flight, waits, or is done.
+    fn go_on(&mut self, actor: u32, mut answer: Option<Answer>) -> Result<(), Failure> {
+        if let Some(since) = self.actors[index(actor)].waits.take() {
+            self.recorder.waited(since, Instant::now());
+        }
+        loop {
+            let next = self.workload.step(actor, answer.take());
+            while let Some(woken) = self.workload.woken() {
+                self.ready.push_back(woken);
+            }
+            match next {
+                FileNext::Done => return Ok(()),
+                FileNext::Wait => {
+                    self.actors[index(actor)].waits = Some(Instant::now());
+                    return Ok(());
+                }
+                FileNext::Do(issue) => {
+                    self.begin(actor, issue)?;
+                    answer = self.ended(actor);
+                    if answer.is_none() {
+                        return self.submit(actor);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what needs no target at once, and leaves the rest in the actor's parts.
+    fn begin(&mut self, actor: u32, issue: FileIssue) -> Result<(), Failure> {
+        let mut doing = Doing {
+            issue,
+            answer: Answer::default(),
+            began: Instant::now(),
+            skew: 0,
+            parts: VecDeque::new(),
+            out: 0,
+        };
+        match issue.action {
+            Action::Create(file, slot, access) => {
+                self.layout.create(file);
+                self.keep(actor, slot, file, access);
+            }
+            Action::Open(file, slot, access) => {
+                if self.layout.bytes(file).is_none() {
+                    return Err(self.failed(&issue, "the file is not there"));
+                }
+                self.keep(actor, slot, file, access);
+            }
+            Action::Close(slot) => self.actors[index(actor)].open[index(slot.0)] = None,
+            Action::Seek(slot, to) => self.open(actor, slot).position = to,
+            Action::SeekBack(slot, by) => {
+                let open = self.open(actor, slot);
+                open.position = open.position.saturating_sub(by.into());
+            }
+            Action::Read(slot, at, bytes) => self.read(actor, slot, at, bytes, &mut doing),
+            Action::GetBytes(slot, bytes) => {
+                self.read(actor, slot, At::Position, bytes, &mut doing);
+            }
+            Action::Write(slot, at, bytes) => self.write(actor, slot, at, bytes, &mut doing)?,
+            Action::PutBytes(slot, bytes) => {
+                self.write(actor, slot, At::Position, bytes, &mut doing)?;
+            }
+            Action::Fsync(_) | Action::SyncAll => doing.parts.push_back(Part::Ask(flush())),
+            Action::Unlink(file) => {
+                if !self.layout.remove(file) {
+                    return Err(self.failed(&issue, "the file is not there"));
+                }
+            }
+            Action::Think(rounds) => self.compute(actor, 0, |memory| hands::think(memory, rounds)),
+            Action::Nothing => {}
+            Action::Append(..)
+            | Action::ReadWhole(..)
+            | Action::Mkdir(_)
+            | Action::SetTimes(_)
+            | Action::SetMode(_)
+            | Action::Stat(_) => {
+                return Err(self.failed(&issue, "it needs a file system"));
+            }
+        }
+        self.actors[index(actor)].doing = Some(doing);
+        Ok(())
+    }
+
+    fn keep(&mut self, actor: u32, slot: Slot, file: FileId, access: Access) {
+        let open = &mut self.actors[index(actor)].open;
+        let at = index(slot.0);
+        if open.len() <= at {
+            open.resize_with(at + 1, || None);
+        }
+        open[at] = Some(Open {
+            file,
+            position: 0,
+            syncs: access == Access::ReadWriteSync,
+        });
+    }
+
+    fn open(&mut self, actor: u32, slot: Slot) -> &mut Open {
+        let open = self.actors[index(actor)].open[index(slot.0)].as_mut();
+        open.expect("a workload uses what it opened")
+    }
+
+    /// Where an operation begins. From the position, it moves that by `bytes`.
+    fn place(&mut self, actor: u32, slot: Slot, at: At, bytes: u64) -> u64 {
+        match at {
+            At::Offset(offset) => offset,
+            At::Position => {
+                let open = self.open(actor, slot);
+                let offset = open.position;
+                open.position += bytes;
+                offset
+            }
+        }
+    }
+
+    fn read(&mut self, actor: u32, slot: Slot, at: At, bytes: u32, doing: &mut Doing) {
+        let open = self.open(actor, slot);
+        let (file, position) = (open.file, open.position);
+        let begin = match at {
+            At::Offset(offset) => offset,
+            At::Position => position,
+        };
+        let there = self.layout.bytes(file).unwrap_or(0);
+        let bytes = u64::from(bytes).min(there.saturating_sub(begin));
+        let offset = self.place(actor, slot, at, bytes);
+        doing.answer.bytes = bytes;
+        if bytes > 0 {
+            doing.skew = self.skew(offset);
+            self.ask(Operation::Read, file, offset, bytes, 0, &mut doing.parts);
+        }
+    }
+
+    fn write(
+        &mut self,
+        actor: u32,
+        slot: Slot,
+        at: At,
+        bytes: u32,
+        doing: &mut Doing,
+    ) -> Result<(), Failure> {
+        let block = u64::from(self.block_bytes);
+        let offset = self.place(actor, slot, at, bytes.into());
+        let open = self.open(actor, slot);
+        let (file, syncs) = (open.file, open.syncs);
+        let end = offset + u64::from(bytes);
+        let there = self.layout.bytes(file).unwrap_or(0);
+        if self.layout.grow(file, end).is_err() {
+            return Err(self.failed(
+                &doing.issue,
+                "the files do not fit: choose a smaller size, or a larger target",
+            ));
+        }
+        doing.answer.bytes = bytes.into();
+        doing.skew = self.skew(offset);
+        // What a block holds beside what is written to it.
+        let first = offset / block * block;
+        let last = end / block * block;
+        if offset > first && first < there {
+            self.ask(Operation::Read, file, first, 1, 0, &mut doing.parts);
+        }
+        if end > last && end < there && (last > first || offset == first) {
+            let at = u32::try_from((last - first) / block).expect("within the area");
+            self.ask(Operation::Read, file, last, 1, at, &mut doing.parts);
+        }
+        doing.parts.extend([Part::Await, Part::Fill]);
+        let write = Operation::Write { fua: syncs };
+        self.ask(write, file, offset, bytes.into(), 0, &mut doing.parts);
+        Ok(())
+    }
+
+    /// Where in its first block an operation begins.
+    fn skew(&self, offset: u64) -> usize {
+        usize::try_from(offset % u64::from(self.block_bytes)).expect("less than a block")
+    }
+
+    /// The requests for the whole blocks that hold a part of a file; the first has its place in the buffer
+    /// `area_block` blocks after the start of the area.
+    fn ask(
+        &self,
+        operation: Operation,
+        file: FileId,
+        offset: u64,
+        bytes: u64,
+        area_block: u32,
+        parts: &mut VecDeque<Part>,
+    ) {
+        let block = u64::from(self.block_bytes);
+        let first = offset / block * block;
+        let whole = (offset + bytes).next_multiple_of(block) - first;
+        let mut at = area_block;
+        for piece in self.layout.pieces(file, first, whole) {
+            let mut from = piece.target_bytes / block;
+            let mut left = u32::try_from(piece.bytes / block).expect("an operation is bounded");
+            while left > 0 {
+                let blocks = left.min(self.request_blocks_max);
+                parts.push_back(Part::Ask(Request {
+                    token: 0,
+                    operation,
+                    block: BlockIndex(from),
+                    blocks,
+                    buffer: BufferSlice {
+                        buffer: self.areas.buffer(),
+                        first_block: at,
+                    },
+                }));
+                from += u64::from(blocks);
+                at += blocks;
+                left -= blocks;
+            }
+        }
+    }
+
+    /// Submits what may be in flight of an actor's operation.
+    fn submit(&mut self, actor: u32) -> Result<(), Failure> {
+        let area = self.areas.of(index(actor));
+        loop {
+            let doing = self.actors[index(actor)].doing.as_mut();
+            let doing = doing.expect("it is under way");
+            match doing.parts.front() {
+                None => return Ok(()),
+                Some(Part::Await) if doing.out > 0 => return Ok(()),
+                Some(Part::Await) => {}
+                Some(Part::Fill) => {
+                    let (issue, skew) = (doing.issue, doing.skew);
+                    self.fill(actor, &issue, skew);
+                }
+                Some(Part::Ask(request)) => {
+                    let mut request = *request;
+                    request.token = actor.into();
+                    if request.operation != Operation::Flush {
+                        request.buffer = area.plus(request.buffer.first_block);
+                    }
+                    if self.target.submit(request).is_err() {
+                        assert!(self.in_flight > 0, "an idle target takes a request");
+                        self.stalled.push_back(actor);
+                        return Ok(());
+                    }
+                    self.in_flight += 1;
+                    doing.out += 1;
+                }
+            }
+            let doing = self.actors[index(actor)].doing.as_mut();
+            doing.expect("it is under way").parts.pop_front();
+        }
+    }
+
+    /// Makes what an operation writes.
+    fn fill(&mut self, actor: u32, issue: &FileIssue, skew: usize) {
+        match (issue.action, issue.touch) {
+            (Action::PutBytes(_, bytes), _) => self.compute(actor, skew, |memory| {
+                hands::put_bytes(&mut memory[..index(bytes)]);
+            }),
+            (_, Some(integer)) => {
+                let memory = self.target.buffer_mut(self.areas.buffer());
+                let memory = &mut memory[self.areas.bytes_of(index(actor))];
+                execute::touch(&mut memory[skew..], integer);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets an actor compute on its area, from a byte on, and counts the time as its own.
+    fn compute(&mut self, actor: u32, skew: usize, compute: impl FnOnce(&mut [u8])) {
+        let before = clock::thread_cpu_ns();
+        let memory = self.target.buffer_mut(self.areas.buffer());
+        compute(&mut memory[self.areas.bytes_of(index(actor))][skew..]);
+        self.computed_ns += clock::thread_cpu_ns() - before;
+    }
+
+    fn replied(&mut self, reply: &Reply) -> Result<(), Failure> {
+        self.in_flight -= 1;
+        let actor = u32::try_from(reply.token).expect("an actor of ours");
+        let doing = self.actors[index(actor)].doing.as_mut();
+        let doing = doing.expect("what is answered was asked");
+        doing.out -= 1;
+        if let Err(error) = reply.result {
+            let issue = doing.issue;
+            return Err(self.failed(&issue, &error.to_string()));
+        }
+        if doing.out == 0 {
+            self.submit(actor)?;
+            if let Some(answer) = self.ended(actor) {
+                let until = self.recorder.until();
+                if until.is_none_or(|until| Instant::now() < until) {
+                    self.go_on(actor, Some(answer))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an actor's operation if it has come to its end: its answer.
+    fn ended(&mut self, actor: u32) -> Option<Answer> {
+        let over = |doing: &mut Doing| doing.out == 0 && doing.parts.is_empty();
+        let doing = self.actors[index(actor)].doing.take_if(over)?;
+        let (issue, answer) = (doing.issue, doing.answer);
+        match (issue.action, issue.touch) {
+            (Action::GetBytes(..), _) => {
+                let got = usize::try_from(answer.bytes).expect("at most the area");
+                self.compute(actor, doing.skew, |memory| hands::get_bytes(&memory[..got]));
+            }
+            (Action::Read(..), Some(integer)) => {
+                let at = self.areas.bytes_of(index(actor)).start + doing.skew + index(integer) * 4;
+                std::hint::black_box(self.target.buffer(self.areas.buffer())[at]);
+            }
+            _ => {}
+        }
+        if issue.timed {
+            let bytes = moved(&issue, answer);
+            self.recorder
+                .count(issue.class, doing.began, Instant::now(), bytes);
+        }
+        Some(answer)
+    }
+
+    fn failed(&self, issue: &FileIssue, why: &str) -> Failure {
+        let file = named(issue.action).map(|file| self.workload.path(file));
+        let file = file.map_or_else(String::new, |file| format!(" of {file}"));
+        let (name, what) = (&self.target.facts().name, issue.class.name());
+        Failure::Failed(format!("{name}: {what}{file} failed: {why}"))
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_io::{OpenOptions, open_device};
+    use spindles_workload::file::Class;
+
+    const FILE: FileId = FileId(0);
+    const OTHER: FileId = FileId(1);
+    const SLOT: Slot = Slot(0);
+
+    /// Goes through a list.
+    struct Listed(VecDeque<Action>);
+
+    impl FileWorkload for Listed {
+        fn step(&mut self, _actor: u32, _answer: Option<Answer>) -> FileNext {
+            self.0.pop_front().map_or(FileNext::Done, |action| {
+                FileNext::Do(FileIssue {
+                    action,
+                    class: Class::Write,
+                    timed: true,
+                    touch: None,
+                })
+            })
+        }
+
+        fn path(&self, _file: FileId) -> String {
+            "file".to_owned()
+        }
+    }
+
+    fn play(target: &mut dyn Target, actions: Vec<Action>) -> (Result<(), Failure>, Layout) {
+        let mut layout = Layout::new(target.facts().bytes());
+        let collector = Collector::default();
+        let block_bytes = target.facts().block_size.bytes();
+        let areas = Areas::new(target, 1, (3 << 20) / block_bytes + 1);
+        let mut play = Play {
+            block_bytes,
+            request_blocks_max: target.facts().request_blocks_max,
+            target,
+            layout: &mut layout,
+            workload: Box::new(Listed(actions.into())),
+            areas,
+            actors: vec![Actor::default()],
+            ready: [0].into(),
+            stalled: VecDeque::new(),
+            in_flight: 0,
+            recorder: Recorder::new(Clock::start(None), &collector),
+            computed_ns: 0,
+        };
+        (play.play(&AtomicBool::new(false)), layout)
+    }
+
+    /// Writes of all lengths at all places, over the ends of blocks and extents, change what they write and nothing
+    /// beside it.
+    #[test]
+    fn what_is_written_is_there_and_all_else_stays() {
+        let mut target = open_device("mem:16M", &OpenOptions::default()).unwrap();
+        let mut random = Draw::new(1, 9, 9);
+        let mut actions = vec![
+            Action::Create(FILE, SLOT, Access::ReadWrite),
+            Action::Create(OTHER, Slot(1), Access::ReadWriteSync),
+        ];
+        let mut model = vec![0_u8; 4 << 20];
+        let mut end = 0;
+        for round in 0..400 {
+            // No holes: each begins at most where the file ends.
+            let at = usize::try_from(random.number() % (end + 1)).unwrap();
+            let most = if round % 10 == 0 { 2 << 20 } else { 9000 };
+            let bytes = usize::try_from(random.number() % most + 1).unwrap();
+            let bytes = bytes.min(model.len() - at);
+            actions.push(Action::Seek(SLOT, at.try_into().unwrap()));
+            actions.push(Action::PutBytes(SLOT, bytes.try_into().unwrap()));
+            hands::put_bytes(&mut model[at..at + bytes]);
+            end = end.max(u64::try_from(at + bytes).unwrap());
+            actions.push(Action::PutBytes(Slot(1), 5000));
+        }
+        let (ended, layout) = play(target.as_mut(), actions);
+        ended.unwrap();
+        assert_eq!(layout.bytes(FILE), Some(end));
+        assert_eq!(layout.bytes(OTHER), Some(400 * 5000));
+        let buffer = target.allocate((4 << 20) / 4096);
+        let mut found = Vec::new();
+        for piece in layout.pieces(FILE, 0, end.next_multiple_of(4096)) {
+            let request = Request {
+                token: 0,
+                operation: Operation::Read,
+                block: BlockIndex(piece.target_bytes / 4096),
+                blocks: (piece.bytes / 4096).try_into().unwrap(),
+                buffer: BufferSlice {
+                    buffer,
+                    first_block: 0,
+                },
+            };
+            target.submit(request).unwrap();
+            target.poll(true).unwrap().result.unwrap();
+            let bytes = usize::try_from(piece.bytes).unwrap();
+            found.extend_from_slice(&target.buffer(buffer)[..bytes]);
+        }
+        let end = usize::try_from(end).unwrap();
+        assert!(end > 3 << 20 && found[..end] == model[..end]);
+    }
+
+    #[test]
+    fn a_full_target_and_what_needs_a_file_system_are_errors() {
+        let mut target = open_device("mem:1M", &OpenOptions::default()).unwrap();
+        let create = Action::Create(FILE, SLOT, Access::ReadWrite);
+        let write = Action::Write(SLOT, At::Position, 1 << 20);
+        let (ended, _) = play(target.as_mut(), vec![create, write, write]);
+        let why = ended.unwrap_err().to_string();
+        assert!(why.contains("the files do not fit: choose"), "{why}");
+        let (ended, _) = play(target.as_mut(), vec![Action::Stat(FILE)]);
+        let why = ended.unwrap_err().to_string();
+        assert!(
+            why.contains("of file failed: it needs a file system"),
+            "{why}"
+        );
+    }
+}

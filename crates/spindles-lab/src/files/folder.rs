@@ -1,0 +1,300 @@
+//! Carries a phase out in a folder: an actor is a thread, as the processes of the classic tools are, and waits
+//! for each system call.
+
+use super::hands::{self, Hands};
+use super::{Measured, counted_of, moved, usage_of};
+use crate::clock::{self, MachineTicks};
+use crate::execute::Failure;
+use crate::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
+use rustix::io::Errno;
+use spindles_io::ThreadUsage;
+use spindles_measure::ThreadUse;
+use spindles_workload::file::{Answer, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// What is shared by the actors of a phase.
+struct Shared<'a> {
+    workload: Mutex<Box<dyn FileWorkload>>,
+    /// Of each actor.
+    seats: Vec<Seat>,
+    stop: AtomicBool,
+    failed: OnceLock<String>,
+    folder: &'a File,
+    name: &'a Path,
+}
+
+/// How much of the files in a folder is in memory, in thousandths, by the first of them; `None` where there is nothing
+/// in them, or the kernel does not say.
+fn resident_permille(folder: &Path) -> Option<u32> {
+    /// Looking at each of 100,000 small files would take as long as a phase.
+    const FILES_MAX: usize = 1000;
+    let mut folders = vec![folder.to_owned()];
+    let (mut files, mut bytes, mut cached) = (0, 0, 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).ok()?.flatten() {
+            let facts = entry.metadata().ok()?;
+            if facts.is_dir() {
+                folders.push(entry.path());
+            } else if facts.is_file() && files < FILES_MAX {
+                files += 1;
+                bytes += facts.len();
+                let of_file = spindles_io::cached_bytes(&File::open(entry.path()).ok()?)?;
+                cached += of_file.min(facts.len());
+            }
+        }
+    }
+    let permille = (cached * 1000).checked_div(bytes)?;
+    u32::try_from(permille).ok()
+}
+
+/// Where an actor waits.
+#[derive(Default)]
+struct Seat {
+    thread: OnceLock<Thread>,
+    woken: AtomicBool,
+}
+
+/// What one actor leaves.
+struct Left {
+    window: Option<(Instant, Instant)>,
+    class_ns: ClassNs,
+    cpu_ns: u64,
+    /// At its begin and at its end.
+    usage: (ThreadUsage, ThreadUsage),
+}
+
+/// How often the one who waits for the end looks whether the user wants one.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs a phase of a plan in `folder`, in which the phases before it have run.
+pub(crate) fn run(
+    plan: &FilePlan,
+    phase: usize,
+    folder: &Path,
+    interrupt: &AtomicBool,
+) -> Result<Measured, Failure> {
+    let facts = &plan.phases()[phase];
+    let opened = File::open(folder)
+        .map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))?;
+    let shared = Shared {
+        workload: Mutex::new(plan.start(phase)),
+        seats: (0..facts.actors).map(|_| Seat::default()).collect(),
+        stop: AtomicBool::new(false),
+        failed: OnceLock::new(),
+        folder: &opened,
+        name: folder,
+    };
+    let resident_permille = resident_permille(folder);
+    let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
+    let collector = Collector::default();
+    // Buffers are made before the clock starts, which is set once all are there.
+    let ready = Barrier::new(shared.seats.len() + 1);
+    let begin = Barrier::new(shared.seats.len() + 1);
+    let clock = OnceLock::new();
+    let waiter = std::thread::current();
+    let mut left = Vec::with_capacity(shared.seats.len());
+    let mut before = (0, MachineTicks::default());
+    std::thread::scope(|scope| {
+        let actors: Vec<_> = (0..facts.actors)
+            .map(|actor| {
+                let (shared, collector) = (&shared, &collector);
+                let (ready, begin, clock, waiter) = (&ready, &begin, &clock, &waiter);
+                let buffer_bytes = facts.buffer_bytes;
+                scope.spawn(move || {
+                    let mut hands = Hands::new(shared.folder, buffer_bytes, plan.seed, actor);
+                    let seat = &shared.seats[index(actor)];
+                    seat.thread.get_or_init(std::thread::current);
+                    ready.wait();
+                    begin.wait();
+                    let clock = *clock.get().expect("set before the begin");
+                    let mut recorder = Recorder::new(clock, collector);
+                    let (cpu, usage) = (clock::thread_cpu_ns(), ThreadUsage::now());
+                    let ended = shared.act(actor, &mut hands, &mut recorder);
+                    if let Err(why) = ended {
+                        shared.failed.get_or_init(|| why);
+                        shared.stop();
+                    }
+                    recorder.hand_over();
+                    waiter.unpark();
+                    Left {
+                        window: recorder.window,
+                        class_ns: recorder.class_ns,
+                        cpu_ns: clock::thread_cpu_ns() - cpu,
+                        usage: (usage, ThreadUsage::now()),
+                    }
+                })
+            })
+            .collect();
+        ready.wait();
+        before = (clock::process_cpu_ns(), MachineTicks::now());
+        let started = clock.get_or_init(|| Clock::start(duration_ns));
+        begin.wait();
+        while actors.iter().any(|actor| !actor.is_finished()) {
+            let now = Instant::now();
+            let over = started.until.is_some_and(|until| now >= until);
+            if over || interrupt.load(Ordering::Relaxed) {
+                shared.stop();
+            }
+            let rest = started
+                .until
+                .map(|until| until.saturating_duration_since(now));
+            // Short phases are not to wait for us.
+            let wait = rest
+                .filter(|rest| !rest.is_zero())
+                .unwrap_or(LOOK)
+                .min(LOOK);
+            let wait = wait.min((now - started.began).max(Duration::from_millis(1)));
+            std::thread::park_timeout(wait);
+        }
+        left = actors
+            .into_iter()
+            .map(|actor| actor.join().expect("an actor does not panic"))
+            .collect();
+    });
+    let after = (clock::process_cpu_ns(), MachineTicks::now());
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    if let Some(why) = shared.failed.get() {
+        return Err(Failure::Failed(why.clone()));
+    }
+    let clock = clock.get().expect("set before the begin");
+    Ok(Measured {
+        resident_permille,
+        ..measured(facts.counted, clock, collector, &left, before, after)
+    })
+}
+
+fn measured(
+    counted: Option<FileCounted>,
+    clock: &Clock,
+    collector: Collector,
+    left: &[Left],
+    before: (u64, MachineTicks),
+    after: (u64, MachineTicks),
+) -> Measured {
+    let begins = left.iter().filter_map(|it| Some(it.window?.0));
+    let ends = left.iter().filter_map(|it| Some(it.window?.1));
+    let began = begins.min().unwrap_or(clock.began);
+    let ended = clock.until.or(ends.max()).unwrap_or(began);
+    let all = collector.into_counted(clock);
+    let warm_up_ns = all.series.warm_up_ns();
+    let mut class_ns = ClassNs::default();
+    for one in left {
+        for (sum, ns) in class_ns.iter_mut().zip(one.class_ns) {
+            *sum += ns;
+        }
+    }
+    Measured {
+        elapsed_ns: clock::duration_ns(ended - began).saturating_sub(warm_up_ns),
+        operations: all.operations,
+        counted: counted_of(counted, &all),
+        application: all.bytes,
+        latency: all.latency,
+        series: all.series,
+        actor_ns: named_ns(&class_ns),
+        threads: (0..)
+            .zip(left)
+            .map(|(actor, it): (u32, _)| ThreadUse {
+                name: format!("actor {actor}"),
+                cpu_ns: it.cpu_ns,
+            })
+            .collect(),
+        usage: usage_of(&left.iter().map(|it| it.usage).collect::<Vec<_>>()),
+        workload_cpu_ns: left.iter().map(|it| it.cpu_ns).sum(),
+        members: Vec::new(),
+        resident_permille: None,
+        process_cpu_ns: (before.0, after.0),
+        machine: (before.1, after.1),
+    }
+}
+
+impl Shared<'_> {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for seat in &self.seats {
+            if let Some(thread) = seat.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// All operations of an actor, until it is done or all are to stop.
+    fn act(
+        &self,
+        actor: u32,
+        hands: &mut Hands<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), String> {
+        let mut answer = None;
+        let mut began = Instant::now();
+        while !self.stops() {
+            let (next, path) = self.step(actor, answer.take());
+            match next {
+                FileNext::Done => break,
+                FileNext::Wait => {
+                    let seat = &self.seats[index(actor)];
+                    while !seat.woken.swap(false, Ordering::Acquire) && !self.stops() {
+                        std::thread::park();
+                    }
+                    let now = Instant::now();
+                    recorder.waited(began, now);
+                    began = now;
+                }
+                FileNext::Do(issue) => {
+                    let done = hands
+                        .act(&issue, &path)
+                        .map_err(|errno| self.why(&issue, &path, errno))?;
+                    let ended = Instant::now();
+                    if issue.timed {
+                        recorder.count(issue.class, began, ended, moved(&issue, done));
+                    }
+                    answer = Some(done);
+                    began = ended;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next thing to do, and the path of the file that it names.
+    fn step(&self, actor: u32, answer: Option<Answer>) -> (FileNext, String) {
+        let mut workload = self.workload.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = workload.step(actor, answer);
+        while let Some(woken) = workload.woken() {
+            let seat = &self.seats[index(woken)];
+            seat.woken.store(true, Ordering::Release);
+            if let Some(thread) = seat.thread.get() {
+                thread.unpark();
+            }
+        }
+        let path = match next {
+            FileNext::Do(issue) => hands::named(issue.action).map(|file| workload.path(file)),
+            FileNext::Wait | FileNext::Done => None,
+        };
+        (next, path.unwrap_or_default())
+    }
+
+    fn why(&self, issue: &FileIssue, path: &str, errno: Errno) -> String {
+        let what = issue.class.name();
+        let folder = self.name.display();
+        let error = std::io::Error::from(errno);
+        match path {
+            "" => format!("{folder}: {what} failed: {error}"),
+            path => format!("{folder}/{path}: {what} failed: {error}"),
+        }
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}

@@ -1,0 +1,257 @@
+//! Opens every system once before the first run, and says what it, the members and the machine are.
+
+use super::{RunError, Runner, Stop, go_on};
+use crate::calibrate::Parts;
+use crate::clock::{self, MachineTicks};
+use crate::environment;
+use crate::experiment::{Members, WorkloadSpec};
+use crate::preflight::{
+    bare_bytes_of, described, described_folder, has_file_system, workload_records, workloads_as,
+};
+use crate::targets;
+use crate::whole::MEMORY;
+use spindles_io::TargetFacts;
+use spindles_measure::{Record, System};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the machine is watched before the first run, to know how busy it is without us.
+const IDLE_WATCH: Duration = Duration::from_millis(500);
+
+/// What was found of a system.
+struct Described {
+    /// Physical devices beneath it.
+    devices: Vec<String>,
+    /// Of an array: whether all its members lie on one.
+    shared: Option<bool>,
+}
+
+impl Runner<'_> {
+    /// Opens every system once: what it is goes into the first records. Answers whether all
+    /// members lie on one physical device.
+    pub(super) fn describe_systems(&mut self) -> Result<bool, Stop> {
+        let mut devices = BTreeSet::new();
+        let mut shared = true;
+        let mut several = false;
+        for side in 0..self.sides.len() {
+            if self.options.interrupt.load(Ordering::Relaxed) {
+                return Err(Stop::Interrupted);
+            }
+            let what = format!("preparing {}", self.sides[side].spec.name);
+            self.observer.progress(0, self.total, &what);
+            let names = self.pool.names.clone();
+            let mut system = match self.prepare(side, &names) {
+                Ok(system) => system,
+                Err(why) => {
+                    go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+                    return Err(Stop::Error(self.wrong_system(side, &why)));
+                }
+            };
+            let described = if self.opens(side) {
+                self.describe_target(side, system.as_mut())
+            } else {
+                self.describe_folder(side, system.as_mut())
+            };
+            let described = described.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
+            devices.extend(described.devices);
+            let ended = system.end();
+            ended.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
+            if let Some(is_shared) = described.shared {
+                several = true;
+                shared &= is_shared;
+            }
+        }
+        let memory = devices.remove(MEMORY);
+        let shared_device = several
+            && match devices.len() {
+                // Nobody says what is beneath, but files in one folder share it.
+                0 => self.pool.folder().is_some() && !memory,
+                1 => shared && !memory,
+                _ => false,
+            };
+        self.lay_out()?;
+        let before = MachineTicks::now();
+        self.observer
+            .progress(0, self.total, "watching the idle machine");
+        std::thread::sleep(IDLE_WATCH);
+        self.idle_permille = MachineTicks::now().since(before).busy_permille();
+        let mut environment = environment::capture(self.folder().as_deref(), &devices);
+        let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
+        let more = &mut environment.more;
+        more.insert("machine busy before the first run".to_owned(), idle);
+        let experiment = self.experiment_record(shared_device);
+        self.record(Record::Experiment(experiment))?;
+        self.record(Record::Environment(environment))?;
+        if self.options.calibrate {
+            self.calibrate()?;
+        }
+        Ok(shared_device)
+    }
+
+    /// Whether the system is described by its blocks: not where its workloads ask for a folder alone.
+    fn opens(&self, side: usize) -> bool {
+        let spec = &self.sides[side].spec;
+        let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+        let mut mine = self.experiment.workloads.iter().filter(runs);
+        if mine.any(|workload| workload.blocks().is_some()) {
+            return true;
+        }
+        // fio and newfs take a block device, or what file system there is.
+        !has_file_system(spec)
+    }
+
+    fn describe_target(
+        &mut self,
+        side: usize,
+        system: &mut dyn targets::System,
+    ) -> Result<Described, String> {
+        let target = system.open()?;
+        let facts = target.facts().clone();
+        let spec = &self.sides[side].spec;
+        self.sides[side].record = described(spec, &facts);
+        self.fits(side, &facts)?;
+        drop(target.close());
+        let devices = facts.devices.iter();
+        Ok(Described {
+            devices: devices
+                .filter_map(|device| device.physical_device.clone())
+                .collect(),
+            shared: facts
+                .array
+                .is_some()
+                .then(|| facts.shared_physical_device().is_some()),
+        })
+    }
+
+    /// Of a system that has only workloads on files.
+    fn describe_folder(
+        &mut self,
+        side: usize,
+        system: &mut dyn targets::System,
+    ) -> Result<Described, String> {
+        let facts = system.facts()?;
+        let place = system.folder()?;
+        let spec = &self.sides[side].spec;
+        let mut record = described_folder(spec, &place);
+        if let Some(array) = facts {
+            // What the array is, and how much its file system offers.
+            record = System {
+                capacity_bytes: record.capacity_bytes,
+                options: record.options,
+                ..described(spec, &array)
+            };
+        }
+        self.sides[side].record = record;
+        let left = system.leave_folder();
+        left.map(|()| Described {
+            devices: place
+                .watched
+                .devices
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
+            shared: None,
+        })
+    }
+
+    fn lay_out(&mut self) -> Result<(), Stop> {
+        self.observer
+            .progress(0, self.total, "laying out the members");
+        let interrupt = self.options.interrupt;
+        let laid_out = self.pool.lay_out(&|| go_on(interrupt));
+        laid_out.map_err(|source| match source.kind() {
+            io::ErrorKind::Interrupted => Stop::Interrupted,
+            _ => Stop::Error(RunError::Members {
+                folder: self.pool.folder().unwrap_or(Path::new("")).to_owned(),
+                source,
+            }),
+        })
+    }
+
+    fn calibrate(&mut self) -> Result<(), Stop> {
+        self.observer
+            .progress(0, self.total, "measuring the parts by themselves");
+        let devices = matches!(self.experiment.members, Members::Devices(_));
+        let parts = Parts {
+            // New devices in memory have nothing to say; the others were laid out, or may be written.
+            members: if devices || self.pool.folder().is_some() {
+                &self.pool.names
+            } else {
+                &[]
+            },
+            writes: true,
+            open: &self.options.open,
+            experiment: self.experiment,
+            interrupt: self.options.interrupt,
+        };
+        let calibration = parts.measure();
+        go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+        Ok(self.record(Record::Calibration(Box::new(calibration)))?)
+    }
+
+    /// The folder whose file system holds what is measured, if there is one.
+    fn folder(&self) -> Option<PathBuf> {
+        let ours = self.pool.folder().map(Path::to_owned);
+        ours.or_else(|| {
+            let first = self.pool.names.first().or_else(|| {
+                let spec = &self.sides.first()?.spec;
+                Some(&spec.target)
+            })?;
+            let path = Path::new(first.strip_prefix("folder:").unwrap_or(first));
+            path.exists().then(|| path.to_owned())
+        })
+    }
+
+    fn wrong_system(&self, side: usize, what: &str) -> RunError {
+        let spec = &self.sides[side].spec;
+        RunError::Experiment {
+            file: self.experiment.source.clone(),
+            line: (spec.line > 0).then_some(spec.line),
+            what: format!("system \"{}\": {what}", spec.name),
+        }
+    }
+
+    /// Whether every workload fits the system.
+    fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
+        let spec = &self.sides[side].spec;
+        for workload in &self.experiment.workloads {
+            let Some(bytes) = bare_bytes_of(self.experiment, workload, spec) else {
+                continue;
+            };
+            if facts.bytes() < bytes {
+                return Err(format!(
+                    "it holds {} MiB, and {} works on {} MiB: choose a smaller size or larger \
+                     members",
+                    facts.bytes() >> 20,
+                    workload.name,
+                    bytes >> 20
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn experiment_record(&self, shared_device: bool) -> spindles_measure::Experiment {
+        let experiment = self.experiment;
+        spindles_measure::Experiment {
+            name: experiment.name.clone(),
+            summary: experiment.summary.clone(),
+            seed: experiment.seed,
+            started_unix_ms: clock::unix_ms(),
+            repetition_blocks: experiment.blocks,
+            baseline: experiment.baseline.clone(),
+            control: self.control.clone(),
+            systems: self.sides.iter().map(|side| side.record.clone()).collect(),
+            workloads: (experiment.workloads.iter())
+                .flat_map(workload_records)
+                .collect(),
+            scaled: !experiment.scaled_how.is_empty(),
+            scaled_how: experiment.scaled_how.clone(),
+            shared_device,
+            definition: experiment.definition.clone(),
+        }
+    }
+}

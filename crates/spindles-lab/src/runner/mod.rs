@@ -1,0 +1,444 @@
+//! Runs an experiment: in each repetition block every system once, in random order; on each system
+//! every workload, in the order of the file. Records go out as they are made.
+
+mod describe;
+mod trials;
+mod works;
+
+use crate::clock;
+use crate::execute::Failure;
+use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
+use crate::fill;
+use crate::preflight::{
+    self, Side, bare_bytes, check, check_room, has_file_system, workload_records, workloads_as,
+    writer,
+};
+use crate::records::RecordsError;
+use crate::schedule::Draw;
+use crate::targets::commands::Made;
+use crate::targets::mounted::Mounted;
+use crate::targets::{self, Pool, Site};
+use spindles_io::{Incident, OpenOptions};
+use spindles_layout::LEVELS;
+use spindles_measure::{Analysis, HALF_WIDTH_TARGET, Record, Run};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use works::UnderTest;
+
+/// How to run, beside what the experiment says.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// Lose what named devices hold.
+    pub force: bool,
+    /// Write to existing arrays also where that gives up what members hold that are away.
+    pub degraded: bool,
+    /// How devices are opened.
+    pub open: OpenOptions,
+    /// This program, which serves arrays that are to be block devices of the kernel.
+    pub program: PathBuf,
+    /// Measure the parts by themselves before the first run.
+    pub calibrate: bool,
+    /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// What a run tells whoever started it.
+pub trait Observer {
+    /// A record is made. An error ends the run.
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError>;
+
+    /// So many of so many runs are done; what comes now.
+    fn progress(&mut self, done: u64, total: u64, what: &str);
+
+    /// Something about a system that is no result of a workload.
+    fn trouble(&mut self, system: &str, what: &str) {
+        let _ = (system, what);
+    }
+
+    /// What went wrong on the devices of a system while workloads ran on it.
+    fn incidents(&mut self, system: &str, incidents: &[Incident]) {
+        let _ = (system, incidents);
+    }
+}
+
+/// How an experiment ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whole repetition blocks recorded.
+    pub blocks: u32,
+    /// Runs recorded, failed ones included.
+    pub runs: u32,
+    /// Runs that failed.
+    pub failed: u32,
+    /// Whether the user ended it.
+    pub interrupted: bool,
+    /// Whether the time limit ended it.
+    pub out_of_time: bool,
+}
+
+/// Why an experiment could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It does not fit what there is; the line is that of the experiment file.
+    #[error("{file}{}: {what}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
+    Experiment {
+        /// The experiment file.
+        file: String,
+        /// The line, where one is at fault.
+        line: Option<usize>,
+        /// What is wrong, and the remedy.
+        what: String,
+    },
+    /// The members could not be made.
+    #[error("{}: the members can't be made there: {source}", .folder.display())]
+    Members {
+        /// Where.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is too little room.
+    #[error(
+        "{} has room for {free_mib} MiB and the members need {needed_mib} MiB: choose another \
+         folder or a smaller size",
+        .folder.display()
+    )]
+    NoRoom {
+        /// Where.
+        folder: PathBuf,
+        /// What there is.
+        free_mib: u64,
+        /// What is needed.
+        needed_mib: u64,
+    },
+    /// The records could not be written.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When it can't begin, or records can't be written. A system or workload that fails is recorded
+/// as failed instead, and the others go on.
+pub fn run(
+    experiment: &Experiment,
+    options: &Options<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let mut runner = Runner::new(experiment, options, observer)?;
+    let ended = runner.everything();
+    match ended {
+        Ok(()) => {}
+        Err(Stop::Interrupted) => runner.outcome.interrupted = true,
+        Err(Stop::Error(error)) => return Err(error),
+    }
+    Ok(runner.outcome)
+}
+
+enum Stop {
+    Interrupted,
+    Error(RunError),
+}
+
+impl From<RecordsError> for Stop {
+    fn from(error: RecordsError) -> Self {
+        Self::Error(RunError::Records(error))
+    }
+}
+
+struct Runner<'a> {
+    experiment: &'a Experiment,
+    options: &'a Options<'a>,
+    observer: &'a mut dyn Observer,
+    sides: Vec<Side>,
+    control: Option<String>,
+    size_bytes: u64,
+    pool: Pool,
+    idle_permille: u64,
+    total: u64,
+    outcome: Outcome,
+    /// What was recorded, where intervals are looked at between blocks.
+    records: Vec<Record>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        experiment: &'a Experiment,
+        options: &'a Options<'a>,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, RunError> {
+        let (sides, control) = preflight::sides(experiment);
+        let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
+        let size_bytes = blocks.map(|work| work.size_bytes).max().unwrap_or(0);
+        let needed_bytes = preflight::needed_bytes(experiment, size_bytes);
+        let members = check(experiment, options.force)?;
+        let folder = experiment.folder.clone();
+        let folder = folder.unwrap_or_else(targets::temporary_folder);
+        let files = experiment.members == Members::Files && members > 0;
+        let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
+        let chunks = sides.iter().filter_map(|side| side.spec.chunk_bytes);
+        let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
+        let member_bytes = targets::member_bytes(needed_bytes, chunk_bytes);
+        if files {
+            check_room(&folder, members, member_bytes)?;
+        }
+        let runs_of = |side: &Side| {
+            let runs_on = |spec: &&WorkloadSpec| spec.runs_on(workloads_as(&side.spec));
+            let workloads = experiment.workloads.iter().filter(runs_on);
+            workloads
+                .map(|spec| workload_records(spec).len())
+                .sum::<usize>()
+        };
+        let runs: usize = sides.iter().map(runs_of).sum();
+        let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks_max);
+        let pool = Pool::new(&experiment.members, members, member_bytes, &folder);
+        let pool = pool.map_err(|source| RunError::Members { folder, source })?;
+        Ok(Self {
+            experiment,
+            options,
+            observer,
+            sides,
+            control,
+            size_bytes,
+            pool,
+            idle_permille: 0,
+            total,
+            records: Vec::new(),
+            outcome: Outcome {
+                blocks: 0,
+                runs: 0,
+                failed: 0,
+                interrupted: false,
+                out_of_time: false,
+            },
+        })
+    }
+
+    fn everything(&mut self) -> Result<(), Stop> {
+        let shared_device = self.describe_systems()?;
+        self.blocks(shared_device)?;
+        if self.experiment.confirm {
+            self.trials(shared_device)?;
+        }
+        Ok(())
+    }
+
+    fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {
+        let began = Instant::now();
+        let mut longest = Duration::ZERO;
+        for block in 0..self.experiment.blocks_max {
+            if block >= self.experiment.blocks && self.is_resolved() {
+                return Ok(());
+            }
+            let block_began = Instant::now();
+            if let Some(limit) = self.experiment.time_limit
+                && block > 0
+                && began.elapsed() + longest > limit
+            {
+                self.outcome.out_of_time = true;
+                return Ok(());
+            }
+            let order = Draw::new(self.experiment.seed, 0, block.into()).order(self.sides.len());
+            for side in order {
+                self.one_system(block, side, shared_device)?;
+            }
+            self.outcome.blocks += 1;
+            longest = longest.max(block_began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Whether the interval of every ratio to the baseline is narrow.
+    fn is_resolved(&self) -> bool {
+        let analysis = Analysis::of(&self.records);
+        analysis.is_ok_and(|analysis| analysis.unresolved(HALF_WIDTH_TARGET).is_empty())
+    }
+
+    fn record(&mut self, record: Record) -> Result<(), RecordsError> {
+        self.observer.record(&record)?;
+        // Only where they are asked for.
+        if self.experiment.blocks_max > self.experiment.blocks || self.experiment.confirm {
+            self.records.push(record);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, side: usize, members: &[String]) -> Result<Box<dyn targets::System>, String> {
+        let spec = &self.sides[side].spec;
+        let interrupt = self.options.interrupt;
+        let mut open = self.options.open.clone();
+        open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
+        open.read_policy = spec.read_policy.unwrap_or(open.read_policy);
+        open.ignore_flushes = spec.ignore_flushes;
+        let place = Site {
+            members,
+            size_bytes: self.size_bytes,
+            chunk_bytes: spec.chunk_bytes,
+            consistency: spec.consistency,
+            checksum: spec.checksum,
+            journal: spec.journal.as_deref(),
+            open: &open,
+            program: &self.options.program,
+            degraded: self.options.degraded,
+            read_only: writer(self.experiment, spec).is_none(),
+            go_on: &|| go_on(interrupt),
+        };
+        let system = match &spec.commands {
+            Some(commands) => Made::prepare(&spec.target, commands, &place)?,
+            None => (targets::kind_of(&spec.target).prepare)(&spec.target, &place)?,
+        };
+        Ok(match &spec.mounting {
+            Some(mounting) => Box::new(Mounted::new(system, mounting, &place)),
+            None => system,
+        })
+    }
+
+    /// Files take their places in the systems in random order, block by block. Devices keep
+    /// theirs: they may differ, and whoever listed them knows why so.
+    fn members_for(&self, block: u32, side: usize) -> Vec<String> {
+        let names = &self.pool.names;
+        if self.pool.folder().is_none() {
+            return names.clone();
+        }
+        let index = u64::from(block) << 32 | u64::try_from(side).expect("few");
+        let order = Draw::new(self.experiment.seed, 3, index).order(names.len());
+        order.into_iter().map(|at| names[at].clone()).collect()
+    }
+
+    fn one_system(&mut self, block: u32, side: usize, shared_device: bool) -> Result<(), Stop> {
+        let spec = self.sides[side].spec.clone();
+        let what = format!("block {}: {}", block + 1, spec.name);
+        let done = self.outcome.runs.into();
+        self.observer.progress(done, self.total, &what);
+        let mut under_test = self.begin(block, side)?;
+        for (number, workload) in self.experiment.workloads.iter().enumerate() {
+            if !workload.runs_on(workloads_as(&spec)) {
+                continue;
+            }
+            go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+            let done = self.outcome.runs.into();
+            let name = workload.full_name();
+            let what = format!("block {}: {}, {name}", block + 1, spec.name);
+            self.observer.progress(done, self.total, &what);
+            let purpose = u64::from(block) << 32 | u64::try_from(number).expect("few");
+            let seed = Draw::new(self.experiment.seed, 2, purpose).number();
+            let mut runs = self.blank_runs(side, workload, block, seed, shared_device);
+            let measured = match &mut under_test {
+                Ok(under_test) => under_test.run(workload, &mut runs),
+                Err(why) => Err(Failure::Failed(why.clone())),
+            };
+            match measured {
+                Err(Failure::Interrupted) => return Err(Stop::Interrupted),
+                Err(Failure::Failed(why)) => {
+                    for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
+                        run.failed = Some(why.clone());
+                        self.outcome.failed += 1;
+                    }
+                }
+                Ok(()) => {}
+            }
+            for run in runs {
+                self.record(Record::Run(Box::new(run)))?;
+                self.outcome.runs += 1;
+            }
+        }
+        if let Ok(under_test) = under_test {
+            self.end(under_test, &spec.name);
+        }
+        Ok(())
+    }
+
+    /// A record for each result of a workload, before it has run.
+    fn blank_runs(
+        &self,
+        side: usize,
+        workload: &WorkloadSpec,
+        block: u32,
+        seed: u64,
+        shared_device: bool,
+    ) -> Vec<Run> {
+        let blank = |(order, workload)| Run {
+            experiment: self.experiment.name.clone(),
+            system: self.sides[side].record.clone(),
+            workload,
+            repetition_block: block,
+            order,
+            seed,
+            started_unix_ms: clock::unix_ms(),
+            scaled: !self.experiment.scaled_how.is_empty(),
+            shared_device,
+            ..Run::default()
+        };
+        let records = (self.outcome.runs..).zip(workload_records(workload));
+        records.map(blank).collect()
+    }
+
+    /// Makes a system ready for its workloads, or says why that can't be.
+    fn begin(&mut self, block: u32, side: usize) -> Result<Result<UnderTest<'a>, String>, Stop> {
+        let members = self.members_for(block, side);
+        let spec = self.sides[side].spec.clone();
+        match self.prepare(side, &members) {
+            Ok(system) => self.filled(&spec, system),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    /// Takes a system down.
+    fn end(&mut self, under_test: UnderTest<'_>, name: &str) {
+        let UnderTest { system, open, .. } = under_test;
+        if let Some(target) = open {
+            self.observer.incidents(name, &target.incidents());
+            drop(target.close());
+        }
+        if let Err(why) = system.end() {
+            self.observer.trouble(name, &why);
+        }
+    }
+
+    /// The system, filled if it is new: reads of what was never written would measure nothing, and
+    /// first writes something else than later ones.
+    fn filled(
+        &mut self,
+        spec: &SystemSpec,
+        system: Box<dyn targets::System>,
+    ) -> Result<Result<UnderTest<'a>, String>, Stop> {
+        let mut under_test = UnderTest {
+            experiment: self.experiment,
+            options: self.options,
+            idle_permille: self.idle_permille,
+            empty_caches: self.experiment.empty_caches,
+            has_file_system: has_file_system(spec),
+            system,
+            open: None,
+        };
+        let size_bytes = bare_bytes(self.experiment, spec);
+        let exists = targets::kind_of(&spec.target).exists
+            && spec.mounting.is_none()
+            && spec.commands.is_none();
+        if exists || size_bytes == 0 {
+            return Ok(Ok(under_test));
+        }
+        let what = format!("filling {}", spec.name);
+        let done = self.outcome.runs.into();
+        self.observer.progress(done, self.total, &what);
+        let target = match under_test.system.open() {
+            Ok(target) => under_test.open.insert(target),
+            Err(why) => return Ok(Err(why)),
+        };
+        match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
+            Ok(()) => Ok(Ok(under_test)),
+            Err(Failure::Interrupted) => Err(Stop::Interrupted),
+            Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
+        }
+    }
+}
+
+fn go_on(interrupt: &AtomicBool) -> io::Result<()> {
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! After all blocks: the changes that would confirm what the records say of bottlenecks and caches, as far as they can be
+//! made here. Each is tried in pairs of runs on a system made anew, one as it was and one with the change.
+
+use super::works::UnderTest;
+use super::{Runner, Stop, go_on};
+use crate::execute::Failure;
+use crate::experiment::{BlockWork, Work, WorkloadSpec};
+use crate::preflight::{workload_records, workloads_as};
+use crate::schedule::Draw;
+use spindles_measure::verdicts::Intervention;
+use spindles_measure::{Analysis, Record, Run, Trial};
+use spindles_workload::IN_FLIGHT_MAX;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Pairs of each trial: the fewest whose interval says something.
+const PAIRS: u32 = 3;
+
+/// A change that is to be tried.
+struct Planned {
+    side: usize,
+    /// Number of the workload in the experiment.
+    workload: usize,
+    change: Intervention,
+    how: How,
+    /// Numbers of the workload's records whose verdicts asked for it.
+    records: Vec<usize>,
+}
+
+/// How a change is made.
+enum How {
+    /// Another workload runs.
+    Workload(Box<WorkloadSpec>),
+    /// The caches are emptied before each phase.
+    EmptyCaches,
+    /// A fifth of each CPU is taken away.
+    LessCpu,
+}
+
+impl Runner<'_> {
+    /// Tries what the verdicts on all records so far ask for.
+    pub(super) fn trials(&mut self, shared_device: bool) -> Result<(), Stop> {
+        let Ok(analysis) = Analysis::of(&self.records) else {
+            return Ok(());
+        };
+        let planned = self.planned(&analysis);
+        for (number, trial) in (0_u64..).zip(&planned) {
+            self.one_trial(number, trial, shared_device)?;
+        }
+        Ok(())
+    }
+
+    fn planned(&self, analysis: &Analysis) -> Vec<Planned> {
+        let mut planned: Vec<Planned> = Vec::new();
+        for (side, it) in self.sides.iter().enumerate() {
+            // The baseline's second self is there for the noise.
+            let is_control = self.control.as_ref() == Some(&it.spec.name);
+            for (workload, spec) in self.experiment.workloads.iter().enumerate() {
+                if is_control || spec.beside.is_some() || !spec.runs_on(workloads_as(&it.spec)) {
+                    continue;
+                }
+                for (record, name) in workload_records(spec).iter().map(|it| &it.name).enumerate() {
+                    let cell = analysis.cell(&it.spec.name, name);
+                    let verdicts = cell.and_then(|cell| cell.verdicts.as_ref());
+                    let changes = verdicts.map(|verdicts| verdicts.interventions());
+                    for change in changes.into_iter().flatten() {
+                        let same = |it: &&mut Planned| {
+                            (it.side, it.workload) == (side, workload) && it.change == *change
+                        };
+                        if let Some(same) = planned.iter_mut().find(same) {
+                            same.records.push(record);
+                        } else if let Some(how) = self.how(spec, record, change) {
+                            planned.push(Planned {
+                                side,
+                                workload,
+                                change: change.clone(),
+                                how,
+                                records: vec![record],
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        planned
+    }
+
+    /// How a change is made for a record of a workload; `None` where that can't be done here.
+    fn how(&self, spec: &WorkloadSpec, record: usize, change: &Intervention) -> Option<How> {
+        let changed = match change {
+            Intervention::DoubleActors => with_actors(&spec.work, |actors| actors * 2)?,
+            Intervention::HalveActors => with_actors(&spec.work, |actors| actors.div_ceil(2))?,
+            Intervention::FsyncOff => Work::Files(spec.files()?.clone().without_syncs()),
+            Intervention::WithoutCache => {
+                let kept = spec.files().is_some() && !self.experiment.empty_caches;
+                return kept.then_some(How::EmptyCaches);
+            }
+            Intervention::LimitCpu => return Some(How::LessCpu),
+            Intervention::TwoStreams
+            | Intervention::ShapeLink
+            | Intervention::LeaveMemberOut
+            | Intervention::ReplaceMember { .. }
+            | Intervention::SpreadLoad
+            | Intervention::DoubleMembers
+            | Intervention::SecondGenerator
+            | Intervention::LargerFiles
+            | Intervention::CountFlush => return None,
+        };
+        let changed = WorkloadSpec {
+            work: changed,
+            ..spec.clone()
+        };
+        // The parameter may be that of another phase.
+        let actors = |spec: &WorkloadSpec| {
+            let records = workload_records(spec);
+            records.get(record).map(|it| it.in_flight_max)
+        };
+        let is_other = *change == Intervention::FsyncOff || actors(&changed) != actors(spec);
+        is_other.then(|| How::Workload(Box::new(changed)))
+    }
+
+    fn one_trial(&mut self, number: u64, trial: &Planned, shared: bool) -> Result<(), Stop> {
+        let spec = self.sides[trial.side].spec.clone();
+        let workload = self.experiment.workloads[trial.workload].clone();
+        let what = format!(
+            "{}: {} on {}",
+            trial.change.name(),
+            workload.name,
+            spec.name
+        );
+        self.observer.progress(self.total, self.total, &what);
+        let mut under_test = match self.begin(0, trial.side)? {
+            Ok(under_test) => under_test,
+            Err(why) => {
+                self.observer.trouble(&spec.name, &why);
+                return Ok(());
+            }
+        };
+        for pair in 0..PAIRS {
+            let index = number << 32 | u64::from(pair);
+            let seed = Draw::new(self.experiment.seed, 6, index).number();
+            for which in Draw::new(self.experiment.seed, 7, index).order(2) {
+                go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+                let changed = which == 1;
+                let blank =
+                    |spec: &WorkloadSpec| self.blank_runs(trial.side, spec, pair, seed, shared);
+                let (mut runs, ended) = if changed {
+                    trial.how.run(&mut under_test, &workload, blank)
+                } else {
+                    run(&mut under_test, &workload, blank)
+                };
+                match ended {
+                    Ok(()) => {}
+                    Err(Failure::Interrupted) => return Err(Stop::Interrupted),
+                    Err(Failure::Failed(why)) => {
+                        for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
+                            run.failed = Some(why.clone());
+                        }
+                        self.observer.trouble(&spec.name, &format!("{what}: {why}"));
+                    }
+                }
+                let names: Vec<String> = workload_records(&workload)
+                    .into_iter()
+                    .map(|it| it.name)
+                    .collect();
+                for (at, mut run) in runs.into_iter().enumerate() {
+                    if !trial.records.contains(&at) {
+                        continue;
+                    }
+                    run.trial = Some(Trial {
+                        of: names[at].clone(),
+                        change: trial.change.clone(),
+                        pair,
+                        changed,
+                    });
+                    self.record(Record::Run(Box::new(run)))?;
+                }
+            }
+        }
+        self.end(under_test, &spec.name);
+        Ok(())
+    }
+}
+
+/// Runs a workload into records that `blank` makes for it.
+fn run(
+    under_test: &mut UnderTest<'_>,
+    workload: &WorkloadSpec,
+    blank: impl Fn(&WorkloadSpec) -> Vec<Run>,
+) -> (Vec<Run>, Result<(), Failure>) {
+    let mut runs = blank(workload);
+    let ended = under_test.run(workload, &mut runs);
+    (runs, ended)
+}
+
+impl How {
+    /// Runs a workload with the change.
+    fn run(
+        &self,
+        under_test: &mut UnderTest<'_>,
+        workload: &WorkloadSpec,
+        blank: impl Fn(&WorkloadSpec) -> Vec<Run>,
+    ) -> (Vec<Run>, Result<(), Failure>) {
+        match self {
+            Self::Workload(other) => run(under_test, other, blank),
+            Self::EmptyCaches => {
+                let before = std::mem::replace(&mut under_test.empty_caches, true);
+                let ended = run(under_test, workload, blank);
+                under_test.empty_caches = before;
+                ended
+            }
+            Self::LessCpu => with_less_cpu(|| run(under_test, workload, blank)),
+        }
+    }
+}
+
+/// The same work with another number of those who ask.
+fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
+    match work {
+        Work::Blocks(work) if work.arrivals_per_s.is_none() => {
+            let plan = work.kind.plan(&work.params(0, 1)).ok()?;
+            let in_flight = u32::try_from(number(plan.actors_per_stream.into())).ok()?;
+            (in_flight <= IN_FLIGHT_MAX).then_some(Work::Blocks(BlockWork {
+                in_flight: Some(in_flight),
+                ..*work
+            }))
+        }
+        Work::Files(plan) => plan.with_actors(number).map(Work::Files),
+        Work::Blocks(_) | Work::Fio(_) | Work::Newfs(_) => None,
+    }
+}
+
+/// Does something while a thread on each CPU computes for a fifth of the time.
+fn with_less_cpu<T>(work: impl FnOnce() -> T) -> T {
+    /// Short, so that what runs beside it is slowed evenly.
+    const BUSY: Duration = Duration::from_millis(2);
+    const IDLE: Duration = Duration::from_millis(8);
+    /// Also when the work panics.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let over = AtomicBool::new(false);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let _over = Over(&over);
+        for _ in 0..cpus {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    while began.elapsed() < BUSY {
+                        std::hint::spin_loop();
+                    }
+                    thread::sleep(IDLE);
+                }
+            });
+        }
+        work()
+    })
+}

@@ -1,0 +1,169 @@
+//! Workloads on blocks: of the system in process, beside a job of it, or of all its members at once.
+
+use super::super::go_on;
+use super::UnderTest;
+use crate::clock;
+use crate::execute::{self, Failure, Orders};
+use crate::experiment::{BlockWork, WorkloadSpec};
+use crate::jobs::Job;
+use crate::whole::Whole;
+use spindles_io::{OpenOptions, Target};
+use spindles_measure::{JobShare, Run, Stage};
+use spindles_workload::{Plan, Streams};
+use std::cell::Cell;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+impl UnderTest<'_> {
+    /// A workload on blocks.
+    pub(super) fn blocks(
+        &mut self,
+        workload: &WorkloadSpec,
+        work: &BlockWork,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let plan = |streams| {
+            let plan = work.kind.plan(&work.params(run.seed, streams));
+            plan.map_err(|error| Failure::Failed(format!("{}: {error}", workload.name)))
+        };
+        let whole = match work.kind.streams {
+            Streams::One => {
+                self.opened()?;
+                if let Some((job, Stage::During)) = workload.beside {
+                    let target = self.open.take().expect("just opened");
+                    let target = (job.begin)(self.system.as_mut(), target);
+                    self.open = Some(target.map_err(Failure::Failed)?);
+                    let whole = self.beside(job, &plan(1)?, run)?;
+                    whole.into_run(run, self.idle_permille);
+                    return Ok(());
+                }
+                let warmup = self.experiment.warmup_operations;
+                let orders = orders(warmup, self.options.interrupt, work, &|| {});
+                let target = self.opened()?;
+                let measured = execute::run(target.as_mut(), &plan(1)?, &orders)?;
+                Whole::one(measured, target.facts())
+            }
+            Streams::Members => {
+                self.close()?;
+                self.members_at_once(&self.system.devices(), &plan(1)?, work)?
+            }
+        };
+        whole.into_run(run, self.idle_permille);
+        Ok(())
+    }
+
+    /// A workload beside a job that was begun. Then the job goes on by itself to its end.
+    fn beside(&mut self, job: &Job, plan: &Plan, run: &mut Run) -> Result<Whole, Failure> {
+        // What was never written is passed over in no time: only what lies before it counts.
+        let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
+        let done = |target: &dyn Target| (job.progress)(target);
+        let first = Cell::new((Instant::now(), 0));
+        let last = Cell::new((Instant::now(), 0));
+        // Warm up while the job is under way as well.
+        let orders = Orders {
+            warmup_operations: self.experiment.warmup_operations,
+            interrupt: self.options.interrupt,
+            ready: &|| first.set((Instant::now(), 0)),
+            goes_on: &|target| {
+                let bytes = done(target);
+                if let Some(bytes) = bytes.filter(|bytes| *bytes < plan.size_bytes) {
+                    if first.get().1 == 0 {
+                        first.set((Instant::now(), bytes));
+                    }
+                    last.set((Instant::now(), bytes));
+                }
+                bytes.is_some()
+            },
+            duration: None,
+            arrivals_per_s: None,
+        };
+        let interrupt = self.options.interrupt;
+        let target = self.opened()?.as_mut();
+        let measured = execute::run(target, plan, &orders)?;
+        let whole = Whole::one(measured, target.facts());
+        let (first, last) = (first.get(), last.get());
+        let mut share = JobShare {
+            beside_bytes: last.1.saturating_sub(first.1),
+            beside_ns: clock::duration_ns(last.0.saturating_duration_since(first.0)),
+            ..JobShare::default()
+        };
+        let alone = Instant::now();
+        let before = done(target).unwrap_or(0);
+        while let Some(bytes) = done(target) {
+            if counts(bytes) {
+                share.alone_bytes = bytes.saturating_sub(before);
+                share.alone_ns = clock::duration_ns(alone.elapsed());
+            }
+            go_on(interrupt).map_err(|_| Failure::Interrupted)?;
+            if !target.work() {
+                let why = format!("the {} does not come to its end", job.name);
+                return Err(Failure::Failed(why));
+            }
+        }
+        run.job = Some(share);
+        Ok(whole)
+    }
+
+    /// Every device by itself on a thread of its own, begun together.
+    fn members_at_once(
+        &self,
+        devices: &[String],
+        plan: &Plan,
+        work: &BlockWork,
+    ) -> Result<Whole, Failure> {
+        let barrier = Barrier::new(devices.len());
+        let open = OpenOptions {
+            read_only: !plan.kind.writes,
+            ..self.options.open.clone()
+        };
+        let (warmup, interrupt) = (self.experiment.warmup_operations, self.options.interrupt);
+        let one = |name: &String| {
+            let waited = std::cell::Cell::new(false);
+            let ready = || {
+                waited.set(true);
+                barrier.wait();
+            };
+            let orders = orders(warmup, interrupt, work, &ready);
+            let result = spindles_io::open_device(name, &open)
+                .map_err(|error| Failure::Failed(error.to_string()))
+                .and_then(|mut target| {
+                    let measured = execute::run(target.as_mut(), plan, &orders)?;
+                    Ok(Whole::one(measured, target.facts()))
+                });
+            if !waited.get() {
+                barrier.wait(); // The others are not to wait for one that failed before.
+            }
+            result
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = devices
+                .iter()
+                .map(|name| scope.spawn(|| one(name)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a stream does not panic"))
+                .collect()
+        });
+        let streams = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Whole::of_streams(streams))
+    }
+}
+
+/// How a workload on blocks runs while no job is under way.
+fn orders<'b>(
+    warmup_operations: u32,
+    interrupt: &'b AtomicBool,
+    work: &BlockWork,
+    ready: &'b dyn Fn(),
+) -> Orders<'b> {
+    Orders {
+        warmup_operations,
+        interrupt,
+        ready,
+        goes_on: &|_| true,
+        duration: work.seconds.map(Duration::from_secs),
+        arrivals_per_s: work.arrivals_per_s,
+    }
+}

@@ -1,0 +1,203 @@
+//! A workload on files, phase by phase: from cold caches, with what was seen meanwhile, into the records of its
+//! phases.
+
+use super::UnderTest;
+use crate::clock;
+use crate::evidence::Watched;
+use crate::execute::{self, Failure};
+use crate::files::{self, Blocks, Measured};
+use crate::scratch::Scratch;
+use crate::whole;
+use spindles_measure::{Cpu, Io, Phase, Run};
+use spindles_workload::file::FilePlan;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// What the phases of a workload on files run on, one after the other.
+trait Ground {
+    /// Everything on the devices, and nothing in the caches where that is wanted and may be done: whether
+    /// they were emptied.
+    fn make_ready(&mut self) -> bool;
+    /// Runs a phase.
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measured, Failure>;
+    /// Everything on the devices.
+    fn settle(&mut self) -> Result<(), Failure>;
+}
+
+impl UnderTest<'_> {
+    /// A workload on files, each phase with a result into one of `runs`: in a folder where there is a file
+    /// system, and otherwise on the open system.
+    pub(super) fn files(&mut self, plan: &FilePlan, runs: &mut [Run]) -> Result<(), Failure> {
+        let seed = runs.first().map_or(0, |run| run.seed);
+        let plan = plan.clone().with_seed(seed);
+        let (interrupt, idle_permille) = (self.options.interrupt, self.idle_permille);
+        if !self.has_file_system {
+            let target = self.opened()?.as_mut();
+            let doubts = whole::target_doubts(target.facts());
+            let io = whole::io(target.facts());
+            let watched = execute::watched(target.facts());
+            let mut ground = OnBlocks {
+                blocks: Blocks::new(target),
+                interrupt,
+            };
+            let ended = run(&plan, &mut ground, &watched, &io, idle_permille, runs);
+            for run in runs.iter_mut().filter(|run| run.elapsed_ns > 0) {
+                run.doubts.extend_from_slice(&doubts);
+            }
+            return ended;
+        }
+        self.close()?;
+        let place = self.system.folder().map_err(Failure::Failed)?;
+        let scratch = Scratch::new(&place.folder).map_err(|error| {
+            let folder = place.folder.display();
+            Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
+        })?;
+        let folder = scratch.folder();
+        let mut ground = InFolder {
+            files: folder.map_err(|error| Failure::Failed(error.to_string()))?,
+            empty_caches: self.empty_caches,
+            interrupt,
+        };
+        let io = Io {
+            backend: "files".to_owned(),
+            direct: false,
+        };
+        run(&plan, &mut ground, &place.watched, &io, idle_permille, runs)
+    }
+}
+
+/// Runs all phases; those with a result fill in `runs` in their order. What was measured before a failure
+/// stays.
+fn run(
+    plan: &FilePlan,
+    ground: &mut dyn Ground,
+    watched: &Watched,
+    io: &Io,
+    idle_permille: u64,
+    runs: &mut [Run],
+) -> Result<(), Failure> {
+    let mut runs = runs.iter_mut();
+    let phases = plan.phases();
+    for (number, phase) in phases.iter().enumerate() {
+        let emptied = !phase.follows && ground.make_ready();
+        let is_followed = phases.get(number + 1).is_some_and(|next| next.follows);
+        let before = watched.now();
+        let measured = ground.run(plan, number)?;
+        let after = watched.now();
+        let settling = Instant::now();
+        if !is_followed {
+            ground.settle()?;
+        }
+        let settle_ns = clock::duration_ns(settling.elapsed());
+        let settled = watched.now();
+        let Some(run) = phase.counted.and_then(|_| runs.next()) else {
+            continue;
+        };
+        let mut engine_ns = after.cpu_ns_since(&before);
+        if watched.processes.contains(&std::process::id()) {
+            // The engine and the workload are one process.
+            let (begin, end) = measured.process_cpu_ns;
+            engine_ns = (end - begin).saturating_sub(measured.workload_cpu_ns);
+        }
+        let mut evidence = after.since(&before, measured.threads.clone());
+        evidence.actors = phase.actors;
+        evidence.actor_ns.clone_from(&measured.actor_ns);
+        evidence.usage = Some(measured.usage);
+        evidence.cache.file_bytes = plan.bytes();
+        evidence.cache.settle_ns = settle_ns;
+        evidence.cache.emptied = emptied;
+        evidence.cache.resident_permille = measured.resident_permille;
+        record(&measured, engine_ns, idle_permille, run);
+        run.io = io.clone();
+        run.evidence = Some(evidence);
+        if measured.members.is_empty() {
+            // What the workload wrote reaches the members later than its end.
+            let moved = settled.since(&before, Vec::new()).devices;
+            let members = moved.iter().filter(|device| device.member);
+            run.each_member = members.map(|device| device.bytes).collect();
+        } else {
+            run.each_member = measured.members;
+        }
+        for member in &run.each_member {
+            run.members.read += member.read;
+            run.members.written += member.written;
+        }
+        whole::without_warm_up(run);
+    }
+    Ok(())
+}
+
+fn record(measured: &Measured, engine_ns: u64, idle_permille: u64, run: &mut Run) {
+    let ticks = measured.machine.1.since(measured.machine.0);
+    let process_ns = measured.process_cpu_ns.1 - measured.process_cpu_ns.0;
+    run.elapsed_ns = measured.elapsed_ns;
+    run.operations = measured.operations;
+    run.counted = measured.counted;
+    run.application = measured.application;
+    run.latency.clone_from(&measured.latency);
+    run.series = Some(measured.series.clone());
+    run.phases = vec![Phase {
+        name: "operations".to_owned(),
+        begin_ns: 0,
+        elapsed_ns: measured.elapsed_ns,
+        operations: measured.operations,
+        bytes: measured.application.total(),
+    }];
+    run.cpu_ns = Cpu {
+        workload: measured.workload_cpu_ns,
+        engine: engine_ns,
+        machine: whole::machine_ns(ticks, idle_permille)
+            .max(process_ns.max(measured.workload_cpu_ns + engine_ns)),
+    };
+    run.doubts = whole::doubts(ticks, idle_permille);
+}
+
+/// A folder of the file system that is measured.
+struct InFolder<'a> {
+    files: PathBuf,
+    /// Whether caches are emptied before each phase.
+    empty_caches: bool,
+    interrupt: &'a AtomicBool,
+}
+
+impl Ground for InFolder<'_> {
+    fn make_ready(&mut self) -> bool {
+        let _refused = self.settle();
+        self.empty_caches && fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+    }
+
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measured, Failure> {
+        files::run_in_folder(plan, phase, &self.files, self.interrupt)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        // A file system that refuses says so to the workload as well.
+        if let Ok(folder) = File::open(&self.files) {
+            let _refused = rustix::fs::syncfs(folder);
+        }
+        Ok(())
+    }
+}
+
+/// The bare target.
+struct OnBlocks<'a> {
+    blocks: Blocks<'a>,
+    interrupt: &'a AtomicBool,
+}
+
+impl Ground for OnBlocks<'_> {
+    fn make_ready(&mut self) -> bool {
+        // There is no cache in between, and what was written was flushed.
+        true
+    }
+
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measured, Failure> {
+        self.blocks.run(plan, phase, self.interrupt)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.blocks.flush()
+    }
+}

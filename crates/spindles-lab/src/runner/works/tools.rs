@@ -1,0 +1,41 @@
+//! Workloads that another program carries out.
+
+use super::UnderTest;
+use crate::execute::Failure;
+use crate::fio::FioWork;
+use crate::scratch::Scratch;
+use crate::{newfs, tool};
+use spindles_measure::Run;
+
+impl UnderTest<'_> {
+    /// Makes a file system on the whole of a self.system.
+    pub(super) fn newfs(&mut self, words: &[String], run: &mut Run) -> Result<(), Failure> {
+        self.close()?;
+        self.system.leave_folder().map_err(Failure::Failed)?;
+        let exported = self.system.export(&self.options.program);
+        let exported = exported.map_err(Failure::Failed)?;
+        newfs::run(
+            words,
+            &exported,
+            &self.system.devices(),
+            self.idle_permille,
+            run,
+        )
+    }
+
+    /// fio, on the whole of a system as a block device, or on a file where it has a file self.system.
+    pub(super) fn fio(&mut self, work: &FioWork, run: &mut Run) -> Result<(), Failure> {
+        self.close()?;
+        if let Ok(place) = self.system.folder() {
+            let scratch = Scratch::new(&place.folder).and_then(|it| Ok((it.folder()?, it)));
+            let (folder, _scratch) = scratch
+                .map_err(|error| Failure::Failed(format!("{}: {error}", place.folder.display())))?;
+            let file = folder.join("fio").to_string_lossy().into_owned();
+            return work.run(&file, &place.watched, self.idle_permille, run);
+        }
+        let exported = self.system.export(&self.options.program);
+        let exported = exported.map_err(Failure::Failed)?;
+        let watched = tool::watched(&exported, &self.system.devices());
+        work.run(&exported.device, &watched, self.idle_permille, run)
+    }
+}
