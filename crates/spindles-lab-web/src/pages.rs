@@ -169,7 +169,12 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
             lead: Some(lead), ..
         }) => lead,
         Some(Findings { lead: None, .. }) => "Nothing is measured yet.",
-        None => "Not read yet: load this page again.",
+        None => "Not read yet: it comes in a moment, or when this page is loaded again.",
+    };
+    let class = if findings.is_some() {
+        "result"
+    } else {
+        "result soft"
     };
     let title = match &*experiment.name {
         "" => stored.title(),
@@ -178,7 +183,7 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     format!(
         "<li id=\"run-{name}\"><label><input type=\"checkbox\" name=\"run\" value=\"{value}\">\
          <span class=\"hidden\">Compare {title}</span></label><div><p class=\"kicker\">{}</p>\
-         <h2><a href=\"{}\">{}</a></h2>{about}<p class=\"result\">{}</p></div>\
+         <h2><a href=\"{}\">{}</a></h2>{about}<p class=\"{class}\">{}</p></div>\
          <div class=\"side\">{}<p>{extent}</p></div></li>",
         kicker.join(" · "),
         address(&stored.name),
