@@ -8,6 +8,22 @@ use std::path::Path;
 /// What experiments call the parameter.
 pub const ARCHIVE: &str = "tarball";
 
+/// The parameter that names a folder, of another disk, from which the archive is read.
+pub const ARCHIVE_FOLDER: &str = "archive_folder";
+
+/// A folder for an archive, from its root.
+///
+/// # Errors
+/// There is none of that name.
+pub fn folder(name: &str) -> Result<String, String> {
+    let path = std::fs::canonicalize(name).map_err(|error| error.to_string())?;
+    if !path.is_dir() {
+        return Err("it is no folder".to_owned());
+    }
+    let text = path.into_os_string().into_string();
+    text.map_err(|_| "its name is not UTF-8".to_owned())
+}
+
 /// The files and folders of a tar file, in its order. Links and devices are left out; a folder that the
 /// archive does not name comes before what is in it.
 ///

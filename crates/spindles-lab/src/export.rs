@@ -1,6 +1,7 @@
 //! A block device of the kernel for what a system is made of: the device itself, a loop device on a file,
 //! or an array that a server of ours exports.
 
+use crate::left_over::RUNTIME;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
 use spindles_io::OpenOptions;
@@ -84,7 +85,7 @@ impl Exported {
         let log = fs::File::create(runtime.join("log")).map_err(wrong)?;
         let mut child = command
             // A registry of servers of its own: the user's commands don't see this one.
-            .env("XDG_RUNTIME_DIR", &runtime)
+            .env(RUNTIME, &runtime)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -18,6 +18,8 @@ mod fill;
 mod fio;
 pub mod jobs;
 mod late;
+mod left_over;
+mod mounts;
 mod newfs;
 mod preflight;
 mod progress;

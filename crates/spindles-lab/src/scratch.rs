@@ -1,8 +1,9 @@
 //! Temporary folders that are gone afterwards, whichever way the program ends: on drop, by
 //! [`remove_all`] from a panic hook or a signal handler, and after SIGKILL by the next run that makes
-//! one in the same place. That one removes only what is certainly left over: a folder of our name and
+//! one in the same place, which then takes down what still uses it. That one removes only what is certainly left over: a folder of our name and
 //! our user, with a lock file of ours that nobody holds, and nothing in it but files that we make.
 
+use crate::mounts;
 use rustix::process::geteuid;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -35,7 +36,7 @@ fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn remove_all() {
     crate::undo::undo_all();
     for folder in folders().drain(..) {
-        drop(fs::remove_dir_all(folder));
+        drop(mounts::remove_dir_all(&folder));
     }
 }
 
@@ -81,24 +82,35 @@ impl Scratch {
     }
 }
 
-/// Removes the folders in `parent` of runs that are no more. Whatever can't be read or removed stays:
-/// it is for tidiness only.
+/// Removes the folders in `parent` of runs that are no more, with what these had mounted and served. Whatever can't be
+/// read or removed stays: it is for tidiness only.
 fn remove_left_over(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
-    for entry in entries.flatten() {
-        let is_named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_named_so {
-            drop(remove_if_left_over(&entry.path()));
-        }
+    let named_so = entries.flatten().filter(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(PREFIX)
+    });
+    // Locked by us meanwhile.
+    let left_over: Vec<(PathBuf, File)> = named_so
+        .filter_map(|entry| Some((entry.path(), left_over(&entry.path()).ok()??)))
+        .collect();
+    if left_over.is_empty() {
+        return;
+    }
+    let folders: Vec<PathBuf> = left_over.iter().map(|(folder, _)| folder.clone()).collect();
+    crate::left_over::take_down(&folders);
+    for folder in folders {
+        drop(mounts::remove_dir_all(&folder));
     }
 }
 
-fn remove_if_left_over(folder: &Path) -> io::Result<()> {
+/// The lock of a folder that is certainly left over, taken.
+fn left_over(folder: &Path) -> io::Result<Option<File>> {
     let facts = fs::symlink_metadata(folder)?;
     if !facts.is_dir() || facts.uid() != geteuid().as_raw() {
-        return Ok(());
+        return Ok(None);
     }
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
     let flags = i32::try_from(nofollow).map_err(io::Error::other)?;
@@ -106,7 +118,7 @@ fn remove_if_left_over(folder: &Path) -> io::Result<()> {
     let mut lock = File::options().read(true).custom_flags(flags).open(path)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(()), // It is in use.
+        Err(TryLockError::WouldBlock) => return Ok(None), // It is in use.
         Err(TryLockError::Error(error)) => return Err(error),
     }
     // One that was just made is not locked yet, and holds nothing.
@@ -116,10 +128,7 @@ fn remove_if_left_over(folder: &Path) -> io::Result<()> {
     let names = names.collect::<io::Result<Vec<_>>>()?;
     let is_ours = |name: &str| name == LOCK || name == FOLDER || name.ends_with(IMAGE);
     let all_ours = names.iter().all(|name| name.to_str().is_some_and(is_ours));
-    if text == LOCK_TEXT && all_ours {
-        fs::remove_dir_all(folder)?;
-    }
-    Ok(())
+    Ok((text == LOCK_TEXT && all_ours).then_some(lock))
 }
 
 /// Writes zeros over a whole file, so that all its blocks have their place on the medium and
@@ -140,7 +149,7 @@ pub(crate) fn lay_out(path: &Path, mut go_on: impl FnMut() -> io::Result<()>) ->
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.path));
+        drop(mounts::remove_dir_all(&self.path));
         folders().retain(|path| *path != self.path);
     }
 }

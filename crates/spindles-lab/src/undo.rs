@@ -76,7 +76,7 @@ pub(crate) fn undo_all() {
 }
 
 impl What {
-    fn undo(self) -> Result<(), String> {
+    pub(crate) fn undo(self) -> Result<(), String> {
         match self {
             Self::Mounted(folder) => unmount(&folder),
             Self::Attached(device) => {
@@ -119,7 +119,7 @@ fn unmount(folder: &std::path::Path) -> Result<(), String> {
 }
 
 /// Asks a process to end, and waits until it has.
-fn end(process: u32) {
+pub(crate) fn end(process: u32) {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return;
     };

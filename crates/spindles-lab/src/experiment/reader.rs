@@ -5,7 +5,7 @@ use super::{
     BlockWork, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
     parameter_of,
 };
-use crate::archive::{self, ARCHIVE};
+use crate::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use crate::fio::{FIO, FioWork};
 use crate::jobs::{JOBS, Job};
 use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
@@ -527,10 +527,21 @@ impl Reader<'_> {
         }
         let mut chosen = BTreeMap::new();
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
-        let mut tree = None;
+        let (mut tree, mut archive_folder) = (None, None);
         for (name, value) in given {
             if kind.takes_archive && name == ARCHIVE {
                 tree = Some(self.archive(value)?);
+                continue;
+            }
+            if kind.takes_archive && name == ARCHIVE_FOLDER {
+                let name = value.get_ref().as_str().unwrap_or_default();
+                let folder = archive::folder(name).map_err(|why| {
+                    let what = format!(
+                        "{ARCHIVE_FOLDER} = \"{name}\": {why}: give a folder of another disk"
+                    );
+                    self.at(&value.span(), what)
+                });
+                archive_folder = Some(folder?);
                 continue;
             }
             chosen.insert(name.clone(), self.parameter(name, value)?);
@@ -544,11 +555,14 @@ impl Reader<'_> {
         if let (Ok(scaled), Some(seconds), true) = (&plan, self.tuning.seconds, timed) {
             plan = Ok(scaled.clone().with_seconds(seconds));
         }
-        let plan = plan.map_err(|error| self.at(&span, error))?;
-        Ok(match tree {
-            Some(tree) => plan.with_tree(Arc::new(tree)),
-            None => plan,
-        })
+        let mut plan = plan.map_err(|error| self.at(&span, error))?;
+        if let Some(tree) = tree {
+            plan = plan.with_tree(Arc::new(tree));
+        }
+        if let Some(folder) = archive_folder {
+            plan = plan.with_archive_in(folder);
+        }
+        Ok(plan)
     }
 
     /// The files of an archive of the user's.

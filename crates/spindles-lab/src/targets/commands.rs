@@ -3,6 +3,7 @@
 
 use super::{Kind, Place, Site, System, kind_of};
 use crate::export::{Exported, attach};
+use crate::mounts;
 use crate::scratch::Scratch;
 use crate::undo::{Undo, What, shell};
 use spindles_io::{Target, physical_device_of};
@@ -32,7 +33,7 @@ pub(crate) struct Made {
     members: Vec<String>,
     down: Option<Undo>,
     _loops: Vec<Undo>,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Made {
@@ -75,7 +76,7 @@ impl Made {
             members: site.members[..commands.members].to_vec(),
             down,
             _loops: loops,
-            _scratch: scratch,
+            scratch,
         }))
     }
 }
@@ -114,9 +115,23 @@ impl System for Made {
     }
 
     fn end(self: Box<Self>) -> Result<(), String> {
-        let Self { inner, down, .. } = *self;
+        let Self {
+            inner,
+            down,
+            scratch,
+            ..
+        } = *self;
         drop(inner);
-        down.map_or(Ok(()), Undo::now)
+        down.map_or(Ok(()), Undo::now)?;
+        // Nothing of a file system that is not ours to empty may be removed with the folder.
+        let left = mounts::below(scratch.path()).unwrap_or_default();
+        left.first().map_or(Ok(()), |mount| {
+            Err(format!(
+                "{} is still mounted, so {} stays: let `down` unmount it",
+                mount.path.display(),
+                scratch.path().display()
+            ))
+        })
     }
 
     fn devices(&self) -> Vec<String> {

@@ -128,6 +128,8 @@ pub struct FilePlan {
     values: Vec<u64>,
     /// The files of an archive, where the kind unpacks one that was given.
     pub(crate) tree: Option<Arc<Tree>>,
+    /// The folder that holds the archive, where the kind unpacks one that lies elsewhere.
+    pub(crate) archive_folder: Option<String>,
     /// Whether flushes do something.
     syncs: bool,
 }
@@ -162,6 +164,7 @@ impl FilePlan {
             seed,
             values: values.collect::<Result<_, _>>()?,
             tree: None,
+            archive_folder: None,
             syncs: true,
         };
         match (kind.check)(&plan) {
@@ -178,6 +181,18 @@ impl FilePlan {
     pub fn with_tree(mut self, tree: Arc<Tree>) -> Self {
         self.tree = Some(tree);
         self
+    }
+
+    /// The same with the archive read from that folder, by its path from the root: of another disk.
+    #[must_use]
+    pub fn with_archive_in(mut self, folder: String) -> Self {
+        self.archive_folder = Some(folder);
+        self
+    }
+
+    /// The folder of the archive, where that is another than the workload's.
+    pub fn archive_folder(&self) -> Option<&str> {
+        self.archive_folder.as_deref()
     }
 
     /// The same with another seed.
@@ -249,6 +264,9 @@ impl FilePlan {
             .collect();
         if let Some(tree) = &self.tree {
             words.insert("files".to_owned(), tree.files().to_string());
+        }
+        if let Some(folder) = &self.archive_folder {
+            words.insert("archive".to_owned(), folder.clone());
         }
         words
     }

@@ -1,7 +1,7 @@
 //! `lab` and `bench`: what they print, keep and leave behind, however they end.
 
 use crate::arrays::{Folder, MIB};
-use crate::binary::spindles;
+use crate::binary::{spindles, spindles_in};
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
@@ -265,28 +265,31 @@ fn bench_serves_mounts_and_checks_an_array() {
         return println!("SKIPPED: bench_serves_mounts_and_checks_an_array: mounting takes root");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("/proc");
-    let before = mounts();
-    let done = spindles(&[
-        "bench",
-        "varmail",
-        "raid5(3)",
-        "--fs",
-        "ext4",
-        "--mount",
-        "noatime",
-        "--set",
-        "nfiles=200",
-        "--set",
-        "nthreads=4",
-        "--set",
-        "seconds=1",
-        "--runs",
-        "1",
-        "--folder",
-        text(folder.path()),
-        "--json",
-    ])
+    let variables = [("TMPDIR", text(folder.path()))];
+    let done = spindles_in(
+        ".",
+        &variables,
+        &[
+            "bench",
+            "varmail",
+            "raid5(3)",
+            "--fs",
+            "ext4",
+            "--mount",
+            "noatime",
+            "--set",
+            "nfiles=200",
+            "--set",
+            "nthreads=4",
+            "--set",
+            "seconds=1",
+            "--runs",
+            "1",
+            "--folder",
+            text(folder.path()),
+            "--json",
+        ],
+    )
     .ok();
     let report: serde_json::Value = serde_json::from_str(&done.out).expect("one document");
     let cell = &report["report"]["cells"][0];
@@ -298,7 +301,82 @@ fn bench_serves_mounts_and_checks_an_array() {
     assert!(options["through"].as_str().is_some_and(|it| !it.is_empty()));
     assert!(!done.error.contains("damaged"), "{}", done.error);
     assert!(is_empty(folder.path()));
-    assert_eq!(mounts(), before);
+    assert!(!used(folder.path()));
+}
+
+/// Whether something is mounted in a folder, attached to a file in it, or serves there.
+fn used(folder: &Path) -> bool {
+    let name = text(folder);
+    let read = |path: &Path| fs::read(path).unwrap_or_default();
+    let has = |path: &Path| {
+        let bytes = read(path);
+        bytes
+            .windows(name.len())
+            .any(|window| window == name.as_bytes())
+    };
+    let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let attached = |entry: fs::DirEntry| has(&entry.path().join("loop/backing_file"));
+    let serves = |entry: fs::DirEntry| has(&entry.path().join("cmdline"));
+    has(Path::new("/proc/self/mountinfo"))
+        || entries("/sys/class/block").any(attached)
+        || entries("/proc").any(serves)
+}
+
+/// A lab that was killed leaves mounts, a loop device and a server; the next one in the same place takes them down.
+#[test]
+fn what_a_killed_lab_left_is_taken_down_by_the_next() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: what_a_killed_lab_left_is_taken_down_by_the_next: mounting takes root"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let variables = [("TMPDIR", text(folder.path()))];
+    let small = ["--set", "nfiles=200", "--set", "nthreads=4", "--runs", "1"];
+    let long = [
+        "bench",
+        "varmail",
+        "raid1(2)",
+        "--fs",
+        "ext4",
+        "--seconds",
+        "60",
+    ];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(long.iter().chain(&small))
+        .envs(variables)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary was built");
+    let began = Instant::now();
+    let is_mounted = || {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
+        let mut mounts = mounts.lines();
+        mounts.any(|line| line.contains(text(folder.path())) && line.contains(" - ext4 "))
+    };
+    while !is_mounted() {
+        assert!(
+            began.elapsed() < Duration::from_mins(1),
+            "it is not mounted"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("it is ours");
+    child.wait().expect("it ended");
+    assert!(used(folder.path()) && is_mounted());
+    let short = ["bench", "dd-read", "single", "--size", "1M", "--runs", "1"];
+    spindles_in(".", &variables, &short).ok();
+    assert!(is_empty(folder.path()));
+    // The kernel lets go of a loop device a little later.
+    while used(folder.path()) {
+        assert!(
+            began.elapsed() < Duration::from_mins(1),
+            "something is left"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The kernel's own peers beside our arrays, as small as the experiment may be.

@@ -11,7 +11,7 @@ use crate::whole;
 use spindles_measure::{Cpu, Io, Phase, Run};
 use spindles_workload::file::FilePlan;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -54,6 +54,21 @@ impl UnderTest<'_> {
             let folder = place.folder.display();
             Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
         })?;
+        // The archive lies on another disk, in a folder of ours as well.
+        let elsewhere = plan.archive_folder().map(|folder| {
+            let scratch = Scratch::new(Path::new(folder));
+            let made = scratch.and_then(|scratch| Ok((scratch.folder()?, scratch)));
+            made.map_err(|error| {
+                Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
+            })
+        });
+        let (plan, _elsewhere) = match elsewhere.transpose()? {
+            Some((folder, scratch)) => {
+                let folder = folder.to_string_lossy().into_owned();
+                (plan.with_archive_in(folder), Some(scratch))
+            }
+            None => (plan, None),
+        };
         let folder = scratch.folder();
         let mut ground = InFolder {
             files: folder.map_err(|error| Failure::Failed(error.to_string()))?,

@@ -1,7 +1,7 @@
 //! `tar -x`: a tree of source files is unpacked, file after file; then everything is made durable.
 //!
 //! For each file: made, written, closed, its times and permissions set, as tar does. The archive is read
-//! from memory, so that its own disk is not measured, or from the folder itself.
+//! from memory, so that its own disk is not measured, from the folder itself, or from another folder.
 
 use super::FileKind;
 use super::phases::{ONE, making_ready, phase};
@@ -11,7 +11,6 @@ use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
     FilePlan, FileWorkload, Parameter, Slot, Tree,
 };
-use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -46,7 +45,12 @@ pub(super) static KIND: FileKind = FileKind {
     bytes: |plan| {
         let tree = tree(plan);
         let folders = u64::try_from(tree.entries.len()).expect("a count fits");
-        let archive = if plan.is("archive", "folder") { 2 } else { 1 };
+        // An archive elsewhere takes no room here.
+        let archive = if is_file(plan) && plan.archive_folder().is_none() {
+            2
+        } else {
+            1
+        };
         tree.bytes() * archive + folders * 4096
     },
     start,
@@ -67,18 +71,29 @@ fn tree(plan: &FilePlan) -> Arc<Tree> {
     }
 }
 
+/// Whether the archive is a file.
+fn is_file(plan: &FilePlan) -> bool {
+    plan.is("archive", "folder") || plan.archive_folder().is_some()
+}
+
+/// What it is called then, from the folder of the workload.
+fn archive_name(plan: &FilePlan) -> String {
+    let folder = plan.archive_folder().map(|folder| format!("{folder}/"));
+    format!("{}archive.tar", folder.unwrap_or_default())
+}
+
 fn phases(plan: &FilePlan) -> Vec<FilePhase> {
-    let from = if plan.is("archive", "folder") {
-        "an archive in the same folder"
-    } else {
-        "memory"
+    let from = match plan.archive_folder() {
+        Some(_) => "an archive in another folder",
+        None if is_file(plan) => "an archive in the same folder",
+        None => "memory",
     };
     let files = plan
         .tree
         .as_ref()
         .map_or(plan.value("files"), |tree| tree.files());
     let mut phases = Vec::new();
-    if plan.is("archive", "folder") {
+    if is_file(plan) {
         phases.push(making_ready(1, 1 << 20));
     }
     let unpacks = format!("unpacks {files} files from {from}");
@@ -104,8 +119,12 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let archive = plan.is("archive", "folder");
-    let name = |_: FileId| "archive.tar".to_owned();
+    let archive = is_file(plan);
+    let archive_name = archive_name(plan);
+    let name = {
+        let archive_name = archive_name.clone();
+        move |_: FileId| archive_name.clone()
+    };
     match (phase, archive) {
         (0, true) => {
             let tree = tree(plan);
@@ -113,12 +132,17 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
             let each = tree.entries.iter();
             let bytes = each.map(|it| entry(it.bytes.unwrap_or(0))).sum();
             let script = super::phases::fill(Script::new(), ARCHIVE, bytes, 1 << 20);
+            // Nothing of it is on its way to another disk while it is read.
+            let open = FileIssue::new(Action::Open(ARCHIVE, ONE, Access::ReadWrite));
+            let script = script.then(open).then(FileIssue::new(Action::Fsync(ONE)));
+            let script = script.then(FileIssue::new(Action::Close(ONE)));
             Scripts::start(vec![script], name)
         }
         (0, false) | (1, true) => Box::new(Unpack {
             tree: tree(plan),
             next: 0,
             archive,
+            archive_name,
             queue: if archive {
                 let open = Action::Open(ARCHIVE, ARCHIVE_SLOT, Access::Read);
                 VecDeque::from([FileIssue::new(open)])
@@ -138,6 +162,7 @@ struct Unpack {
     next: usize,
     /// Whether the archive is open.
     archive: bool,
+    archive_name: String,
     /// What is still to be done for the entry before `next`.
     queue: VecDeque<FileIssue>,
 }
@@ -196,7 +221,7 @@ impl FileWorkload for Unpack {
             .get(usize::try_from(file.0).expect("32 bits fit"))
         {
             Some(entry) => entry.path.clone(),
-            None => "archive.tar".to_owned(),
+            None => self.archive_name.clone(),
         }
     }
 }

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
-use spindles_lab::archive::{self, ARCHIVE};
+use spindles_lab::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use spindles_lab::targets::Mounting;
 use spindles_lab::{
     BlockWork, Experiment, Members, TOOLS, Work, WorkloadSpec, parameter_of, targets,
@@ -191,7 +191,8 @@ impl Arguments {
         }
         let seconds = self.seconds.map(file::Value::Number);
         let seconds = seconds.map(|seconds| (file::SECONDS.to_owned(), seconds));
-        let (mut chosen, mut tree) = (BTreeMap::from_iter(seconds), None);
+        let mut chosen = BTreeMap::from_iter(seconds);
+        let (mut tree, mut archive_folder) = (None, None);
         for text in &self.set {
             let Some((name, value)) = text.split_once('=') else {
                 return Err(Usage::error(format!("--set {text}: write NAME=VALUE")));
@@ -205,14 +206,26 @@ impl Arguments {
                 tree = Some(Arc::new(read?));
                 continue;
             }
+            if kind.takes_archive && name == ARCHIVE_FOLDER {
+                let folder = archive::folder(value).map_err(|why| {
+                    Usage::error(format!(
+                        "--set {text}: {why}: give a folder of another disk"
+                    ))
+                });
+                archive_folder = Some(folder?);
+                continue;
+            }
             chosen.insert(name.to_owned(), parameter_of(value));
         }
         let plan = kind.plan(&chosen, 1.0, self.seed);
-        let plan = plan.map_err(|error| Usage::error(error.to_string()))?;
-        Ok(match tree {
-            Some(tree) => plan.with_tree(tree),
-            None => plan,
-        })
+        let mut plan = plan.map_err(|error| Usage::error(error.to_string()))?;
+        if let Some(tree) = tree {
+            plan = plan.with_tree(tree);
+        }
+        if let Some(folder) = archive_folder {
+            plan = plan.with_archive_in(folder);
+        }
+        Ok(plan)
     }
 }
 

@@ -1,0 +1,123 @@
+//! What is mounted where, so that nothing is removed that lies on another file system.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A mount.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// Where.
+    pub(crate) path: PathBuf,
+    /// The kind of file system: `ext4`, `fuse.spindles`.
+    pub(crate) kind: String,
+}
+
+/// What is mounted in a folder or on it, the last first.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn below(folder: &Path) -> io::Result<Vec<Mount>> {
+    let folder = fs::canonicalize(folder)?;
+    let all = fs::read("/proc/self/mountinfo")?;
+    let mut below: Vec<Mount> = all
+        .split(|byte| *byte == b'\n')
+        .filter_map(mount)
+        .filter(|mount| mount.path.starts_with(&folder))
+        .collect();
+    below.reverse();
+    Ok(below)
+}
+
+/// From a line `36 35 98:0 /root /where options tags - kind source options`.
+fn mount(line: &[u8]) -> Option<Mount> {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let end_of_tags = words.iter().position(|word| *word == b"-")?;
+    Some(Mount {
+        path: OsString::from_vec(unescaped(words.get(4)?)).into(),
+        kind: String::from_utf8_lossy(words.get(end_of_tags + 1)?).into_owned(),
+    })
+}
+
+/// Spaces and the like stand there as `\040`.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    bytes
+}
+
+/// Removes a folder with all that is in it; nothing of it while something is mounted there.
+pub(crate) fn remove_dir_all(folder: &Path) -> io::Result<()> {
+    if let Some(mount) = below(folder)?.first() {
+        let path = mount.path.display();
+        return Err(io::Error::other(format!(
+            "{path} is still mounted: unmount it, then remove {}",
+            folder.display()
+        )));
+    }
+    fs::remove_dir_all(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel_are_understood() {
+        let line = br"36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
+        assert_eq!(
+            mount(line),
+            Some(Mount {
+                path: r"/mnt/a b\c".into(),
+                kind: "ext3".to_owned()
+            })
+        );
+        assert_eq!(mount(b""), None);
+        let all = below(Path::new("/")).unwrap();
+        assert!(all.iter().any(|mount| mount.path == Path::new("/proc")));
+    }
+
+    /// What others have mounted there must not be lost.
+    #[test]
+    fn a_folder_in_which_something_is_mounted_stays_whole() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a");
+        let at = folder.join("with space");
+        fs::create_dir_all(&at).unwrap();
+        let mount = |what: &[&str]| {
+            let mounted = std::process::Command::new(what[0])
+                .args(&what[1..])
+                .arg(&at)
+                .status();
+            mounted.is_ok_and(|status| status.success())
+        };
+        if !mount(&["mount", "-t", "tmpfs", "none"]) {
+            return println!(
+                "SKIPPED a_folder_in_which_something_is_mounted_stays_whole: mounting takes root"
+            );
+        }
+        let precious = at.join("precious");
+        fs::write(&precious, "data").unwrap();
+        let refused = remove_dir_all(&folder).unwrap_err().to_string();
+        let kept = precious.exists();
+        assert!(mount(&["umount"]));
+        assert!(
+            kept && refused.contains("with space is still mounted: unmount it"),
+            "{refused}"
+        );
+        remove_dir_all(&folder).unwrap();
+        assert!(!folder.exists());
+    }
+}
