@@ -22,6 +22,7 @@ mod left_over;
 mod mounts;
 mod newfs;
 mod preflight;
+mod progress;
 mod recorder;
 mod records;
 mod runner;
@@ -37,7 +38,8 @@ pub use experiment::{
     parameter_of,
 };
 pub use fio::{FIO, FioWork};
-pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};
+pub use progress::{Ending, Progress, RunState, STATE_FILE, run_state};
+pub use records::{RECORDS_FILE, RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load};
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;
 pub use tool::TOOLS;

@@ -2,6 +2,7 @@
 //! interrupted keeps what it has.
 
 use crate::clock;
+use crate::progress::{self, Ending, Progress};
 use spindles_measure::{Record, to_line};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -40,11 +41,14 @@ pub enum RecordsError {
     },
 }
 
-/// A file of records that grows.
+/// A file of records that grows. As long as there is one it holds the lock of the records, which says
+/// that the run is going: see [`crate::run_state`].
 #[derive(Debug)]
 pub struct RecordsFile {
     file: File,
     path: PathBuf,
+    folder: PathBuf,
+    progress: Progress,
 }
 
 impl RecordsFile {
@@ -75,7 +79,15 @@ impl RecordsFile {
         fs::create_dir_all(folder).map_err(failed)?;
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = opened.map_err(failed)?;
-        Ok(Self { file, path })
+        // Whoever looks whether it is held lets go at once. Where a file system has no locks, the run
+        // goes on without.
+        drop(file.lock());
+        Ok(Self {
+            file,
+            path,
+            folder: folder.to_owned(),
+            progress: Progress::default(),
+        })
     }
 
     /// Adds one. It is in the file when this returns.
@@ -90,14 +102,42 @@ impl RecordsFile {
                 source,
             })
     }
+
+    /// Notes how far the run is, for whoever looks on. A file system that takes no more says so at
+    /// the next record.
+    pub fn progress(&mut self, done: u64, total: u64, what: &str) {
+        self.progress = Progress {
+            done,
+            total,
+            what: what.to_owned(),
+        };
+        drop(progress::write(&self.folder, &self.progress, None));
+    }
+
+    /// Notes how the run ended, after so many runs.
+    pub fn end(mut self, done: u64, ending: Ending) {
+        self.progress.done = done;
+        self.progress.what.clear();
+        drop(progress::write(&self.folder, &self.progress, Some(ending)));
+    }
+
+    /// Removes what a run without results left in its folder, and the folder if nothing else is in it.
+    pub fn remove(folder: &Path) {
+        drop(fs::remove_file(folder.join(RECORDS_FILE)));
+        progress::remove(folder);
+        drop(fs::remove_dir(folder));
+    }
 }
+
+/// The folder in which folders of results are when nobody says otherwise.
+pub const RESULTS_FOLDER: &str = "lab-results";
 
 /// Where the results of an experiment go when nobody says: `lab-results/quickstart-20261121-204501`
 /// (UTC).
 pub fn default_folder(name: &str) -> PathBuf {
     let stamp = timestamp(clock::unix_ms() / 1000);
     let name = name.replace(' ', "-");
-    Path::new("lab-results").join(format!("{name}-{stamp}"))
+    Path::new(RESULTS_FOLDER).join(format!("{name}-{stamp}"))
 }
 
 /// `20261121-204501` from seconds since 1970, UTC.

@@ -177,7 +177,7 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
 const LAST_MS: u64 = 253_402_300_799_999;
 
 /// Milliseconds since 1970 as `2026-07-16 12:01 UTC`; empty for 0.
-pub(crate) fn date(unix_ms: u64) -> String {
+pub fn date(unix_ms: u64) -> String {
     if unix_ms == 0 {
         return String::new();
     }

@@ -15,11 +15,12 @@ mod jobs;
 mod legacy;
 pub mod outputs;
 mod own_baselines;
+pub mod page;
 mod prices;
 mod sections;
 mod svg;
 mod verdicts;
 mod words;
 
-pub use outputs::{OUTPUTS, Options, Output};
+pub use outputs::{OUTPUTS, Options, Output, change_page, report_page};
 pub use words::{Headline, headline};

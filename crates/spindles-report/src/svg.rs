@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// Text that may stand in HTML and SVG, attributes included.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -3,53 +3,17 @@
 //! Needs Chromium.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use spindles_browser::{Browser, Scheme};
 use spindles_measure::{Analysis, Record, example};
 use spindles_report::{Options, outputs};
 
-/// Measures the page it is put into and leaves the figures in an attribute.
-const PROBE: &str = r#"<script>
+/// Measures a page.
+const PROBE: &str = r#"(() => {
 // What is folded has to hold as well; doubts are tested as they are.
 document.querySelectorAll(".chart details, .legacy details, #verdicts details").forEach((it) => { it.open = true; });
-const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-const known = new Map();
-const channels = (colour) => {
-  if (!known.has(colour)) {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    known.set(colour, [...canvas.getImageData(0, 0, 1, 1).data]);
-  }
-  return known.get(colour);
-};
-const luminance = (colour) => {
-  const [r, g, b] = channels(colour).map((c) => c / 255)
-    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const opaque = (element) => {
-  for (let at = element; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (channels(colour)[3] === 255) return colour;
-  }
-  return getComputedStyle(document.body).backgroundColor;
-};
-const contrasts = new Map();
-for (const element of document.querySelectorAll("body *")) {
-  const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-  if (!own || !element.checkVisibility() || element.closest("title, script, noscript")) continue;
-  const style = getComputedStyle(element);
-  const front = element instanceof SVGElement ? style.fill : style.color;
-  const back = opaque(element);
-  const key = front + " on " + back;
-  if (contrasts.has(key)) continue;
-  const [high, low] = [luminance(front), luminance(back)].sort((a, b) => b - a);
-  contrasts.set(key, { ratio: (high + 0.05) / (low + 0.05), text: element.textContent.slice(0, 40) });
-}
 let overflowing = [];
 for (const text of document.querySelectorAll("svg text")) {
   const box = text.getBoundingClientRect();
@@ -68,53 +32,25 @@ for (const svg of document.querySelectorAll("svg[role=img]")) {
     }
   }
 }
-const name = (element) => element.tagName + "." + element.className + " " + element.textContent.slice(0, 60);
-const clipped = [];
-for (const element of document.querySelectorAll("body *")) {
-  if (!element.checkVisibility() || element.closest("svg, script, .hidden")) continue;
-  // What originals print is as wide as they made it: it scrolls by itself.
-  if (element.matches("pre.printed")) continue;
-  const box = element.getBoundingClientRect();
-  const wide = element.clientWidth > 0 && element.scrollWidth > element.clientWidth + 1;
-  if (wide || box.right > innerWidth + 0.5 || box.left < -0.5) clipped.push(name(element));
-}
 const result = {
-  clipped,
   cut: [...document.querySelectorAll("svg text")].map((text) => text.textContent).filter((text) => text.includes("…")),
   legends: document.querySelectorAll(".legend").length - document.querySelectorAll("figure > .legend").length,
   bare: [...document.querySelectorAll("figure")].filter((figure) => !figure.querySelector(".legend li")).length,
   doubts: [...document.querySelectorAll(".doubts > li")].filter((doubt) => doubt.checkVisibility()).length,
   folded: document.querySelectorAll("details .doubts > li").length,
-  scroll: document.documentElement.scrollWidth,
-  width: innerWidth,
   requests: performance.getEntriesByType("resource").map((entry) => entry.name),
-  background: getComputedStyle(document.body).backgroundColor,
   button: !document.getElementById("download").hidden,
   records: JSON.parse(document.getElementById("data").textContent).length,
   svgs: document.querySelectorAll("svg[role=img][aria-label] > title").length,
   unnamed: [...document.querySelectorAll("svg:not([aria-label]):not([aria-hidden])")].length,
   headless: [...document.querySelectorAll("td")].filter((td) => !td.closest("tr").querySelector("th[scope=row]")).length,
   dead: [...document.querySelectorAll("a[href^='#']")].map((a) => a.hash).filter((hash) => !document.querySelector(hash)),
-  contrasts: [...contrasts].map(([pair, { ratio, text }]) => ({ pair, ratio, text })),
   overflowing,
   crossing,
   sections: [...document.querySelectorAll("section")].map((section) => section.id),
 };
-document.documentElement.setAttribute("data-result", JSON.stringify(result));
-</script>"#;
-
-fn chromium() -> Option<&'static str> {
-    ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            let mut command = Command::new(name);
-            command
-                .arg("--version")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        })
-}
+return result;
+})()"#;
 
 /// The page of an example, with names that a careless experiment might have.
 fn page(mut records: Vec<Record>) -> String {
@@ -138,64 +74,6 @@ fn page(mut records: Vec<Record>) -> String {
     (output.report)(&analysis, &Options::default())
 }
 
-/// What the probe found in a window of this size.
-fn probed(browser: &str, folder: &Path, page: &str, width: u32, more: &[&str]) -> Value {
-    let path = folder.join("page.html");
-    let (before, after) = page.rsplit_once("</body>").expect("a page has a body");
-    let probed = format!("{before}{PROBE}</body>{after}");
-    // Windows have a least width, frames do not.
-    let framed = format!(
-        "<!DOCTYPE html><html><head><meta name=\"color-scheme\" content=\"light dark\"></head>\
-         <body><iframe style=\"width:{width}px;height:900px;border:0\" onload=\"document\
-         .documentElement.dataset.result = contentDocument.documentElement.dataset.result\" \
-         srcdoc=\"{}\"></iframe></body></html>",
-        probed.replace('&', "&amp;").replace('"', "&quot;")
-    );
-    fs::write(&path, framed).expect("a page is written");
-    let profile = tempfile::tempdir().expect("a folder for the browser");
-    let child = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args(["--hide-scrollbars", "--dump-dom", "--window-size=1400,1000"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .args(more)
-        .arg(format!("file://{}", path.display()))
-        .stdout(Stdio::from(
-            fs::File::create(folder.join("dom")).expect("a file for the page"),
-        ))
-        .stderr(Stdio::null())
-        .spawn();
-    let mut child = child.expect("the browser starts");
-    let begun = Instant::now();
-    while child.try_wait().expect("the browser is ours").is_none() {
-        if begun.elapsed() > Duration::from_mins(2) {
-            child.kill().expect("the browser is ours");
-            panic!("the browser did not end within 120 s");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let dom = fs::read_to_string(folder.join("dom")).expect("the browser printed the page");
-    // Of the outer page: the inner one is an attribute of it that was there from the start.
-    let (_, rest) = dom.split_once("data-result=\"").expect("the probe ran");
-    let (text, _) = rest.split_once('"').expect("an attribute ends");
-    let text = text
-        .replace("&quot;", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">");
-    serde_json::from_str(&text.replace("&nbsp;", " ").replace("&amp;", "&"))
-        .expect("the probe leaves JSON")
-}
-
 /// Sections that only the example of files has something to show in.
 const NEEDS_FILES: &[&str] = &[
     "verdicts",
@@ -211,37 +89,29 @@ const NEEDS_FILES: &[&str] = &[
 
 #[test]
 fn the_page_holds_in_a_browser() {
-    let Some(browser) = chromium() else {
+    let Some(mut browser) = Browser::start() else {
         println!("SKIPPED: the_page_holds_in_a_browser: chromium is not installed");
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
     let (blocks, files) = (page(example::records(5)), page(example::file_records(3)));
-    let dark = "--blink-settings=preferredColorScheme=0";
-    let light = "--blink-settings=preferredColorScheme=1";
     let mut backgrounds = Vec::new();
     for (page, width, scheme) in [
-        (&blocks, 1280, light),
-        (&blocks, 900, light),
-        (&blocks, 360, dark),
-        (&files, 1280, dark),
-        (&files, 1280, light),
-        (&files, 360, light),
-        (&files, 360, dark),
+        (&blocks, 1280, Scheme::Light),
+        (&blocks, 900, Scheme::Light),
+        (&blocks, 360, Scheme::Dark),
+        (&files, 1280, Scheme::Dark),
+        (&files, 1280, Scheme::Light),
+        (&files, 360, Scheme::Light),
+        (&files, 360, Scheme::Dark),
     ] {
-        let found = probed(browser, folder.path(), page, width, &[scheme]);
+        browser.look(width, 900, scheme);
+        browser.open_html(page);
+        let found = browser.value(PROBE);
         let number = |name: &str| found[name].as_f64().unwrap();
-        assert!(
-            (number("width") - f64::from(width)).abs() < 1.0,
-            "the window is {found}"
-        );
-        assert!(
-            number("scroll") <= number("width"),
-            "scrolls sideways: {}",
-            number("scroll")
-        );
+        let looks = browser.looks();
+        assert_eq!(looks.faults, [""; 0], "at {width} in {scheme:?}");
+        assert_eq!(browser.complaints(), [""; 0], "at {width} in {scheme:?}");
         for (what, why) in [
-            ("clipped", "is cut off or reaches out of the page"),
             ("cut", "is cut short"),
             ("crossing", "is written over another label"),
         ] {
@@ -279,16 +149,12 @@ fn the_page_holds_in_a_browser() {
             Value::Array(Vec::new()),
             "labels that are cut off"
         );
-        for contrast in found["contrasts"].as_array().unwrap() {
-            let ratio = contrast["ratio"].as_f64().unwrap();
-            assert!(ratio >= 4.5, "contrast {ratio:.2} at {width}: {contrast}");
-        }
         let sections = found["sections"].to_string();
         for name in NEEDS_FILES {
             let is_there = sections.contains(&format!("\"{name}\""));
             assert_eq!(is_there, page == &files, "{name} in {sections}");
         }
-        backgrounds.push(found["background"].to_string());
+        backgrounds.push(looks.background);
     }
     assert_ne!(
         backgrounds[0], backgrounds[2],
@@ -300,7 +166,7 @@ fn the_page_holds_in_a_browser() {
 #[test]
 fn the_page_prints_without_half_empty_pages() {
     const PAGES_MAX: usize = 17;
-    let Some(browser) = chromium() else {
+    let Some(browser) = spindles_browser::program() else {
         println!("SKIPPED: the_page_prints_without_half_empty_pages: chromium is not installed");
         return;
     };

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use spindles_io::{Incident, IoChoice, OpenOptions};
 use spindles_lab::{
-    Experiment, Observer, Options, Outcome, RECORDS_FILE, RecordsError, RecordsFile,
+    Ending, Experiment, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
 };
 use spindles_measure::{Analysis, Change, Record};
 use spindles_report::{OUTPUTS, Output, outputs};
@@ -133,6 +133,7 @@ pub(crate) fn run(
         out,
         file: None,
         records: Vec::new(),
+        runs: 0,
         incidents: Vec::new(),
     };
     let options = Options {
@@ -143,18 +144,25 @@ pub(crate) fn run(
         calibrate: out.is_some(),
         interrupt: &interrupt,
     };
-    let outcome = spindles_lab::run(experiment, &options, &mut screen)?;
+    let ended = spindles_lab::run(experiment, &options, &mut screen);
+    if let Some(file) = screen.file.take() {
+        file.end(screen.runs, ending(&ended));
+    }
     Ok(Measured {
-        outcome,
+        outcome: ended?,
         records: screen.records,
         incidents: screen.incidents,
     })
 }
 
-/// Removes records without a run, and the folder if nothing else is in it.
-pub(crate) fn remove_records(out: &Path) {
-    drop(fs::remove_file(out.join(RECORDS_FILE)));
-    drop(fs::remove_dir(out));
+/// How it ended, for the folder of results.
+fn ending(ended: &Result<Outcome, RunError>) -> Ending {
+    match ended {
+        Ok(outcome) if outcome.interrupted => Ending::Interrupted,
+        Ok(outcome) if outcome.out_of_time => Ending::OutOfTime,
+        Ok(_) => Ending::Finished,
+        Err(error) => Ending::Failed(error.to_string()),
+    }
 }
 
 /// A panic ends the process without unwinding, so the temporary files go before.
@@ -173,6 +181,8 @@ struct Screen<'a> {
     out: Option<&'a Path>,
     file: Option<RecordsFile>,
     records: Vec<Record>,
+    /// Those of them that are runs.
+    runs: u64,
     /// What was lost on devices meanwhile.
     incidents: Vec<Incident>,
 }
@@ -185,6 +195,7 @@ impl Observer for Screen<'_> {
         if let Some(file) = &mut self.file {
             file.add(record)?;
         }
+        self.runs += u64::from(matches!(record, Record::Run(_)));
         self.records.push(record.clone());
         Ok(())
     }
@@ -196,6 +207,9 @@ impl Observer for Screen<'_> {
             .get_or_insert_with(|| ui.progress(name, total, Unit::Steps));
         progress.message(what);
         progress.set(done);
+        if let Some(file) = &mut self.file {
+            file.progress(done, total, what);
+        }
     }
 
     fn trouble(&mut self, system: &str, what: &str) {

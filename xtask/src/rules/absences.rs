@@ -56,6 +56,19 @@ const NEVER: &[(&str, &[&str])] = &[
         &["std::process", "std::thread", "std::net"],
     ),
     (
+        "spindles-lab-web",
+        &[
+            "std::process",
+            "OpenOptions",
+            "fs::write",
+            "create_dir",
+            "File::create",
+            "fs::rename",
+            "remove_file",
+            "remove_dir",
+        ],
+    ),
+    (
         "spindles-report",
         &["std::process", "std::thread", "std::net"],
     ),

@@ -88,10 +88,21 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "spindles-lab-web",
+        &["lab", "measure", "report"],
+        &[
+            "httparse",
+            "percent-encoding",
+            "rustix",
+            "serde_json",
+            "thiserror",
+        ],
+    ),
+    (
         "spindles",
         &[
             "block", "parity", "layout", "format", "engine", "io", "workload", "sim", "measure",
-            "report", "lab", "serve",
+            "report", "lab", "lab-web", "serve",
         ],
         &[
             "anyhow",
@@ -104,6 +115,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "terminal_size",
         ],
     ),
+    ("spindles-browser", &[], &["serde_json", "tempfile"]),
     (
         "spindles-disk",
         &["block", "layout", "format", "engine", "io", "workload"],

@@ -27,7 +27,7 @@ pub(super) static KIND: Kind = Kind {
         if analysis.runs.len() < begun {
             let missing = begun - analysis.runs.len();
             found.push(format!(
-                "{missing} of {begun} runs are missing: it was interrupted within a block"
+                "{missing} of {begun} runs are missing: a block is not complete"
             ));
         }
         found

@@ -5,6 +5,7 @@ use spindles_measure::{Analysis, Change, ChangeRow, Difference};
 
 use super::{Options, Output};
 use crate::charts::class;
+use crate::page::Page;
 use crate::svg::escape;
 use crate::{figures, sections, words};
 
@@ -16,14 +17,12 @@ pub(super) static OUTPUT: Output = Output {
     change: Some(change),
 };
 
-const STYLE: &str = include_str!("../page/style.css");
-const SCRIPT: &str = include_str!("../page/script.js");
-/// Three spindles of discs.
-const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true\">\
-    <ellipse cx=\"12\" cy=\"6\" rx=\"9\" ry=\"3\"/><path d=\"M3 6v6c0 1.7 4 3 9 3s9-1.3 9-3V6\"/>\
-    <path d=\"M3 12v6c0 1.7 4 3 9 3s9-1.3 9-3v-6\"/></svg>";
-
 fn report(analysis: &Analysis, options: &Options) -> String {
+    report_page(analysis, options).html()
+}
+
+/// The page of a report, for whoever adds to it.
+pub fn report_page(analysis: &Analysis, options: &Options) -> Page {
     let wanted = |name: &str| {
         options.sections.is_empty() || options.sections.iter().any(|section| section == name)
     };
@@ -40,30 +39,20 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         body += &html;
     }
     let title = format!("{} – Spindles lab report", analysis.experiment.name);
-    page(&title, &contents, &body)
-}
-
-fn page(title: &str, contents: &str, body: &str) -> String {
-    let contents = match contents {
-        "" => String::new(),
-        items => format!("<nav aria-label=\"Contents\"><ul>{items}</ul></nav>"),
-    };
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header><p class=\"brand\">{LOGO}<b>Spindles</b> <span>lab report</span></p>{contents}</header>\n\
-         <main>\n{body}</main>\n\
-         <footer><p>Drawn by Spindles from records alone. Nothing in this page asks the network for \
-         anything.</p></footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        escape(title)
-    )
+    Page {
+        title,
+        contents,
+        body,
+        served: None,
+    }
 }
 
 fn change(change: &Change, _: &Options) -> String {
+    change_page(change).html()
+}
+
+/// The page of a change, for whoever adds to it.
+pub fn change_page(change: &Change) -> Page {
     let side =
         |(name, started): &(String, u64)| format!("{}, {}", escape(name), figures::date(*started));
     let rows: String = change.rows.iter().map(change_row).collect();
@@ -112,7 +101,12 @@ fn change(change: &Change, _: &Options) -> String {
             sections::listed_doubts(&change.findings)
         },
     );
-    page("Before and after – Spindles lab report", "", &body)
+    Page {
+        title: "Before and after – Spindles lab report".to_owned(),
+        contents: String::new(),
+        body,
+        served: None,
+    }
 }
 
 /// The columns of a change: title and attributes.

@@ -10,6 +10,8 @@ mod markdown;
 mod series;
 mod terminal;
 
+pub use html::{change_page, report_page};
+
 use spindles_measure::{Analysis, Change};
 
 /// Draws a change from one experiment to another.

@@ -9,6 +9,7 @@ mod every_command;
 mod journal;
 mod json;
 mod lab;
+mod lab_serve;
 mod labels;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;

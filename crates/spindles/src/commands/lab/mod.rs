@@ -4,6 +4,7 @@ mod compare;
 mod list;
 mod report;
 mod run;
+mod serve;
 
 use super::{Command, run_one_of, with_commands};
 use crate::ui::Ui;
@@ -28,6 +29,7 @@ static ROWS: &[&Command] = &[
     &run::COMMAND,
     &report::COMMAND,
     &compare::COMMAND,
+    &serve::COMMAND,
     &list::COMMAND,
 ];
 

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::{Experiment, Outcome, RECORDS_FILE, Tuning, default_folder};
+use spindles_lab::{Experiment, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder};
 use spindles_measure::Analysis;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .unwrap_or_else(|| default_folder(&experiment.name));
     let measured = measuring::run(&experiment, &arguments.device, Some(&out), ui)?;
     if measured.outcome.runs == 0 {
-        measuring::remove_records(&out);
+        RecordsFile::remove(&out);
         return Err(anyhow!(
             "interrupted before the first run was done: nothing is kept"
         ));

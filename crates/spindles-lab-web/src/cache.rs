@@ -1,0 +1,194 @@
+//! What was drawn from records, kept until they change. Each thing is drawn once at a time, and whoever
+//! asks for another one does not wait for it.
+
+use crate::listing::Stamp;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is drawn of a run that is going is good for so many times what it took to draw, so that who
+/// looks on costs the machine that measures at most a twentieth of one CPU.
+const REST: u32 = 20;
+
+/// Things drawn from records, by the names of their runs.
+#[derive(Debug)]
+pub(crate) struct Cache<T> {
+    entries: Mutex<HashMap<String, Arc<Entry<T>>>>,
+    entries_max: usize,
+    clock: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    /// When it was asked for last, on the cache's own clock.
+    used: AtomicU64,
+    drawn: Mutex<Option<Drawn<T>>>,
+}
+
+#[derive(Debug)]
+struct Drawn<T> {
+    stamp: Stamp,
+    /// Whether the run was going.
+    live: bool,
+    at: Instant,
+    took: Duration,
+    thing: Arc<T>,
+}
+
+impl<T> Drawn<T> {
+    fn is_good(&self, stamp: Stamp, live: bool) -> bool {
+        let rests = live && self.at.elapsed() < self.took * REST;
+        self.live == live && (self.stamp == stamp || rests)
+    }
+}
+
+impl<T> Cache<T> {
+    /// One that keeps so many things.
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self {
+            entries: Mutex::default(),
+            entries_max,
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    /// The thing of this name and the stamp it was drawn at; drawn anew where the records changed.
+    pub(crate) fn get(
+        &self,
+        name: &str,
+        stamp: Stamp,
+        live: bool,
+        draw: impl FnOnce() -> T,
+    ) -> (Stamp, Arc<T>) {
+        let entry = self.entry(name);
+        let mut drawn = locked(&entry.drawn);
+        if let Some(drawn) = drawn.as_ref().filter(|it| it.is_good(stamp, live)) {
+            return (drawn.stamp, Arc::clone(&drawn.thing));
+        }
+        let at = Instant::now();
+        let thing = Arc::new(draw());
+        *drawn = Some(Drawn {
+            stamp,
+            live,
+            at: Instant::now(),
+            took: at.elapsed(),
+            thing: Arc::clone(&thing),
+        });
+        (stamp, thing)
+    }
+
+    /// The stamp that `get` would answer, without drawing anything or waiting.
+    pub(crate) fn stamp(&self, name: &str, stamp: Stamp, live: bool) -> Stamp {
+        self.good(name, stamp, live).unwrap_or(stamp)
+    }
+
+    /// Whether `get` would draw nothing.
+    pub(crate) fn has(&self, name: &str, stamp: Stamp, live: bool) -> bool {
+        self.good(name, stamp, live).is_some()
+    }
+
+    /// The stamp of what is there and good.
+    fn good(&self, name: &str, stamp: Stamp, live: bool) -> Option<Stamp> {
+        let entry = locked(&self.entries).get(name).cloned()?;
+        // Whoever has it locked draws.
+        let drawn = entry.drawn.try_lock().ok()?;
+        let good = drawn.as_ref().filter(|it| it.is_good(stamp, live));
+        good.map(|drawn| drawn.stamp)
+    }
+
+    fn entry(&self, name: &str) -> Arc<Entry<T>> {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut entries = locked(&self.entries);
+        if entries.len() >= self.entries_max && !entries.contains_key(name) {
+            let last = |(_, entry): &(&String, &Arc<Entry<T>>)| entry.used.load(Ordering::Relaxed);
+            let oldest = entries
+                .iter()
+                .min_by_key(last)
+                .map(|(name, _)| name.clone());
+            oldest.map(|name| entries.remove(&name));
+        }
+        let entry = entries.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(Entry {
+                used: AtomicU64::new(now),
+                drawn: Mutex::new(None),
+            })
+        });
+        entry.used.store(now, Ordering::Relaxed);
+        Arc::clone(entry)
+    }
+}
+
+/// A lock whose holder panicked while drawing: what it guards is whole, or not there yet.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Listing;
+    use std::fs;
+
+    fn stamps() -> [Stamp; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        ["one", "three"].map(|text| {
+            fs::write(folder.path().join("records.jsonl"), text).unwrap();
+            Listing::of(folder.path()).runs[0].stamp.clone().unwrap()
+        })
+    }
+
+    #[test]
+    fn it_draws_anew_what_changed() {
+        let [old, new] = stamps();
+        let cache = Cache::new(9);
+        assert_eq!(cache.stamp("a", old, false), old);
+        assert!(!cache.has("a", old, false));
+        assert_eq!(*cache.get("a", old, false, || 1).1, 1);
+        assert!(cache.has("a", old, false) && !cache.has("a", new, false));
+        assert_eq!(*cache.get("a", old, false, || 2).1, 1);
+        assert_eq!(*cache.get("b", old, false, || 3).1, 3);
+        assert_eq!(cache.stamp("a", new, false), new);
+        assert_eq!(*cache.get("a", new, false, || 4).1, 4);
+    }
+
+    #[test]
+    fn what_is_live_rests_in_proportion_and_ends_at_once() {
+        let [old, new] = stamps();
+        let cache = Cache::new(9);
+        let slow = || {
+            std::thread::sleep(Duration::from_millis(30));
+            1
+        };
+        assert_eq!(*cache.get("a", old, true, slow).1, 1);
+        assert_eq!(cache.stamp("a", new, true), old);
+        assert_eq!(*cache.get("a", new, true, || 2).1, 1);
+        assert_eq!(cache.stamp("a", new, false), new);
+        assert_eq!(*cache.get("a", new, false, || 3).1, 3);
+        // What costs nothing is never kept back.
+        assert_eq!(*cache.get("b", old, true, || 4).1, 4);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(*cache.get("b", new, true, || 5).1, 5);
+    }
+
+    #[test]
+    fn it_keeps_so_many_and_forgets_the_longest_unused() {
+        let [stamp, _] = stamps();
+        let cache = Cache::new(2);
+        for (name, drawn) in [("a", 1), ("b", 2), ("a", 1), ("c", 3), ("a", 1), ("b", 4)] {
+            assert_eq!(*cache.get(name, stamp, false, || drawn).1, drawn, "{name}");
+        }
+        assert_eq!(locked(&cache.entries).len(), 2);
+    }
+
+    #[test]
+    fn nobody_waits_for_another_name() {
+        let [stamp, _] = stamps();
+        let cache = Cache::new(9);
+        let drawn = cache.get("a", stamp, false, || {
+            assert_eq!(cache.stamp("a", stamp, false), stamp);
+            *cache.get("b", stamp, false, || 1).1 + 1
+        });
+        assert_eq!(*drawn.1, 2);
+    }
+}

@@ -1,0 +1,22 @@
+//! Stored runs of the lab in the browser, live while one is going: a server that reads a folder of
+//! results and draws the same report as everywhere, from the records alone. It writes nothing, and
+//! no text of a request ever becomes a path: runs are found by their names in the listing.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "a page is put together from small pieces, once"
+)]
+
+mod cache;
+mod connection;
+mod library;
+mod listing;
+mod pages;
+mod request;
+mod response;
+mod routes;
+mod server;
+
+pub use server::{Limits, ServeError, Server};

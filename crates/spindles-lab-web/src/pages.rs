@@ -1,0 +1,315 @@
+//! The pages: the list of runs, a run, two of them compared, and what went wrong.
+
+use crate::library::{Drawn, Findings, Report, is_live, said};
+use crate::listing::Stored;
+use crate::response::{Response, Status};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use spindles_lab::{RECORDS_FILE, RunState};
+use spindles_measure::{Change, Experiment};
+use spindles_report::page::{Page, Served, date, escape};
+use spindles_report::{OUTPUTS, change_page};
+use std::path::Path;
+
+const STYLE: &str = include_str!("page/style.css");
+/// Keeps a page up to date.
+const SCRIPT: &str = include_str!("page/live.js");
+
+/// In the query of a comparison: give verdicts also where the two did different work.
+pub(crate) const DIFFERENT_WORK: &str = "different-work";
+
+/// What is written as it is in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
+
+/// The path of a run.
+pub(crate) fn address(name: &str) -> String {
+    format!("/runs/{}/", utf8_percent_encode(name, PATH))
+}
+
+fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+}
+
+fn served(above: String) -> Served {
+    Served {
+        nonce: String::new(),
+        home: "/".to_owned(),
+        style: STYLE,
+        script: SCRIPT,
+        above,
+    }
+}
+
+const ALL_RUNS: &str = "<p><a href=\"/\">← All runs</a></p>";
+
+/// How many runs are done of how many, while that is known.
+pub(crate) fn done(state: &RunState) -> (u64, u64) {
+    match state {
+        RunState::Running(progress)
+        | RunState::Ended(_, progress)
+        | RunState::CutShort(progress) => (progress.done, progress.total),
+        RunState::NotKept => (0, 0),
+    }
+}
+
+/// A run of the list.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) stored: &'a Stored,
+    /// What it was to measure, or why it can't be read.
+    pub(crate) experiment: Result<Experiment, String>,
+    /// What came out, where that was read already.
+    pub(crate) findings: Option<Drawn<Findings>>,
+    pub(crate) state: RunState,
+}
+
+/// All runs.
+pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str) -> Response {
+    let (mut lines, mut unreadable) = (String::new(), String::new());
+    let (mut readable, mut going) = (0, 0);
+    for run in runs {
+        match &run.experiment {
+            Ok(experiment) => {
+                readable += 1;
+                going += u32::from(is_live(&run.state));
+                lines += &line(run, experiment);
+            }
+            Err(why) => {
+                let title = escape(&run.stored.title());
+                unreadable += &format!("<div><dt>{title}</dt><dd>{}</dd></div>", escape(why));
+            }
+        }
+    }
+    let count = match (readable, going) {
+        (0, _) => "No runs yet".to_owned(),
+        (1, 0) => "One run".to_owned(),
+        (runs, 0) => format!("{runs} runs"),
+        (1, _) => "One run, going now".to_owned(),
+        (runs, 1) => format!("{runs} runs, one of them going now"),
+        (runs, going) => format!("{runs} runs, {going} of them going now"),
+    };
+    let cut = if is_cut {
+        "<ul class=\"caveats\"><li>There are too many folders in it to look into them all: serve a folder \
+         further down.</li></ul>"
+    } else {
+        ""
+    };
+    let list = match readable {
+        0 => "<p class=\"caption\">Each <code>spindles lab run</code> here puts its results into this \
+              folder, and appears in this list while it is going.</p>"
+            .to_owned(),
+        1 => format!("<ul class=\"frame runs\">{lines}</ul>"),
+        _ => format!(
+            "<form action=\"/compare\"><p class=\"choose\"><button>Compare</button> <span>Tick two runs of an \
+             experiment to see before and after.</span></p><ul class=\"frame runs\">{lines}</ul></form>"
+        ),
+    };
+    let unreadable = match &*unreadable {
+        "" => String::new(),
+        rows => format!(
+            "<section id=\"unreadable\"><h2>Not readable</h2><dl class=\"table\">{rows}</dl></section>"
+        ),
+    };
+    let body = format!(
+        "<section id=\"headline\"><h1>{count}</h1><p class=\"lead\">in <code>{}</code></p>{cut}</section>\
+         <div id=\"list\">{list}</div>{unreadable}",
+        escape(&root.display().to_string()),
+    );
+    let above = format!(
+        "<div id=\"live\" data-page=\"{version}\" data-going><p class=\"silent\" hidden>{SILENT}</p></div>"
+    );
+    Response::page(
+        Status::Ok,
+        Page {
+            title: format!("{count} – Spindles lab"),
+            contents: String::new(),
+            body,
+            served: Some(served(above)),
+        },
+    )
+}
+
+const SILENT: &str = "The server does not answer: this is what it said last.";
+
+fn line(run: &Line<'_>, experiment: &Experiment) -> String {
+    let count = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let stored = run.stored;
+    let kicker = [date(experiment.started_unix_ms), stored.title()];
+    let known = kicker.iter().filter(|part| !part.is_empty());
+    let kicker: Vec<String> = known.map(|part| escape(part)).collect();
+    let findings = run.findings.as_deref().and_then(|it| it.as_ref().ok());
+    let asked = usize::try_from(experiment.repetition_blocks).unwrap_or(usize::MAX);
+    let blocks = match findings {
+        Some(Findings { blocks_done, .. }) => {
+            format!(
+                "{blocks_done} of {}",
+                count(asked.max(*blocks_done), "block")
+            )
+        }
+        None => count(asked, "block"),
+    };
+    let extent = format!(
+        "{} × {}<br>{blocks}",
+        count(experiment.systems.len(), "system"),
+        count(experiment.workloads.len(), "workload"),
+    );
+    let about = match &*experiment.summary {
+        "" => String::new(),
+        about => format!("<p class=\"about\">{}</p>", escape(about)),
+    };
+    let result = match findings {
+        Some(Findings {
+            lead: Some(lead), ..
+        }) => lead,
+        Some(Findings { lead: None, .. }) => "Nothing is measured yet.",
+        None => "Not read yet: it comes in a moment, or when this page is loaded again.",
+    };
+    let class = if findings.is_some() {
+        "result"
+    } else {
+        "result soft"
+    };
+    let title = match &*experiment.name {
+        "" => stored.title(),
+        name => name.to_owned(),
+    };
+    format!(
+        "<li id=\"run-{name}\"><label><input type=\"checkbox\" name=\"run\" value=\"{value}\">\
+         <span class=\"hidden\">Compare {title}</span></label><div><p class=\"kicker\">{}</p>\
+         <h2><a href=\"{}\">{}</a></h2>{about}<p class=\"{class}\">{}</p></div>\
+         <div class=\"side\">{}<p>{extent}</p></div></li>",
+        kicker.join(" · "),
+        address(&stored.name),
+        escape(&title),
+        escape(result),
+        state(&run.state),
+        name = encoded(&stored.name),
+        value = escape(&stored.name),
+        title = escape(&stored.title()),
+    )
+}
+
+/// How far it is, with a bar while it is going.
+fn state(state: &RunState) -> String {
+    let (said, (done, total)) = (said(state), done(state));
+    let bar = if is_live(state) && total > 0 {
+        format!("<progress max=\"{total}\" value=\"{done}\">{done} of {total}</progress>")
+    } else {
+        String::new()
+    };
+    format!(
+        "<p class=\"state {}\"><b>{}</b> <span>{}</span></p>{bar}",
+        said.word,
+        said.title,
+        escape(&said.details)
+    )
+}
+
+/// The report of a run.
+pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
+    let live = is_live(run);
+    let links: String = OUTPUTS
+        .iter()
+        .filter(|_| report.drawn.is_some())
+        .map(|output| {
+            let file = utf8_percent_encode(output.file_name, PATH);
+            let name = escape(output.name);
+            let summary = escape(output.summary);
+            format!("<li><a href=\"{file}\" download title=\"{summary}\">{name}</a></li>")
+        })
+        .collect();
+    let above = format!(
+        "<div id=\"live\" data-page=\"{}\"{}>{ALL_RUNS}{}<p class=\"silent\" hidden>{SILENT}</p>\
+         <ul class=\"files\"><li>As a file:</li><li><a href=\"{RECORDS_FILE}\" download title=\"what all of it was drawn \
+         from\">records</a></li>{links}</ul></div>",
+        escape(version),
+        if live { " data-going" } else { "" },
+        state(run),
+    );
+    let experiment = &report.experiment;
+    let mut page = match &report.drawn {
+        Some((_, page)) => page.clone(),
+        None => Page {
+            title: format!("{} – Spindles lab report", experiment.name),
+            contents: String::new(),
+            body: headline(
+                match &*experiment.summary {
+                    "" => &experiment.name,
+                    summary => summary,
+                },
+                if live {
+                    "Nothing is measured yet. The first result appears here as soon as it is there."
+                } else {
+                    "It ended before its first result."
+                },
+            ),
+            served: None,
+        },
+    };
+    page.served = Some(served(above));
+    Response::page(Status::Ok, page)
+}
+
+/// Two runs compared.
+pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: bool) -> Response {
+    let mut page = change_page(change);
+    let link = |what: &str, stored: &Stored| {
+        let (address, title) = (address(&stored.name), escape(&stored.title()));
+        format!("<li>{what}: <a href=\"{address}\">{title}</a></li>")
+    };
+    let query = format!(
+        "run={}&amp;run={}",
+        encoded(&before.name),
+        encoded(&after.name)
+    );
+    let work = match (change.different_work.is_empty(), all) {
+        (true, _) => String::new(),
+        (false, true) => {
+            format!("<li><a href=\"?{query}\">Only verdicts where both did the same work</a></li>")
+        }
+        (false, false) => format!(
+            "<li><a href=\"?{query}&amp;{DIFFERENT_WORK}=on\">Verdicts also where the work differs</a></li>"
+        ),
+    };
+    let above = format!(
+        "<div id=\"live\">{ALL_RUNS}<ul class=\"files\">{}{}{work}</ul></div>",
+        link("Before", before),
+        link("After", after),
+    );
+    page.served = Some(served(above));
+    Response::page(Status::Ok, page)
+}
+
+/// A run that can't be shown.
+pub(crate) fn unreadable(stored: &Stored, why: &str) -> Response {
+    let title = format!("{} can’t be shown", stored.title());
+    message(Status::NotFound, &title, why)
+}
+
+/// A page that says one thing.
+pub(crate) fn message(status: Status, title: &str, text: &str) -> Response {
+    Response::page(
+        status,
+        Page {
+            title: format!("{title} – Spindles lab"),
+            contents: String::new(),
+            body: headline(title, text),
+            served: Some(served(format!("<div id=\"live\">{ALL_RUNS}</div>"))),
+        },
+    )
+}
+
+fn headline(title: &str, text: &str) -> String {
+    format!(
+        "<section id=\"headline\"><h1>{}</h1><p class=\"lead\">{}</p></section>\n",
+        escape(title),
+        escape(text)
+    )
+}

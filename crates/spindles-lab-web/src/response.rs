@@ -1,0 +1,165 @@
+//! An answer, and its way to the client.
+
+use crate::request::Refusal;
+use rustix::rand::{GetRandomFlags, getrandom};
+use spindles_report::page::Page;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: Status,
+    /// Media type of the content.
+    pub(crate) media: &'static str,
+    /// Further fields of the head: name and value.
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) body: Body,
+}
+
+/// What is in it.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// A text.
+    Text(String),
+    /// The first bytes of a file, which may grow meanwhile.
+    File(File, u64),
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Ok,
+    MovedPermanently,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    HeadTooLarge,
+}
+
+impl Status {
+    fn line(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::MovedPermanently => "308 Permanent Redirect",
+            Self::BadRequest => "400 Bad Request",
+            Self::Forbidden => "403 Forbidden",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::HeadTooLarge => "431 Request Header Fields Too Large",
+        }
+    }
+}
+
+/// Fields of every head. Nobody may keep what may be newer a moment later, and nobody else's page may
+/// use what is here.
+const FIELDS: &str = "Cache-Control: no-store\r\nConnection: close\r\nCross-Origin-Resource-Policy: same-origin\r\n\
+    Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n";
+/// What is not a page may do nothing at all.
+const NOTHING: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
+impl Response {
+    /// A page, which may run its own script and style and nothing else.
+    pub(crate) fn page(status: Status, mut page: Page) -> Self {
+        let nonce = nonce();
+        if let Some(served) = &mut page.served {
+            served.nonce.clone_from(&nonce);
+        }
+        let policy = format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; \
+             style-src-elem 'nonce-{nonce}'; style-src-attr 'unsafe-inline'; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        );
+        Self {
+            status,
+            media: "text/html; charset=utf-8",
+            fields: vec![("Content-Security-Policy", policy)],
+            body: Body::Text(page.html()),
+        }
+    }
+
+    /// Something that is not a page.
+    pub(crate) fn plain(status: Status, media: &'static str, body: Body) -> Self {
+        Self {
+            status,
+            media,
+            fields: vec![("Content-Security-Policy", NOTHING.to_owned())],
+            body,
+        }
+    }
+
+    /// What a request gets that was refused; `None` where nobody waits for an answer.
+    pub(crate) fn refusal(refusal: Refusal) -> Option<Self> {
+        let (status, text) = match refusal {
+            Refusal::Malformed => (Status::BadRequest, "This is no request for this server."),
+            Refusal::Method => (
+                Status::MethodNotAllowed,
+                "This server is read-only: use GET or HEAD.",
+            ),
+            Refusal::TooLarge => (
+                Status::HeadTooLarge,
+                "The head of the request is too large.",
+            ),
+            Refusal::Gone => return None,
+        };
+        let mut response = Self::text(status, text);
+        if status == Status::MethodNotAllowed {
+            response.fields.push(("Allow", "GET, HEAD".to_owned()));
+        }
+        Some(response)
+    }
+
+    /// A line of text.
+    pub(crate) fn text(status: Status, text: &str) -> Self {
+        let body = Body::Text(format!("{text}\n"));
+        Self::plain(status, "text/plain; charset=utf-8", body)
+    }
+
+    /// With one more field in its head.
+    pub(crate) fn with(mut self, name: &'static str, value: String) -> Self {
+        self.fields.push((name, value));
+        self
+    }
+
+    /// Sends it.
+    pub(crate) fn send(self, stream: &mut TcpStream, head_only: bool) -> io::Result<()> {
+        let length = match &self.body {
+            Body::Text(text) => text.len().to_string(),
+            Body::File(_, bytes) => bytes.to_string(),
+        };
+        let mut head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {length}\r\n{FIELDS}",
+            self.status.line(),
+            self.media,
+        );
+        for (name, value) in &self.fields {
+            // A line break in a value would begin another field.
+            let value: String = value.chars().filter(|it| !it.is_control()).collect();
+            write!(head, "{name}: {value}\r\n").expect("strings take everything");
+        }
+        head += "\r\n";
+        stream.write_all(head.as_bytes())?;
+        match self.body {
+            _ if head_only => {}
+            Body::Text(text) => stream.write_all(text.as_bytes())?,
+            Body::File(file, bytes) => {
+                io::copy(&mut file.take(bytes), stream)?;
+            }
+        }
+        stream.flush()
+    }
+}
+
+/// A word that nobody can guess, 128 bits.
+fn nonce() -> String {
+    let mut bytes = [0; 16];
+    let mut done = 0;
+    while done < bytes.len() {
+        // Fails only where a signal came; a kernel without random numbers runs nothing of this.
+        done += getrandom(&mut bytes[done..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

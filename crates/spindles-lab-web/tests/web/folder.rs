@@ -1,0 +1,73 @@
+//! Folders of results to serve.
+
+use spindles_lab::{Ending, RecordsFile};
+use spindles_measure::{Record, example};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use tempfile::TempDir;
+
+use spindles_lab_web::{Limits, Server};
+
+/// Records of a run that began so many minutes later than another one.
+pub(crate) fn records(blocks: u32, minute: u64) -> Vec<Record> {
+    let mut records = example::records(blocks);
+    for record in &mut records {
+        if let Record::Experiment(experiment) = record {
+            experiment.started_unix_ms += minute * 60_000;
+        }
+    }
+    records
+}
+
+/// A folder of results.
+pub(crate) struct Results {
+    folder: TempDir,
+}
+
+impl Results {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("results")).expect("a new folder");
+        Self { folder }
+    }
+
+    /// The folder that is served; what is beside it is not.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("results")
+    }
+
+    /// A run that is going, with these records so far.
+    pub(crate) fn going(&self, name: &str, records: &[Record]) -> RecordsFile {
+        begun(&self.root().join(name), records)
+    }
+
+    /// A run that ended in good order.
+    pub(crate) fn ended(&self, name: &str, records: &[Record]) {
+        self.going(name, records).end(8, Ending::Finished);
+    }
+
+    /// Serves it.
+    pub(crate) fn serve(&self) -> SocketAddr {
+        serve(&self.root(), "127.0.0.1:0", Limits::default())
+    }
+}
+
+/// A run in this folder.
+pub(crate) fn begun(folder: &Path, records: &[Record]) -> RecordsFile {
+    let mut file = RecordsFile::create(folder).expect("a new file");
+    for record in records {
+        file.add(record).expect("there is room");
+    }
+    file.progress(5, 8, "block 1: raid5, seq-read");
+    file
+}
+
+/// A server that lives as long as the test.
+pub(crate) fn serve(root: &Path, address: &str, limits: Limits) -> SocketAddr {
+    let address = address.parse().expect("an address");
+    let server = Server::bind(root, address, limits).expect("it listens");
+    let address = server.address();
+    thread::spawn(move || server.run());
+    address
+}

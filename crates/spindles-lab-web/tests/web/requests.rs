@@ -1,0 +1,302 @@
+//! Requests of every kind, also those that nobody should send.
+
+use crate::folder::{Results, begun, records, serve};
+use crate::http::{connected, get, read, sent};
+use spindles_lab_web::{Limits, ServeError, Server};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+#[test]
+fn on_the_loopback_it_answers_only_to_names_of_this_machine() {
+    let results = Results::new();
+    results.ended("mine", &records(1, 0));
+    let local = results.serve();
+    let public = serve(&results.root(), "0.0.0.0:0", Limits::default());
+    let ask = |address, host: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        sent(address, request.as_bytes())
+    };
+    for host in ["localhost:1", "127.0.0.1", "[::1]:80"] {
+        ask(local, host).says(200, &["mine"]);
+    }
+    for host in [
+        "evil.example",
+        "evil.example:7118",
+        "10.0.0.1",
+        "localhost.evil.example",
+        "",
+    ] {
+        let answer = ask(local, host);
+        answer.says(403, &["localhost"]);
+        assert!(!answer.body.contains("mine"), "{host}");
+    }
+    let local_name = format!("127.0.0.1:{}", public.port());
+    ask(local_name.parse().unwrap(), "server.example").says(200, &["mine"]);
+}
+
+/// Names come from the listing: nothing else is reached, however it is written.
+#[test]
+fn no_path_leads_out_of_the_folder() {
+    let results = Results::new();
+    results.ended("mine", &records(1, 0));
+    let secret = results.root().parent().unwrap().join("secret");
+    drop(begun(&secret, &records(1, 0)));
+    std::fs::write(results.root().join("mine/notes.txt"), "private").unwrap();
+    let address = results.serve();
+    get(address, "/runs/mine/").says(200, &[]);
+    for path in [
+        "/runs/../secret/",
+        "/runs/..%2fsecret/",
+        "/runs/%2e%2e/secret/records.jsonl",
+        "/runs/..%5csecret/",
+        "/runs/mine/../../secret/records.jsonl",
+        "/runs/mine/%2e%2e%2f%2e%2e%2fsecret%2frecords.jsonl",
+        "/runs/mine/..%00/records.jsonl",
+        "/../secret/records.jsonl",
+        "/secret/records.jsonl",
+        "/runs//records.jsonl",
+        "/runs//etc/passwd",
+        "/runs/%2fetc/passwd",
+        "/runs/mine/state.json",
+        "/runs/mine/notes.txt",
+        "/runs/mine/records.jsonl/",
+        "/runs/./mine/",
+        "/runs/mine%",
+        "/runs/%ff/",
+        "/runs/",
+        "/runs",
+        "//",
+        "/favicon.ico",
+    ] {
+        let answer = get(address, path);
+        assert_eq!(answer.status, 404, "{path}: {}", answer.head);
+    }
+}
+
+#[test]
+fn it_only_reads() {
+    let results = Results::new();
+    results.ended("mine", &records(1, 0));
+    let address = results.serve();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "BREW"] {
+        let head =
+            format!("{method} / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n");
+        let mut stream = connected(address);
+        stream.write_all(head.as_bytes()).unwrap();
+        // The answer is there before the body that nobody wants, and must not be lost to it.
+        std::thread::sleep(Duration::from_millis(20));
+        for _ in 0..10 {
+            stream.write_all(&[b'x'; 10_000]).unwrap();
+        }
+        let answer = read(&mut stream);
+        answer.says(405, &["read-only"]);
+        assert_eq!(answer.field("allow"), Some("GET, HEAD"), "{method}");
+    }
+    let whole = get(address, "/runs/mine/records.jsonl");
+    let head = sent(
+        address,
+        b"HEAD /runs/mine/records.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
+    assert_eq!((head.status, &*head.body), (200, ""));
+    assert_eq!(
+        head.field("content-length"),
+        Some(&*whole.body.len().to_string())
+    );
+}
+
+#[test]
+fn pages_let_in_nothing_but_their_own_script_and_style() {
+    let results = Results::new();
+    results.ended("mine", &records(1, 0));
+    let address = results.serve();
+    let mut nonces = Vec::new();
+    for path in ["/", "/runs/mine/", "/compare", "/nothing"] {
+        let answer = get(address, path);
+        let policy = answer.field("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'nonce-"),
+            "{policy}"
+        );
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        let (_, rest) = policy.split_once("script-src 'nonce-").unwrap();
+        let (nonce, _) = rest.split_once('\'').unwrap();
+        assert_eq!(answer.body.matches("<script").count(), 1, "{path}");
+        assert!(
+            answer.body.contains(&format!("<script nonce=\"{nonce}\">")),
+            "{path}"
+        );
+        assert!(
+            answer.body.contains(&format!("<style nonce=\"{nonce}\">")),
+            "{path}"
+        );
+        nonces.push(nonce.to_owned());
+    }
+    nonces.dedup();
+    assert_eq!(nonces.len(), 4, "a nonce came twice");
+    let file = get(address, "/runs/mine/report.html");
+    assert!(
+        file.field("content-security-policy")
+            .unwrap()
+            .contains("sandbox")
+    );
+    assert!(
+        file.field("content-disposition")
+            .unwrap()
+            .starts_with("attachment")
+    );
+}
+
+#[test]
+fn what_is_no_request_is_answered_or_dropped() {
+    let results = Results::new();
+    let limits = Limits {
+        head: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let address = serve(&results.root(), "127.0.0.1:0", limits);
+    let many = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "A: b\r\n".repeat(1000)
+    );
+    let large = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n",
+        "b".repeat(5 << 20)
+    );
+    let long = format!(
+        "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "a".repeat(100_000)
+    );
+    for (request, status) in [
+        ("\u{16}\u{3}\u{1}\u{2}\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        (
+            "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+            400,
+        ),
+        (
+            "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            400,
+        ),
+        ("GET / HTTP/3.0\r\nHost: localhost\r\n\r\n", 400),
+        (&many, 431),
+        (&long, 431),
+        (
+            "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n",
+            200,
+        ),
+        ("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n", 200),
+        // Nothing comes for what is not complete in time.
+        ("GET / HTTP/1.1\r\nHo", 0),
+        ("", 0),
+    ] {
+        let start: String = request.chars().take(60).collect();
+        assert_eq!(
+            sent(address, request.as_bytes()).status,
+            status,
+            "{start:?}"
+        );
+    }
+    // More than anybody reads: the connection may end before all of it is sent.
+    let mut stream = connected(address);
+    drop(stream.write_all(large.as_bytes()));
+    drop(stream);
+    get(address, "/").says(200, &["No runs yet"]);
+}
+
+/// Browsers open connections ahead of need.
+#[test]
+fn idle_connections_are_no_trouble() {
+    let results = Results::new();
+    let address = results.serve();
+    let idle: Vec<_> = (0..100).map(|_| connected(address)).collect();
+    let begun = Instant::now();
+    get(address, "/").says(200, &["No runs yet"]);
+    assert!(
+        begun.elapsed() < Limits::default().head,
+        "it waited for them"
+    );
+    drop(idle);
+}
+
+#[test]
+fn idle_connections_keep_nobody_out_for_long() {
+    let results = Results::new();
+    let limits = Limits {
+        connections: 16,
+        head: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let address = serve(&results.root(), "127.0.0.1:0", limits);
+    let idle: Vec<_> = (0..48).map(|_| connected(address)).collect();
+    let begun = Instant::now();
+    get(address, "/").says(200, &["No runs yet"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    drop(idle);
+    // Who goes away in the middle leaves its place.
+    for _ in 0..32 {
+        let mut stream = connected(address);
+        stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    }
+    get(address, "/").says(200, &["No runs yet"]);
+}
+
+#[test]
+fn who_waits_for_a_byte_at_a_time_gets_as_little_time() {
+    let results = Results::new();
+    let limits = Limits {
+        head: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let address = serve(&results.root(), "127.0.0.1:0", limits);
+    let mut stream = connected(address);
+    let begun = Instant::now();
+    // Each byte comes in time, the whole does not.
+    for byte in b"GET / HTTP/1.1\r\nHost: localhost" {
+        if stream.write_all(&[*byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(
+        stream
+            .write_all(b"\r\n\r\n")
+            .map_or(0, |()| read(&mut stream).status),
+        0
+    );
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn it_says_why_it_can_not_begin() {
+    let results = Results::new();
+    let address = results.serve();
+    let bind = |folder: &Path, address: SocketAddr| {
+        let error = Server::bind(folder, address, Limits::default());
+        error.unwrap_err()
+    };
+    let taken = bind(&results.root(), address);
+    assert!(matches!(taken, ServeError::InUse { .. }));
+    let taken = taken.to_string();
+    assert!(
+        taken.contains("choose another port with --listen"),
+        "{taken}"
+    );
+    let any = "127.0.0.1:0".parse().unwrap();
+    let none = bind(&results.root().join("none"), any).to_string();
+    assert!(none.contains("spindles lab run"), "{none}");
+    // An address that no machine has.
+    let elsewhere = bind(&results.root(), "192.0.2.1:0".parse().unwrap()).to_string();
+    assert!(elsewhere.contains("such as 127.0.0.1:7118"), "{elsewhere}");
+    let open = Server::bind(
+        &results.root(),
+        "0.0.0.0:0".parse().unwrap(),
+        Limits::default(),
+    );
+    assert!(open.unwrap().is_public());
+}

@@ -1,0 +1,173 @@
+//! What a run says of itself beside its records: how far it is, and in the end how it ended.
+//!
+//! A run is going as long as its process holds the lock of the records. The kernel drops that lock
+//! with the process, also at SIGKILL, and a power cut leaves none; so a run without lock and without
+//! an ending was cut short.
+
+use crate::records::RECORDS_FILE;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// Name of the file in a folder of results that says how far the run is, and how it ended.
+pub const STATE_FILE: &str = "state.json";
+/// Where the next state is written before it takes the place of the last.
+const NEW_STATE_FILE: &str = "state.json.new";
+
+/// Largest file that is taken for a state, in bytes.
+const STATE_BYTES_MAX: u64 = 64 << 10;
+
+/// How far a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Runs done of `total`: one workload once on one system each.
+    pub done: u64,
+    /// At most so many.
+    pub total: u64,
+    /// What runs now: `block 2: raid5, seq-read`.
+    pub what: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// All blocks were run.
+    Finished,
+    /// The time limit of the experiment ended it.
+    OutOfTime,
+    /// The user ended it.
+    Interrupted,
+    /// It could not go on: why.
+    Failed(String),
+}
+
+/// Whether a run is going, and if not, how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// It is going.
+    Running(Progress),
+    /// It ended in good order.
+    Ended(Ending, Progress),
+    /// Its process or the machine went away.
+    CutShort(Progress),
+    /// Nobody noted it: the records are of a version that did not.
+    NotKept,
+}
+
+/// The document in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Document {
+    #[serde(flatten)]
+    progress: Progress,
+    ending: Option<Ending>,
+}
+
+/// The state of the run whose results are in `folder`.
+pub fn run_state(folder: &Path) -> RunState {
+    // The lock first: who drops it has written the ending before.
+    let is_running = is_locked(&folder.join(RECORDS_FILE));
+    let document = read(&folder.join(STATE_FILE));
+    match (is_running, document) {
+        (true, document) => RunState::Running(document.unwrap_or_default().progress),
+        (false, Some(Document { progress, ending })) => match ending {
+            Some(ending) => RunState::Ended(ending, progress),
+            None => RunState::CutShort(progress),
+        },
+        (false, None) => RunState::NotKept,
+    }
+}
+
+/// Whether somebody writes these records. On a file system without locks nobody does.
+fn is_locked(records: &Path) -> bool {
+    let file = File::open(records);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// `None` where there is none, or what a power cut left of it.
+fn read(path: &Path) -> Option<Document> {
+    let facts = fs::metadata(path).ok()?;
+    if !facts.is_file() || facts.len() > STATE_BYTES_MAX {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Puts the state in place of the last one: whoever reads it sees the one or the other.
+pub(crate) fn write(folder: &Path, progress: &Progress, ending: Option<Ending>) -> io::Result<()> {
+    let document = Document {
+        progress: progress.clone(),
+        ending,
+    };
+    let new = folder.join(NEW_STATE_FILE);
+    fs::write(&new, serde_json::to_vec(&document)?)?;
+    fs::rename(&new, folder.join(STATE_FILE))
+}
+
+/// Removes the state.
+pub(crate) fn remove(folder: &Path) {
+    for name in [STATE_FILE, NEW_STATE_FILE] {
+        drop(fs::remove_file(folder.join(name)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::RecordsFile;
+
+    #[test]
+    fn a_run_is_going_while_its_records_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(run_state(folder.path()), RunState::NotKept);
+        let mut file = RecordsFile::create(folder.path()).unwrap();
+        assert_eq!(
+            run_state(folder.path()),
+            RunState::Running(Progress::default())
+        );
+        file.progress(2, 6, "block 1: raid5, seq-read");
+        let progress = Progress {
+            done: 2,
+            total: 6,
+            what: "block 1: raid5, seq-read".to_owned(),
+        };
+        assert_eq!(
+            run_state(folder.path()),
+            RunState::Running(progress.clone())
+        );
+        // As the kernel drops it at SIGKILL.
+        drop(file);
+        assert_eq!(
+            run_state(folder.path()),
+            RunState::CutShort(progress.clone())
+        );
+        fs::write(folder.path().join(STATE_FILE), "{\"done\":").unwrap();
+        assert_eq!(run_state(folder.path()), RunState::NotKept);
+    }
+
+    #[test]
+    fn every_ending_is_kept() {
+        for ending in [
+            Ending::Finished,
+            Ending::OutOfTime,
+            Ending::Interrupted,
+            Ending::Failed("records.jsonl: No space left on device".to_owned()),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut file = RecordsFile::create(folder.path()).unwrap();
+            file.progress(5, 6, "the last");
+            file.end(6, ending.clone());
+            let progress = Progress {
+                done: 6,
+                total: 6,
+                what: String::new(),
+            };
+            assert_eq!(run_state(folder.path()), RunState::Ended(ending, progress));
+            RecordsFile::remove(folder.path());
+            assert!(!folder.path().exists());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `spindles lab serve`: stored runs in the browser.
+
+use super::Command;
+use crate::interrupt;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_lab::RESULTS_FOLDER;
+use spindles_lab_web::{Limits, Server};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "serve",
+    about: "Show stored runs in the browser, live while one is going",
+    details: "Lists the runs of a folder, shows the report of each as it grows, compares two of them, and \
+              gives their records and reports as files. It only reads. Ctrl-C ends it.\n\n\
+              It answers this machine alone: from another one, come through SSH. With another address in \
+              --listen, everyone who reaches it can read the results.\n\n\
+              spindles lab serve\n\
+              spindles lab serve results --listen 127.0.0.1:8000\n\
+              ssh -L 7118:127.0.0.1:7118 server spindles lab serve",
+    hidden: false,
+    forwards: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// A folder of results, or one that holds many, also one level deeper
+    #[arg(value_name = "DIR", default_value = RESULTS_FOLDER)]
+    folder: PathBuf,
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, default_value = "127.0.0.1:7118")]
+    listen: SocketAddr,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok();
+    address.ok_or_else(|| "give an address and a port, such as 127.0.0.1:7118".to_owned())
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let (sender, interrupted) = mpsc::channel();
+    // Nobody listens any more when the server could not begin.
+    interrupt::call(move || sender.send(()).unwrap_or(()))?;
+    let server = Server::bind(&arguments.folder, arguments.listen, Limits::default())?;
+    let (folder, url) = (arguments.folder.display().to_string(), server.url());
+    ui.line(format!("The runs in {folder}: {url}"));
+    ui.json(&json!({ "folder": folder, "url": url }));
+    if server.is_public() {
+        ui.note(format!(
+            "everyone who reaches {} can read these results; leave out --listen to show them to this \
+             machine alone",
+            server.address()
+        ));
+    }
+    thread::spawn(move || server.run());
+    // Nothing is written, so nothing has to be brought to an end.
+    Ok(interrupted.recv()?)
+}
