@@ -26,7 +26,7 @@ pub(super) static RULE: Rule = Rule {
             level: IDLE / most.max(f64::MIN_POSITIVE),
             certain: facts.more_actors.is_some(),
             evidence: format!(
-                "{:.0} actor{} for one answer at a time, and {name}, nearest its limit, is at {} of it",
+                "{:.0} actor{} for one answer at a time, and what is nearest its limit, {name}, is at {} of it",
                 facts.actors,
                 if facts.actors > 1.0 { "s wait" } else { " waits" },
                 percent(most)
