@@ -73,7 +73,7 @@ impl Tried {
             TrialOutcome::NotResolved => "which decides nothing",
         };
         format!(
-            "tried: {}; the rate came to {} times what it was ({} … {}), {outcome}",
+            "tried: {}, and came to {} times what it was ({} … {}), {outcome}",
             self.change.words(),
             ratio(value),
             ratio(low),
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of([1010, 1000, 1020]).outcome, TrialOutcome::Refuted);
         assert_eq!(of([1000, 1500, 2200]).outcome, TrialOutcome::NotResolved);
         let words = of([1900, 1950, 1920]).words();
-        assert!(words.starts_with("tried: ask with twice as many actors: the rate should grow by at least 50 %; the rate came to 1.92 times"), "{words}");
+        assert!(words.starts_with("tried: ask with twice as many actors: the rate should grow by at least 50 %, and came to 1.92 times"), "{words}");
         assert!(words.ends_with("which confirms it"), "{words}");
     }
 
