@@ -1,7 +1,9 @@
 //! Verdicts on cells, for every output: on each workload a card for each bottleneck, with all systems that have it.
 
 use spindles_measure::Analysis;
-use spindles_measure::verdicts::{Bottleneck, CacheVerdict, CellVerdicts, Grade, RULES, Tried};
+use spindles_measure::verdicts::{
+    Bottleneck, CacheVerdict, CellVerdicts, Grade, Intervention, RULES, TrialOutcome, Tried,
+};
 
 use crate::charts;
 
@@ -54,10 +56,10 @@ pub(crate) struct Seen<'a> {
     pub(crate) system: &'a str,
     /// In words, with the figures.
     pub(crate) evidence: String,
-    /// What would confirm it, where that was not tried.
-    pub(crate) to_confirm: Option<String>,
+    /// What would confirm the verdicts and was not tried, a sentence each.
+    pub(crate) to_confirm: Vec<String>,
     /// What was tried, and what came of it.
-    pub(crate) tried: Vec<String>,
+    pub(crate) tried: &'a [Tried],
     /// What caches did.
     pub(crate) cache: &'a [CacheVerdict],
 }
@@ -108,16 +110,12 @@ fn kind(bottleneck: &Bottleneck) -> (Kind, &'static str) {
 }
 
 fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
-    let (evidence, to_confirm) = match &verdicts.bottleneck {
+    let (evidence, intervention) = match &verdicts.bottleneck {
         Bottleneck::Named {
             evidence,
             intervention,
             ..
-        } => {
-            let was_tried = verdicts.tried.iter().any(|it| it.change == *intervention);
-            let to_confirm = (!was_tried).then(|| intervention.words());
-            (evidence.clone(), to_confirm)
-        }
+        } => (evidence.clone(), Some(intervention)),
         Bottleneck::Undetermined {
             contenders,
             refuted,
@@ -142,11 +140,17 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
             (evidence, None)
         }
     };
+    let untried = |change: &&Intervention| verdicts.tried.iter().all(|it| it.change != **change);
+    let of_bottleneck = intervention.into_iter().filter(untried);
+    let of_bottleneck = of_bottleneck.map(|it| format!("To confirm, {}.", it.words()));
+    let of_cache = verdicts.cache.iter().map(|it| &it.intervention);
+    let of_cache = of_cache.filter(untried);
+    let of_cache = of_cache.map(|it| format!("To confirm the cache, {}.", it.words()));
     Seen {
         system,
         evidence,
-        to_confirm,
-        tried: verdicts.tried.iter().map(Tried::words).collect(),
+        to_confirm: of_bottleneck.chain(of_cache).collect(),
+        tried: &verdicts.tried,
         cache: &verdicts.cache,
     }
 }
@@ -156,6 +160,15 @@ pub(crate) fn grade(grade: Grade) -> &'static str {
     match grade {
         Grade::Note => "cache",
         Grade::CacheFigure => "cache figure",
+    }
+}
+
+/// What came of a change that was tried, in a word or two.
+pub(crate) fn outcome(outcome: TrialOutcome) -> &'static str {
+    match outcome {
+        TrialOutcome::Confirmed => "confirmed",
+        TrialOutcome::Refuted => "refuted",
+        TrialOutcome::NotResolved => "not resolved",
     }
 }
 
@@ -177,7 +190,15 @@ pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
     let cells = analysis.cells.iter();
     let tried = cells.flat_map(|cell| {
         let tried = cell.verdicts.iter().flat_map(|verdicts| &verdicts.tried);
-        tried.map(|it| format!("{} on {}, {}", cell.workload, cell.system, it.words()))
+        tried.map(|it| {
+            let outcome = outcome(it.outcome);
+            format!(
+                "{outcome} by trial, {} on {}: {}",
+                cell.workload,
+                cell.system,
+                it.words()
+            )
+        })
     });
     bottlenecks.chain(tried).collect()
 }

@@ -1,9 +1,10 @@
 //! Records as interrupted, failed or careless experiments leave them: every output
 //! still draws them, without a figure that is none.
 
+use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, Record,
-    Requests, Run, Stage, Traffic, Verdicts, change, example,
+    Requests, Run, Stage, Traffic, Trial, Verdicts, change, example,
 };
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
@@ -166,12 +167,67 @@ const ODD: &[(&str, Plant)] = &[
             });
         });
     }),
+    ("trials of everything, some of them only half", |records| {
+        let mut trials = Vec::new();
+        for run in runs(records) {
+            let changed = run.order.is_multiple_of(2);
+            let trial = Trial {
+                of: run.workload.name.clone(),
+                change: Intervention::DoubleActors,
+                pair: run.order,
+                changed,
+            };
+            let trial = Run {
+                trial: Some(trial),
+                ..run.clone()
+            };
+            trials.push(Record::Run(Box::new(trial)));
+        }
+        records.extend(trials);
+    }),
     ("names that are no names", |records| {
         runs(records).for_each(|run| {
             run.system.name = format!("<i>|\"a,b\"</i>\n{}", run.system.name.repeat(20));
         });
     }),
 ];
+
+/// What was tried is said beside the verdict, and changes no figure.
+#[test]
+fn trials_are_shown_and_count_in_no_result() {
+    let mut records = few_files(3);
+    let plain = Analysis::of(&records).unwrap();
+    let cell = plain.cells.iter().find(|cell| cell.verdicts.is_some());
+    let cell = cell.expect("the example has evidence");
+    let run = plain.runs_of(cell).next().unwrap();
+    for pair in 0..3 {
+        for changed in [false, true] {
+            let trial = Trial {
+                of: cell.workload.clone(),
+                change: Intervention::DoubleActors,
+                pair,
+                changed,
+            };
+            records.push(Record::Run(Box::new(Run {
+                counted: run.counted * if changed { 2 } else { 1 },
+                trial: Some(trial),
+                ..run.clone()
+            })));
+        }
+    }
+    let tried = Analysis::of(&records).unwrap();
+    assert_eq!(tried.runs.len(), plain.runs.len());
+    for (before, after) in plain.cells.iter().zip(&tried.cells) {
+        assert_eq!(before.log_rate, after.log_rate);
+    }
+    let html = OUTPUTS.iter().find(|output| output.name == "html").unwrap();
+    let page = (html.report)(&tried, &Options::default());
+    let badge = "<b class=\"badge\">confirmed</b> ask with twice as many actors: the rate should grow by at least 50 %, \
+                 and came to 2.00 times what it was (2.00 … 2.00)";
+    assert!(page.contains(badge));
+    // All of it can be drawn again from the page.
+    assert_eq!(page.matches("\"trial\":{").count(), 6);
+}
 
 #[test]
 fn every_output_draws_odd_records() {

@@ -1,7 +1,7 @@
 //! What the bottlenecks were: a card for each workload and bottleneck.
 
 use spindles_measure::Analysis;
-use spindles_measure::verdicts::{CacheVerdict, Grade};
+use spindles_measure::verdicts::{CacheVerdict, Grade, Tried};
 
 use super::{Body, Section, folded, section};
 use crate::svg::escape;
@@ -43,10 +43,7 @@ fn card(workload: &str, card: &Card<'_>) -> String {
 
 fn row(seen: &Seen<'_>) -> String {
     let badges: String = seen.cache.iter().map(badge).collect();
-    let tried = seen.tried.iter();
-    let tried: String = tried
-        .map(|it| format!("<p class=\"tried\">{}</p>", escape(it)))
-        .collect();
+    let tried: String = seen.tried.iter().map(tried).collect();
     format!(
         "<div><dt>{}</dt><dd>{}{badges}{tried}</dd></div>",
         escape(seen.system),
@@ -66,15 +63,18 @@ fn badge(verdict: &CacheVerdict) -> String {
     )
 }
 
+fn tried(tried: &Tried) -> String {
+    format!(
+        "<p><b class=\"badge\">{}</b> {}</p>",
+        verdicts::outcome(tried.outcome),
+        escape(&tried.words()),
+    )
+}
+
 /// What would confirm the verdicts of a card. It is the same on most systems, and said once.
 fn to_confirm(card: &Card<'_>) -> String {
-    let seen = card.seen.iter();
-    let of_bottleneck = seen.clone().filter_map(|it| it.to_confirm.as_ref());
-    let of_bottleneck = of_bottleneck.map(|words| format!("To confirm, {words}."));
-    let of_cache = seen.flat_map(|it| it.cache);
-    let of_cache = of_cache.map(|it| format!("To confirm the cache, {}.", it.intervention.words()));
-    let mut said: Vec<String> = Vec::new();
-    for sentence in of_bottleneck.chain(of_cache) {
+    let mut said: Vec<&String> = Vec::new();
+    for sentence in card.seen.iter().flat_map(|seen| &seen.to_confirm) {
         if !said.contains(&sentence) {
             said.push(sentence);
         }
