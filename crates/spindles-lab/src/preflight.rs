@@ -8,7 +8,7 @@ use crate::runner::RunError;
 use crate::targets::{self, Place, commands::DIR};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
-use spindles_io::{TargetFacts, physical_device_of};
+use spindles_io::{Backend, TargetFacts, physical_device_of};
 use spindles_layout::Expression;
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
@@ -105,8 +105,8 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
                      experiment, --fs ext4 with bench"
                 }
                 Some(Err(NotBare::Grows)) => {
-                    "lets its files grow, and there is no file system: choose grow = \"no\", give a folder, or \
-                     have a file system made"
+                    "lets its files grow, and there is no file system: choose grow = \"no\" (--set grow=no with \
+                     bench), give a folder, or have a file system made"
                 }
             };
             return Err(system(format!("{} {remedy}", workload.name)));
@@ -114,7 +114,11 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         let writer = writer(experiment, spec);
         // What the commands make in a folder of ours holds nothing.
         let named = needs.named.iter().chain(&spec.journal);
-        let mut named = named.filter(|name| !name.starts_with(DIR));
+        let named: Vec<&String> = named.filter(|name| !name.starts_with(DIR)).collect();
+        for name in &named {
+            is_there(name).map_err(system)?;
+        }
+        let mut named = named.into_iter();
         if let (Some(writer), Some(device), false) = (writer, named.next(), force) {
             return Err(system(format!(
                 "{} writes, and what {device} holds would be lost: say --force if that may be",
@@ -142,6 +146,16 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         }
     }
     Ok(most)
+}
+
+/// Whether a device or file is there that is named: before anybody is asked to give up what it holds.
+fn is_there(name: &str) -> Result<(), String> {
+    let backend = Backend::of(name);
+    if backend.facts.name != "file" {
+        return Ok(());
+    }
+    let there = fs::metadata(name).map(drop);
+    there.map_err(|error| format!("{name}: {error}: name a device or file that is there"))
 }
 
 /// How much each member must hold: what workloads on blocks work on, the files of those on files, and the file

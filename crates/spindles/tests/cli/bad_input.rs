@@ -209,9 +209,18 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
     if !said {
         return Ok("(its help)".to_owned()); // Where no subcommand is named.
     }
-    Ok(without_identities(
-        &format!("{out}{error}").replace(folder, "@/"),
-    ))
+    let said = without_others(&format!("{out}{error}"));
+    Ok(without_identities(&said.replace(folder, "@/")))
+}
+
+/// Arrays that others serve on this machine are named too.
+fn without_others(text: &str) -> String {
+    let mut of_others = false;
+    let lines = text.split_inclusive('\n').filter(|line| {
+        of_others = line.starts_with("Served:") || (of_others && line.starts_with("  "));
+        !of_others
+    });
+    lines.collect()
 }
 
 /// Identities of arrays differ each time.
