@@ -120,6 +120,12 @@ pub struct LinkUse {
     pub drops: u64,
     /// TCP segments that had to be sent again.
     pub retransmits: u64,
+    /// Time in which TCP had something to send, of all connections of the run.
+    pub tcp_busy_ns: u64,
+    /// The part of it in which the receiver had no room.
+    pub receive_window_ns: u64,
+    /// The part of it in which the sender's buffer was too small.
+    pub send_buffer_ns: u64,
 }
 
 /// What the page cache held and did.
@@ -184,6 +190,31 @@ pub struct Series {
 }
 
 impl Series {
+    /// Adds what another one that began at the same time counted, slot by slot. The shorter slots are joined
+    /// to the length of the longer ones; where that is no multiple, what lies across a slot's end goes to
+    /// the slot in which it began.
+    pub fn add(&mut self, other: &Self) {
+        if self.slot_ns < other.slot_ns {
+            let mine = std::mem::replace(
+                self,
+                Self {
+                    slot_ns: other.slot_ns,
+                    ..Self::default()
+                },
+            );
+            self.warm_up_slots = other.warm_up_slots;
+            self.add(&mine);
+        }
+        for (number, slot) in (0_u64..).zip(&other.slots) {
+            let begin_ns = number.saturating_mul(other.slot_ns);
+            let at = usize::try_from(begin_ns / self.slot_ns.max(1)).unwrap_or(usize::MAX);
+            if self.slots.len() <= at {
+                self.slots.resize_with(at + 1, Slot::default);
+            }
+            self.slots[at].add(slot);
+        }
+    }
+
     /// What was completed in each slot, a second.
     pub fn per_second(&self, rate: crate::Rate) -> Vec<f64> {
         let slots = self.slots.iter().map(|slot| match rate {
@@ -217,4 +248,51 @@ pub struct Slot {
     /// Latencies: pairs of a power of two and how many operations took at least that many
     /// nanoseconds and less than twice as many.
     pub latency: Vec<(u8, u64)>,
+}
+
+impl Slot {
+    fn add(&mut self, other: &Self) {
+        self.operations = self.operations.saturating_add(other.operations);
+        self.bytes.read = self.bytes.read.saturating_add(other.bytes.read);
+        self.bytes.written = self.bytes.written.saturating_add(other.bytes.written);
+        let mut latency: BTreeMap<u8, u64> = self.latency.drain(..).collect();
+        for (power, count) in &other.latency {
+            *latency.entry(*power).or_default() += count;
+        }
+        self.latency = latency.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(slot_ns: u64, operations: &[u64]) -> Series {
+        let slots = operations.iter().map(|&operations| Slot {
+            operations,
+            latency: vec![(10, operations)],
+            ..Slot::default()
+        });
+        Series {
+            slot_ns,
+            slots: slots.collect(),
+            ..Series::default()
+        }
+    }
+
+    #[test]
+    fn series_that_began_together_are_added_slot_by_slot() {
+        let operations = |series: &Series| {
+            let slots = series.slots.iter();
+            slots.map(|slot| slot.operations).collect::<Vec<_>>()
+        };
+        let mut all = Series::default();
+        all.add(&series(10, &[1, 2, 3, 4, 5]));
+        assert_eq!(operations(&all), [1, 2, 3, 4, 5]);
+        all.add(&series(20, &[10, 20]));
+        assert_eq!((all.slot_ns, operations(&all)), (20, vec![13, 27, 5]));
+        all.add(&series(10, &[100, 0, 0, 0, 0, 0, 0, 1]));
+        assert_eq!(operations(&all), [113, 27, 5, 1]);
+        assert_eq!(all.slots[0].latency, [(10, 113)]);
+    }
 }

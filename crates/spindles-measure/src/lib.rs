@@ -36,7 +36,7 @@ pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use record::{
-    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Part, Phase, Rate,
+    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part, Phase, Rate,
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload, from_lines, to_line,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};

@@ -329,6 +329,12 @@ pub struct Run {
     /// What the job did beside which it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobShare>,
+    /// What each of the nodes did that it ran on, where it ran on others than this machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeRun>,
+    /// Jain's fairness index of their rates: 1 where all had the same, 1/n where one had it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
     /// How the members were reached.
     pub io: Io,
     /// Whether sizes are smaller than the workload defines them.
@@ -376,6 +382,42 @@ impl Run {
     /// Whether it finished and has a result: others count nowhere.
     pub(crate) fn counts(&self) -> bool {
         self.failed.is_none() && self.per_second() > 0.0
+    }
+}
+
+/// What one node did of a run on several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeRun {
+    /// Its address: `10.0.0.2:7117`.
+    pub name: String,
+    /// When it began, from the begin of the first.
+    pub begin_ns: u64,
+    /// How far off that may be: half of the fastest round trip by which its clock was compared.
+    pub begin_uncertainty_ns: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// Operations completed.
+    pub operations: u64,
+    /// What its rate counts, see [`Run::counted`].
+    pub counted: u64,
+    /// Bytes moved by the workload.
+    pub bytes: Traffic,
+    /// Latency per operation, see [`Run::latency`].
+    pub latency: BTreeMap<String, Histogram>,
+    /// CPUs that it has.
+    pub cpus: u32,
+    /// CPU time on it; no array is there.
+    pub cpu_ns: Cpu,
+}
+
+impl NodeRun {
+    /// Its result: bytes or operations per second, as the workload's `rate` says. 0 when nothing was timed.
+    pub fn per_second(&self) -> f64 {
+        if self.elapsed_ns == 0 {
+            return 0.0;
+        }
+        crate::histogram::to_f64(self.counted) * 1e9 / crate::histogram::to_f64(self.elapsed_ns)
     }
 }
 

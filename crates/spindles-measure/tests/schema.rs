@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Beside, Doubt, JobShare, LateMember, Record, Run, Stage, Traffic, Trial, example, from_lines,
-    to_line,
+    Beside, Doubt, JobShare, LateMember, NodeRun, Record, Run, Stage, Traffic, Trial, example,
+    from_lines, to_line,
 };
 
 fn schema() -> Value {
@@ -41,6 +41,8 @@ fn records() -> Vec<Record> {
         }),
         doubts: vec![Doubt::default()],
         failed: Some("no space".to_owned()),
+        nodes: vec![NodeRun::default()],
+        fairness: Some(0.5),
         ..Run::default()
     };
     rest.system.options = BTreeMap::from([("journal".to_owned(), "j.img".to_owned())]);

@@ -6,6 +6,7 @@ mod blocks_needed;
 mod design;
 mod distribution;
 mod drift;
+mod fairness;
 mod interval;
 mod outlier;
 mod plateaus;
@@ -18,6 +19,7 @@ pub use blocks_needed::{BLOCKS_NEEDED_MAX, blocks_needed};
 pub use design::{DesignError, design_error};
 pub use distribution::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided};
 pub use drift::{Drift, drift};
+pub use fairness::fairness;
 pub use interval::{
     BCA_BLOCKS_MIN, BOOTSTRAP_BLOCKS_MIN, Estimate, LEVEL, Method, RESAMPLES, difference_of_means,
     mean_of_blocks, median_of_blocks,
