@@ -9,6 +9,7 @@ extern crate alloc;
 pub mod file;
 pub mod history;
 pub mod kinds;
+pub mod network;
 mod plan;
 mod random;
 mod sequential;

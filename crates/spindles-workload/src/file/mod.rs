@@ -13,6 +13,7 @@ mod unsynced;
 
 pub use kinds::{FileKind, KINDS, NotBare, by_name};
 pub use layout::{EXTENT_BYTES, Full, Layout, Piece};
+pub(crate) use plan::Choices;
 pub use plan::{FilePlan, Parameter, ParameterError, Range, SECONDS, Value};
 pub use sizes::times;
 pub use tree::{Entry, Tree};

@@ -117,6 +117,75 @@ pub enum Value {
     Word(String),
 }
 
+/// What was chosen of the parameters of one kind of workload, the rest by default.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    kind: &'static str,
+    parameters: &'static [Parameter],
+    /// In the order of the parameters.
+    values: Vec<u64>,
+}
+
+impl Choices {
+    /// Resolves every default, and shrinks what shrinks by `scale` (1: as it is).
+    pub(crate) fn new(
+        kind: &'static str,
+        parameters: &'static [Parameter],
+        chosen: &BTreeMap<String, Value>,
+        scale: f64,
+    ) -> Result<Self, ParameterError> {
+        if let Some(name) = chosen
+            .keys()
+            .find(|name| parameters.iter().all(|known| known.name != **name))
+        {
+            return Err(ParameterError::Unknown {
+                kind,
+                name: name.clone(),
+                known: parameters.iter().map(|known| known.name).collect(),
+            });
+        }
+        let values = parameters.iter().map(|parameter| {
+            let value = match chosen.get(parameter.name) {
+                None => parameter.default,
+                Some(value) => checked(parameter, value)?,
+            };
+            shrunk(parameter, value, scale)
+        });
+        Ok(Self {
+            kind,
+            parameters,
+            values: values.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn place(&self, name: &str) -> usize {
+        let place = self.parameters.iter().position(|it| it.name == name);
+        place.unwrap_or_else(|| panic!("{} has no {name}", self.kind))
+    }
+
+    pub(crate) fn value(&self, name: &str) -> u64 {
+        self.values[self.place(name)]
+    }
+
+    /// The same as a small number.
+    pub(crate) fn small(&self, name: &str) -> u32 {
+        u32::try_from(self.value(name)).expect("bounded by the kind")
+    }
+
+    /// Whether a parameter of words is this one.
+    pub(crate) fn is(&self, name: &str, word: &str) -> bool {
+        self.parameters[self.place(name)].words_of(self.value(name)) == word
+    }
+
+    /// All parameters in words, by their names.
+    pub(crate) fn words(&self) -> BTreeMap<String, String> {
+        let parameters = self.parameters.iter().zip(&self.values);
+        parameters
+            .map(|(it, value)| (it.name.to_owned(), it.words_of(*value)))
+            .collect()
+    }
+}
+
 /// A workload on files that can start.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
@@ -124,8 +193,7 @@ pub struct FilePlan {
     pub kind: &'static FileKind,
     /// Everything random follows from it.
     pub seed: u64,
-    /// In the order of the kind's parameters.
-    values: Vec<u64>,
+    choices: Choices,
     /// The files of an archive, where the kind unpacks one that was given.
     pub(crate) tree: Option<Arc<Tree>>,
     /// The folder that holds the archive, where the kind unpacks one that lies elsewhere.
@@ -142,27 +210,10 @@ impl FilePlan {
         scale: f64,
         seed: u64,
     ) -> Result<Self, ParameterError> {
-        if let Some(name) = chosen
-            .keys()
-            .find(|name| kind.parameters.iter().all(|known| known.name != **name))
-        {
-            return Err(ParameterError::Unknown {
-                kind: kind.name,
-                name: name.clone(),
-                known: kind.parameters.iter().map(|known| known.name).collect(),
-            });
-        }
-        let values = kind.parameters.iter().map(|parameter| {
-            let value = match chosen.get(parameter.name) {
-                None => parameter.default,
-                Some(value) => checked(parameter, value)?,
-            };
-            shrunk(parameter, value, scale)
-        });
         let plan = Self {
             kind,
             seed,
-            values: values.collect::<Result<_, _>>()?,
+            choices: Choices::new(kind.name, kind.parameters, chosen, scale)?,
             tree: None,
             archive_folder: None,
             syncs: true,
@@ -181,6 +232,11 @@ impl FilePlan {
     pub fn with_tree(mut self, tree: Arc<Tree>) -> Self {
         self.tree = Some(tree);
         self
+    }
+
+    /// Whether it has files of an archive that was given.
+    pub fn has_tree(&self) -> bool {
+        self.tree.is_some()
     }
 
     /// The same with the archive read from that folder, by its path from the root: of another disk.
@@ -208,18 +264,18 @@ impl FilePlan {
     /// When the kind does not run for a time.
     #[must_use]
     pub fn with_seconds(mut self, seconds: u64) -> Self {
-        let at = self.place_of(SECONDS);
-        self.values[at.expect("the kind runs for a time")] = seconds;
+        let at = self.choices.place(SECONDS);
+        self.choices.values[at] = seconds;
         self
     }
 
     /// The same with another number of those who ask, from the number that it is. `None` where that can't be chosen,
     /// or is not possible.
     pub fn with_actors(&self, number: fn(u64) -> u64) -> Option<Self> {
-        let at = self.place_of(self.kind.actors?)?;
-        let number = Value::Number(number(self.values[at]));
+        let at = self.choices.place(self.kind.actors?);
+        let number = Value::Number(number(self.choices.values[at]));
         let mut plan = self.clone();
-        plan.values[at] = checked(&self.kind.parameters[at], &number).ok()?;
+        plan.choices.values[at] = checked(&self.kind.parameters[at], &number).ok()?;
         (self.kind.check)(&plan).is_none().then_some(plan)
     }
 
@@ -230,38 +286,27 @@ impl FilePlan {
         self
     }
 
-    fn place_of(&self, name: &str) -> Option<usize> {
-        let mut parameters = self.kind.parameters.iter();
-        parameters.position(|parameter| parameter.name == name)
-    }
-
     /// The value of one of the kind's parameters.
     ///
     /// # Panics
     /// When the kind has none of that name.
     pub fn value(&self, name: &str) -> u64 {
-        let at = self.place_of(name);
-        self.values[at.unwrap_or_else(|| panic!("{} has no {name}", self.kind.name))]
+        self.choices.value(name)
     }
 
     /// The same as a small number.
     pub(crate) fn small(&self, name: &str) -> u32 {
-        u32::try_from(self.value(name)).expect("bounded by the kind")
+        self.choices.small(name)
     }
 
     /// Whether a parameter of words is this one.
     pub(crate) fn is(&self, name: &str, word: &str) -> bool {
-        let mut parameters = self.kind.parameters.iter();
-        let parameter = parameters.find(|parameter| parameter.name == name);
-        parameter.is_some_and(|it| it.words_of(self.value(name)) == word)
+        self.choices.is(name, word)
     }
 
     /// All parameters in words, by their names.
     pub fn words(&self) -> BTreeMap<String, String> {
-        let parameters = self.kind.parameters.iter().zip(&self.values);
-        let mut words: BTreeMap<_, _> = parameters
-            .map(|(it, value)| (it.name.to_owned(), it.words_of(*value)))
-            .collect();
+        let mut words = self.choices.words();
         if let Some(tree) = &self.tree {
             words.insert("files".to_owned(), tree.files().to_string());
         }
