@@ -86,6 +86,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("openssl", "openssl"),
     ("nbdkit", "nbdkit"),
     ("fio", "fio"),
+    ("tc", "iproute2"),
     ("bon_csv2html", "bonnie++"),
     ("systemd-analyze", "systemd"),
     ("fusermount3", "fuse3"),

@@ -207,7 +207,7 @@ pub(crate) fn run(
     evidence.cache.file_bytes = plan.size_bytes;
     let after = executor.target.counters();
     let mut measured = executor.measured;
-    let counted_all = collector.into_counted(&clock);
+    let counted_all = collector.take_counted(&clock);
     let warm_up_ns = counted_all.series.warm_up_ns();
     measured.elapsed_ns = clock::duration_ns(ended - began).saturating_sub(warm_up_ns);
     measured.is_timed = clock.until.is_some();

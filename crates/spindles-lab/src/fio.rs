@@ -102,14 +102,8 @@ impl FioWork {
         self.number("runtime") * 1_000_000_000
     }
 
-    /// Runs it on that device or file.
-    pub(crate) fn run(
-        &self,
-        file: &str,
-        watched: &Watched,
-        idle_permille: u64,
-        run: &mut Run,
-    ) -> Result<(), Failure> {
+    /// How it is called for that device or file.
+    pub(crate) fn arguments(&self, file: &str) -> Vec<String> {
         let mut arguments: Vec<String> = [
             "--name=lab",
             "--output-format=json+",
@@ -125,6 +119,18 @@ impl FioWork {
                 .iter()
                 .map(|(name, value)| format!("--{name}={value}")),
         );
+        arguments
+    }
+
+    /// Runs it on that device or file.
+    pub(crate) fn run(
+        &self,
+        file: &str,
+        watched: &Watched,
+        idle_permille: u64,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let arguments = self.arguments(file);
         let said = tool::timed(watched, idle_permille, run, || {
             undo::run(FIO, &arguments).map_err(Failure::Failed)
         })?;
@@ -137,7 +143,7 @@ impl FioWork {
 }
 
 /// Reads what fio printed into the record.
-fn read(said: &str, run: &mut Run) -> Result<(), String> {
+pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
     // Notes may come before the document.
     let from = said.find('{').ok_or("fio printed no JSON")?;
     let document: Value = serde_json::from_str(&said[from..])

@@ -6,6 +6,7 @@
 pub mod archive;
 mod arrays;
 pub mod builtin;
+mod caches;
 mod calibrate;
 mod clock;
 mod environment;
@@ -21,6 +22,7 @@ mod late;
 mod left_over;
 mod mounts;
 mod newfs;
+pub mod nodes;
 mod preflight;
 mod progress;
 mod recorder;
@@ -34,8 +36,8 @@ mod undo;
 mod whole;
 
 pub use experiment::{
-    BlockWork, Experiment, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
-    parameter_of,
+    BlockWork, Experiment, ExperimentError, Members, NEWFS, Nodes, OnNodes, SystemSpec, Tuning,
+    Work, WorkloadSpec, parameter_of,
 };
 pub use fio::{FIO, FioWork};
 pub use progress::{Ending, Progress, RunState, STATE_FILE, run_state};

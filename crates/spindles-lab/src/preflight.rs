@@ -1,9 +1,11 @@
 //! What can be known before anything is opened: the systems with the A/A pair, what they need,
 //! what would be lost, whether there is room.
 
+use crate::execute::Failure;
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::fio::FIO;
 use crate::jobs::newcomers;
+use crate::nodes::{Crew, Token};
 use crate::runner::RunError;
 use crate::targets::{self, Place, commands::DIR};
 use spindles_block::SizeBytes;
@@ -13,10 +15,12 @@ use spindles_layout::Expression;
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan, NotBare};
+use spindles_workload::network::{BUFFER_BYTES, COPY, Store};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// The name of the baseline's second self.
 const CONTROL_SUFFIX: &str = " again";
@@ -74,6 +78,18 @@ pub(crate) fn writer<'a>(
         .workloads
         .iter()
         .find(|workload| workload.writes() && workload.runs_on(workloads_as(spec)))
+}
+
+/// Whether all nodes that workloads run on can be asked: better known now than after an hour.
+pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Result<(), Failure> {
+    let most = experiment.workloads.iter().map(WorkloadSpec::nodes).max();
+    let most = usize::try_from(most.unwrap_or(0)).expect("32 bits fit");
+    let Some(nodes) = experiment.nodes.as_ref().filter(|_| most > 0) else {
+        return Ok(());
+    };
+    let token = Token::from_file(&nodes.token_file);
+    let token = token.map_err(|error| Failure::Failed(error.to_string()))?;
+    Crew::gather(&nodes.addresses[..most], &token, interrupt).map(drop)
 }
 
 /// How many members the experiment needs; what can be known to be wrong before anything is done.
@@ -169,13 +185,27 @@ pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
             (None, Some(_)) => COMMANDS_BYTES,
             (None, None) => return bare_bytes(experiment, spec),
         };
-        let plans = experiment.workloads.iter().filter_map(WorkloadSpec::files);
-        let plans = plans.flat_map(|plan| with_trial(experiment, plan));
-        let files = plans.map(|plan| plan.bytes()).max().unwrap_or(0);
+        let workloads = experiment.workloads.iter();
+        let files = workloads.map(|workload| file_bytes(experiment, workload));
+        let files = files.max().unwrap_or(0);
         let most = files.max(size_bytes);
         most + most / 4 + overhead_bytes
     });
     needs.max().unwrap_or(0).max(size_bytes)
+}
+
+/// How much a workload may put into a file system.
+fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
+    let once = match &workload.work {
+        Work::Files(plan) => {
+            let plans = with_trial(experiment, plan);
+            plans.iter().map(FilePlan::bytes).max().unwrap_or(0)
+        }
+        Work::Copy(plan) if plan.server() == Store::Disk => plan.file_bytes(),
+        Work::Copy(_) | Work::Blocks(_) | Work::Fio(_) | Work::Newfs(_) => 0,
+    };
+    // What nodes write may lie on a system of ours that they have mounted.
+    once.saturating_mul(workload.nodes().max(1).into())
 }
 
 /// How much of a system the workloads work on that go to its blocks, from its start.
@@ -193,7 +223,7 @@ pub(crate) fn bare_bytes_of(
     spec: &SystemSpec,
 ) -> Option<u64> {
     match &workload.work {
-        _ if !workload.runs_on(workloads_as(spec)) => None,
+        _ if !workload.runs_on(workloads_as(spec)) || workload.on_nodes.is_some() => None,
         Work::Blocks(work) if work.on_one() => {
             let plan = work.kind.plan(&work.params(0, 1)).ok();
             plan.map(|plan| plan.size_bytes)
@@ -202,7 +232,7 @@ pub(crate) fn bare_bytes_of(
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()
         }
-        Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => None,
+        Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
     }
 }
 
@@ -233,7 +263,44 @@ pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Re
 
 /// The workload for its records: one for each phase that has a result.
 pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
+    let mut records = records_of_one(spec);
+    if let Some(on) = &spec.on_nodes {
+        for record in &mut records {
+            record.summary = match on.count {
+                1 => format!("on a node: {}", record.summary),
+                many => format!("on each of {many} nodes: {}", record.summary),
+            };
+            record.size_bytes = record.size_bytes.saturating_mul(on.count.into());
+            record.in_flight_max = record.in_flight_max.saturating_mul(on.count);
+            let chosen = [
+                (NODES, Some(on.count.to_string())),
+                ("device", on.device.clone()),
+            ];
+            let chosen = chosen.into_iter();
+            let chosen = chosen.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            record.parameters.extend(chosen);
+        }
+    }
+    records
+}
+
+/// What the number of nodes is called among parameters.
+const NODES: &str = "nodes";
+
+/// The same as it is on one machine.
+fn records_of_one(spec: &WorkloadSpec) -> Vec<Workload> {
     match &spec.work {
+        Work::Copy(plan) => vec![Workload {
+            name: spec.name.clone(),
+            summary: plan.summary(),
+            kind: COPY.to_owned(),
+            size_bytes: plan.file_bytes().saturating_mul(plan.nodes().into()),
+            operation_bytes: BUFFER_BYTES.into(),
+            rate: Rate::Bytes,
+            in_flight_max: plan.nodes(),
+            parameters: plan.words(),
+            ..Workload::default()
+        }],
         Work::Blocks(work) => vec![block_record(spec, work)],
         Work::Files(plan) => {
             let phases = plan.phases();

@@ -49,6 +49,14 @@ impl Clock {
             },
         }
     }
+
+    /// The same with its warm-up: where several machines are added up, nothing is cut off one of them.
+    pub(crate) fn with_warm_up(self) -> Self {
+        Self {
+            by_slot: false,
+            ..self
+        }
+    }
 }
 
 /// Operations by the power of two of their latency.
@@ -82,7 +90,7 @@ fn named(histograms: ByClass) -> BTreeMap<String, Histogram> {
 }
 
 /// One slot, or all time.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Counts {
     operations: u64,
     bytes: Traffic,
@@ -144,6 +152,15 @@ impl Slots {
 impl Collector {
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was handed over up to now: operations, bytes, and latencies by operation.
+    pub(crate) fn so_far(&self) -> (u64, Traffic, BTreeMap<String, Histogram>) {
+        let mut all = Counts::default();
+        for slot in &self.slots().all {
+            all.add(&mut slot.clone());
+        }
+        (all.operations, all.bytes, named(all.latency))
     }
 }
 
@@ -275,10 +292,9 @@ pub(crate) struct Counted {
 }
 
 impl Collector {
-    /// All counts; of what goes on for a time, those after its warm-up.
-    pub(crate) fn into_counted(self, clock: &Clock) -> Counted {
-        let slots = self.slots.into_inner();
-        let mut slots = slots.unwrap_or_else(PoisonError::into_inner);
+    /// All counts, which are then gone; of what goes on for a time, those after its warm-up.
+    pub(crate) fn take_counted(&self, clock: &Clock) -> Counted {
+        let mut slots = std::mem::take(&mut *self.slots());
         slots.slot_ns = slots.slot_ns.max(clock.slot_ns);
         if clock.by_slot {
             // One begun after the end holds nothing.
@@ -362,7 +378,7 @@ mod tests {
         recorder.count(Class::Read, at(32_400_000), at(36_000_000), NOTHING);
         recorder.hand_over();
         assert!(collector.slots().all.len() <= SLOTS_KEPT_MAX);
-        let counted = collector.into_counted(&clock);
+        let counted = collector.take_counted(&clock);
         assert_eq!(counted.operations, 3602);
         assert_eq!(counted.latency["read"].total(), 3601);
         let series = counted.series;

@@ -51,6 +51,11 @@ impl Undo {
         self.take().map_or(Ok(()), What::undo)
     }
 
+    /// It has ended by itself: nothing is to be undone any more.
+    pub(crate) fn ended(self) {
+        self.take();
+    }
+
     fn take(&self) -> Option<What> {
         let mut all = all();
         let at = all.iter().position(|(id, _)| *id == self.id)?;

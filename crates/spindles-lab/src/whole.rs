@@ -3,6 +3,7 @@
 
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
+use crate::files;
 use spindles_io::TargetFacts;
 use spindles_measure::{
     Cpu, Doubt, Evidence, Histogram, Io, LateMember, Phase, Run, Series, Traffic,
@@ -138,6 +139,37 @@ impl Whole {
         run.doubts = doubts(ticks, idle_permille);
         run.doubts.extend(self.doubts);
     }
+}
+
+/// The figures of a phase of a workload on files, for its record.
+pub(crate) fn of_files(
+    measured: &files::Measured,
+    engine_ns: u64,
+    idle_permille: u64,
+    run: &mut Run,
+) {
+    let ticks = measured.machine.1.since(measured.machine.0);
+    let process_ns = measured.process_cpu_ns.1 - measured.process_cpu_ns.0;
+    run.elapsed_ns = measured.elapsed_ns;
+    run.operations = measured.operations;
+    run.counted = measured.counted;
+    run.application = measured.application;
+    run.latency.clone_from(&measured.latency);
+    run.series = Some(measured.series.clone());
+    run.phases = vec![Phase {
+        name: "operations".to_owned(),
+        begin_ns: 0,
+        elapsed_ns: measured.elapsed_ns,
+        operations: measured.operations,
+        bytes: measured.application.total(),
+    }];
+    run.cpu_ns = Cpu {
+        workload: measured.workload_cpu_ns,
+        engine: engine_ns,
+        machine: machine_ns(ticks, idle_permille)
+            .max(process_ns.max(measured.workload_cpu_ns + engine_ns)),
+    };
+    run.doubts = doubts(ticks, idle_permille);
 }
 
 /// How long the CPUs of the machine were busy. What it does without us is taken off; our own is certain

@@ -41,7 +41,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
              `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `control`, `system`, `workload`",
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `control`, `nodes`, `token_file`, `listen`, \
+             `system`, `workload`",
         ),
         (
             head("flushes = \"lost\""),
@@ -120,7 +121,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, random-mixed, \
              bonnie, \
              bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp, \
-             newfs, fio",
+             newfs, fio, copy",
         ),
         (
             workload("kind = \"bonnie\"\nsize = \"1G\""),
@@ -169,6 +170,72 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             workload("kind = \"dd-read\"\nsystems = [\"raid5\"]"),
             "x.toml, line 7: system \"raid5\" is none of the systems: use one of single",
+        ),
+        (
+            head("nodes = [\"10.0.0.2\", \"10.0.0.2:0\"]\ntoken_file = \"t\""),
+            "x.toml, line 3: \"10.0.0.2:0\" is no address of a node: give HOST or HOST:PORT, such as 10.0.0.2:7117",
+        ),
+        (
+            head("nodes = [\"10.0.0.2\"]"),
+            "x.toml, line 3: nodes are asked with a token: add `token_file`, or give --token-file",
+        ),
+        (
+            head("token_file = \"t\"\nnodes = [\"10.0.0.2\", \"10.0.0.2:7117\"]"),
+            "x.toml, line 4: node 10.0.0.2:7117 is there twice: name each once",
+        ),
+        (
+            head("listen = \"eth0\""),
+            "x.toml, line 3: listen = \"eth0\" is no address: give the one of this machine that nodes reach, such as \
+             \"10.0.0.1\"",
+        ),
+        (
+            workload("kind = \"cp\"\nnodes = 2"),
+            "x.toml, line 7: `nodes` is of workloads on nodes: add `on = \"nodes\"`",
+        ),
+        (
+            workload("kind = \"copy\"\nnodes = 2"),
+            "x.toml, line 7: `nodes` is among the parameters of copy",
+        ),
+        (
+            workload("kind = \"copy\"\nsize = \"1M\""),
+            "x.toml, line 7: copy works on files, and `size` is for workloads on blocks: give `parameters = { .. }` \
+             with any of nodes, size, direction, server, client, fsync",
+        ),
+        (
+            workload("kind = \"copy\"\nparameters = { nodes = 65 }"),
+            "x.toml, line 7: nodes = 65 is not possible: give a whole number from 1 to 64",
+        ),
+        (
+            workload("kind = \"copy\"\non = \"nodes\""),
+            "x.toml, line 7: copy runs on nodes by itself: leave `on` out",
+        ),
+        (
+            workload("kind = \"cp\"\non = \"others\""),
+            "x.toml, line 7: workloads run here or on nodes: leave `on` out, or write on = \"nodes\"",
+        ),
+        (
+            workload("kind = \"cp\"\non = \"nodes\""),
+            "x.toml, line 7: on how many nodes? add `nodes`, a number or a list such as [1, 2, 4]",
+        ),
+        (
+            workload("kind = \"seeks\"\non = \"nodes\"\nnodes = 2"),
+            "x.toml, line 7: on nodes run workloads on files, and fio: choose one of these",
+        ),
+        (
+            workload("kind = \"cp\"\non = \"nodes\"\nnodes = 2\ndevice = \"/dev/sdb\""),
+            "x.toml, line 9: `device` is for fio: workloads on files run in the folder of the agent",
+        ),
+        (
+            workload(
+                "kind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = { rw = \"read\", ioengine = \"null\" }",
+            ),
+            "x.toml, line 7: fio's ioengine null is not for nodes: use one of io_uring, libaio, mmap, posixaio, psync, \
+             pvsync, pvsync2, sync, vsync",
+        ),
+        (
+            workload("kind = \"copy\"\nparameters = { nodes = [1, 2] }"),
+            "x.toml, line 1: no workload is left: copy nodes 1, copy nodes 2 (up to 2 nodes needed, none are given: give \
+             `nodes` and `token_file`, or --nodes and --token-file)",
         ),
     ] {
         check(&text, expected);
@@ -230,6 +297,48 @@ fn lists_are_swept() {
         experiment.workloads[5].files().unwrap().value("processes"),
         2
     );
+}
+
+/// Workloads on nodes run as far as there are some; the command line's take the place of the file's.
+#[test]
+fn workloads_take_as_many_nodes_as_they_need() {
+    let on = "on = \"nodes\"\nnodes = [1, 2, 4]";
+    let text = format!(
+        "{HEAD}nodes = [\"10.0.0.2\", \"10.0.0.3:7200\"]\ntoken_file = \"t\"\nlisten = \"10.0.0.1\"\n{SYSTEM}\
+         [[workload]]\nkind = \"copy\"\nparameters = {{ nodes = [1, 2, 4], direction = \"write\" }}\n\
+         [[workload]]\nkind = \"cp\"\n{on}\n"
+    );
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    let names = |experiment: &Experiment| {
+        let workloads = experiment.workloads.iter();
+        let names = workloads.map(|spec| (spec.name.clone(), spec.nodes()));
+        names.collect::<Vec<_>>()
+    };
+    let of = |name: &str, nodes: u32| (format!("{name} nodes {nodes}"), nodes);
+    let two = [of("copy", 1), of("copy", 2), of("cp", 1), of("cp", 2)];
+    assert_eq!(names(&experiment), two);
+    let left_out = experiment.left_out.unwrap();
+    assert!(
+        left_out.starts_with("copy nodes 4, cp nodes 4 (up to 4 nodes needed, 2 are given"),
+        "{left_out}"
+    );
+    let nodes = experiment.nodes.unwrap();
+    let addresses: Vec<String> = nodes.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["10.0.0.2:7117", "10.0.0.3:7200"]);
+    assert_eq!(
+        nodes.listen.map(|it| it.to_string()).as_deref(),
+        Some("10.0.0.1")
+    );
+    let tuning = Tuning {
+        nodes: ["a", "b", "c", "d"]
+            .map(|host| host.parse().unwrap())
+            .into(),
+        token_file: Some("other".into()),
+        ..Tuning::default()
+    };
+    let experiment = Experiment::parse_tuned("x.toml", &text, &tuning).unwrap();
+    assert_eq!((names(&experiment).len(), experiment.left_out), (6, None));
+    assert_eq!(experiment.nodes.unwrap().token_file.to_str(), Some("other"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod charts;
 mod figures;
 mod jobs;
 mod legacy;
+mod nodes;
 pub mod outputs;
 mod own_baselines;
 pub mod page;

@@ -3,8 +3,8 @@
 
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, Record,
-    Requests, Run, Stage, Traffic, Trial, Verdicts, change, example,
+    Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, NodeRun,
+    Record, Requests, Run, Stage, Traffic, Trial, Verdicts, change, example,
 };
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
@@ -273,10 +273,42 @@ fn few_files(blocks: u32) -> Vec<Record> {
     records
 }
 
+/// The same, of which one node of two had three times as much as the other.
+fn on_two_nodes(blocks: u32) -> Vec<Record> {
+    let mut records = few_files(blocks);
+    for run in runs(&mut records) {
+        let node = |begin_ns: u64, counted: u64| NodeRun {
+            name: format!("10.0.0.{begin_ns}"),
+            begin_ns,
+            elapsed_ns: 1_000_000_000,
+            counted,
+            ..NodeRun::default()
+        };
+        run.nodes = vec![node(0, 3 << 20), node(2_000_000, 1 << 20)];
+        run.fairness = Some(0.8);
+    }
+    records
+}
+
+#[test]
+fn what_each_node_got_is_said() {
+    let analysis = Analysis::of(&on_two_nodes(2)).expect("the example has runs");
+    for name in ["terminal", "markdown"] {
+        let output = outputs::by_name(name).expect("there is one");
+        let text = (output.report)(&analysis, &Options::default());
+        for words in ["fairness", "0.800", "1.00 MiB/s", "3.00 MiB/s"] {
+            assert!(text.contains(words), "no {words} in {name}: {text}");
+        }
+    }
+    let alone = Analysis::of(&few_files(2)).expect("the example has runs");
+    let output = outputs::by_name("terminal").expect("there is one");
+    assert!(!(output.report)(&alone, &Options::default()).contains("fairness"));
+}
+
 #[test]
 fn sections_can_be_chosen() {
     // Together they have something to show in every section.
-    let both = [beside_a_rebuild(3), few_files(2)];
+    let both = [beside_a_rebuild(3), on_two_nodes(2)];
     let both = both.map(|records| Analysis::of(&records).expect("the examples have runs"));
     let html = outputs::by_name("html").expect("there is an HTML output");
     let names = outputs::section_names();

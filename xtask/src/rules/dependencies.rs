@@ -81,6 +81,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "serde_json",
             "tar",
             "toml",
+            "ring",
             "rustix",
             "rand_chacha",
             "rand_core",

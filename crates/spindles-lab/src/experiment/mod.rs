@@ -1,13 +1,16 @@
 //! Experiment files: systems × workloads × repetition blocks, in TOML. Whatever is wrong with one
 //! is said with the file, the line and the remedy.
 
+mod nodes;
 mod raw;
 mod reader;
 mod sweep;
 
 use crate::fio::FioWork;
 use crate::jobs::Job;
+use crate::nodes::NodeAddress;
 use crate::targets::{Commands, Mounting};
+pub use nodes::{Nodes, OnNodes};
 use raw::{RawFile, RawWorkload};
 use reader::Reader;
 use spindles_block::SizeBytes;
@@ -16,13 +19,15 @@ use spindles_format::ChecksumKind;
 use spindles_io::{BACKENDS, Backend};
 use spindles_measure::Stage;
 use spindles_workload::file::{self, FilePlan};
+use spindles_workload::network::CopyPlan;
 use spindles_workload::{Kind, Params, Streams};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
 /// What the command line adds to an experiment file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Tuning {
     /// Sizes and times are multiplied by it; 1 leaves them alone.
     pub scale: f64,
@@ -32,6 +37,12 @@ pub struct Tuning {
     pub blocks: Option<u32>,
     /// The most repetition blocks, where the runner goes on until intervals are narrow.
     pub blocks_max: Option<u32>,
+    /// Addresses of nodes, in place of the file's; none: those of the file.
+    pub nodes: Vec<NodeAddress>,
+    /// The file with the token that agents on nodes know.
+    pub token_file: Option<PathBuf>,
+    /// The address at which nodes reach this machine.
+    pub listen: Option<IpAddr>,
 }
 
 impl Default for Tuning {
@@ -41,6 +52,9 @@ impl Default for Tuning {
             seconds: None,
             blocks: None,
             blocks_max: None,
+            nodes: Vec::new(),
+            token_file: None,
+            listen: None,
         }
     }
 }
@@ -84,6 +98,10 @@ pub struct Experiment {
     pub control: bool,
     /// The workloads in the order in which they run.
     pub workloads: Vec<WorkloadSpec>,
+    /// The machines that workloads on nodes run on.
+    pub nodes: Option<Nodes>,
+    /// Workloads that there are not enough nodes for, and the remedy.
+    pub left_out: Option<String>,
 }
 
 /// What systems are made of where they count their members.
@@ -170,6 +188,8 @@ pub struct WorkloadSpec {
     pub systems: Option<Vec<String>>,
     /// The job that it runs beside, and when.
     pub beside: Option<(&'static Job, Stage)>,
+    /// On how many nodes, where it does not run here.
+    pub on_nodes: Option<OnNodes>,
 }
 
 /// What a workload does.
@@ -183,6 +203,8 @@ pub enum Work {
     Newfs(Vec<String>),
     /// It is fio's.
     Fio(FioWork),
+    /// It copies files between this machine and nodes.
+    Copy(CopyPlan),
 }
 
 /// What the workload is called that makes a file system.
@@ -250,15 +272,24 @@ impl WorkloadSpec {
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
-            Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => None,
+            Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
         }
     }
 
     /// Its work, where that is on files.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
-            Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) => None,
+            Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
             Work::Files(plan) => Some(plan),
+        }
+    }
+
+    /// How many nodes it needs beside this machine.
+    pub fn nodes(&self) -> u32 {
+        match (&self.work, &self.on_nodes) {
+            (Work::Copy(plan), _) => plan.nodes(),
+            (_, Some(on)) => on.count,
+            (_, None) => 0,
         }
     }
 
@@ -268,7 +299,7 @@ impl WorkloadSpec {
             || match &self.work {
                 Work::Blocks(work) => work.kind.writes,
                 Work::Fio(work) => !work.only_reads(),
-                Work::Files(_) | Work::Newfs(_) => true,
+                Work::Files(_) | Work::Newfs(_) | Work::Copy(_) => true,
             }
     }
 }
@@ -310,6 +341,8 @@ impl Experiment {
             baseline: target.to_owned(),
             control: false,
             workloads: vec![workload],
+            nodes: None,
+            left_out: None,
         }
     }
 }
@@ -415,7 +448,13 @@ impl Experiment {
                 }
             }
         }
-        let workloads = workloads.into_iter().flat_map(staged).collect();
+        let nodes = reader.nodes(&raw)?;
+        let workloads = workloads.into_iter().flat_map(staged);
+        let count = nodes.as_ref().map_or(0, |nodes| nodes.addresses.len());
+        let (workloads, left_out) = nodes::with_enough(workloads, count);
+        if let (true, Some(left_out)) = (workloads.is_empty(), &left_out) {
+            return Err(reader.at_line(1, format!("no workload is left: {left_out}")));
+        }
         let caches = |word: &str| match word {
             "empty" => Some(true),
             "keep" => Some(false),
@@ -462,6 +501,8 @@ impl Experiment {
             baseline,
             control: raw.control.unwrap_or(true),
             workloads,
+            nodes,
+            left_out,
         })
     }
 }

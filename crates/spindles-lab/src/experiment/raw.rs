@@ -31,6 +31,9 @@ pub(super) struct RawFile {
     pub(super) flushes: Option<Spanned<String>>,
     pub(super) baseline: Option<Spanned<String>>,
     pub(super) control: Option<bool>,
+    pub(super) nodes: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) listen: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) system: Vec<Spanned<RawSystem>>,
     #[serde(default)]
@@ -75,4 +78,7 @@ pub(super) struct RawWorkload {
     pub(super) parameters: Option<Spanned<BTreeMap<String, Spanned<Value>>>>,
     pub(super) systems: Option<Spanned<Vec<String>>>,
     pub(super) beside: Option<Spanned<String>>,
+    pub(super) on: Option<Spanned<String>>,
+    pub(super) nodes: Option<Spanned<Value>>,
+    pub(super) device: Option<Spanned<String>>,
 }

@@ -14,6 +14,7 @@ use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_measure::Stage;
 use spindles_workload::file::{self, FileKind, FilePlan, Tree};
+use spindles_workload::network::COPY;
 use spindles_workload::{KINDS, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -391,10 +392,11 @@ impl Reader<'_> {
             (None, Some(kind)) => Work::Files(self.file_work(raw, kind)?),
             (None, None) if kind_name == FIO => Work::Fio(self.fio(raw)?),
             (None, None) if kind_name == NEWFS => Work::Newfs(self.newfs(raw)?),
+            (None, None) if kind_name == COPY => Work::Copy(self.copy(raw)?),
             (None, None) => {
                 let blocks = KINDS.iter().map(|kind| kind.name);
                 let files = file::KINDS.iter().map(|kind| kind.name);
-                let names: Vec<_> = blocks.chain(files).chain([NEWFS, FIO]).collect();
+                let names: Vec<_> = blocks.chain(files).chain([NEWFS, FIO, COPY]).collect();
                 return Err(self.at(
                     &raw.kind.span(),
                     format!(
@@ -415,11 +417,16 @@ impl Reader<'_> {
             beside: self
                 .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
                 .map(|job| (job, Stage::Before)),
+            on_nodes: None,
+        };
+        let spec = WorkloadSpec {
+            on_nodes: self.on_nodes(raw, &spec.work)?,
+            ..spec
         };
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
                 Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
-                Work::Files(_) | Work::Newfs(_) | Work::Fio(_) => {
+                Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
                     "it does not run on an open array, so no job can run beside it: leave `beside` out"
                 }
             };
@@ -499,11 +506,13 @@ impl Reader<'_> {
         Ok(shrunk)
     }
 
-    fn file_work(
+    /// Workloads that are not on blocks have their choices among their parameters.
+    pub(super) fn no_keys_of_blocks(
         &self,
         raw: &RawWorkload,
-        kind: &'static FileKind,
-    ) -> Result<FilePlan, ExperimentError> {
+        kind: &str,
+        parameters: &[file::Parameter],
+    ) -> Result<(), ExperimentError> {
         let of_blocks = [
             ("size", &raw.size),
             ("chunk", &raw.chunk),
@@ -515,16 +524,24 @@ impl Reader<'_> {
         ];
         for (key, value) in of_blocks {
             if let Some(value) = value {
-                let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
+                let names: Vec<_> = parameters.iter().map(|it| it.name).collect();
                 let what = format!(
-                    "{} works on files, and `{key}` is for workloads on blocks: give `parameters = \
+                    "{kind} works on files, and `{key}` is for workloads on blocks: give `parameters = \
                      {{ .. }}` with any of {}",
-                    kind.name,
                     names.join(", ")
                 );
                 return Err(self.at(&value.span(), what));
             }
         }
+        Ok(())
+    }
+
+    fn file_work(
+        &self,
+        raw: &RawWorkload,
+        kind: &'static FileKind,
+    ) -> Result<FilePlan, ExperimentError> {
+        self.no_keys_of_blocks(raw, kind.name, kind.parameters)?;
         let mut chosen = BTreeMap::new();
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
         let (mut tree, mut archive_folder) = (None, None);
@@ -616,7 +633,7 @@ impl Reader<'_> {
     }
 
     /// A number, a size, or a word.
-    fn parameter(
+    pub(super) fn parameter(
         &self,
         name: &str,
         value: &Spanned<Value>,

@@ -27,6 +27,7 @@ fn axes(raw: &RawWorkload) -> Vec<Axis> {
         ("operations", &raw.operations),
         ("reads", &raw.reads),
         ("arrivals", &raw.arrivals),
+        ("nodes", &raw.nodes),
     ];
     let keys = keys.into_iter();
     let mut axes: Vec<Axis> = keys
@@ -64,6 +65,7 @@ fn with(raw: &RawWorkload, key: &str, value: &Spanned<Value>) -> RawWorkload {
         "operations" => one.operations = Some(value.clone()),
         "reads" => one.reads = Some(value.clone()),
         "arrivals" => one.arrivals = Some(value.clone()),
+        "nodes" if one.nodes.is_some() => one.nodes = Some(value.clone()),
         _ => {
             let parameters = one.parameters.as_mut().expect("its list is among them");
             parameters.get_mut().insert(key.to_owned(), value.clone());

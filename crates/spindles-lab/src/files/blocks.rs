@@ -91,10 +91,12 @@ impl<'t> Blocks<'t> {
         let thread_ns = clock::thread_cpu_ns() - thread_ns;
         let machine = (before, MachineTicks::now());
         let (began, last) = window.unwrap_or((clock.began, clock.began));
-        let all = collector.into_counted(&clock);
-        let elapsed_ns = clock::duration_ns(clock.until.unwrap_or(last) - began);
+        let all = collector.take_counted(&clock);
+        let ended = clock.until.unwrap_or(last);
+        let elapsed_ns = clock::duration_ns(ended - began);
         let after = self.target.counters().devices;
         Ok(Measured {
+            window: (began, ended),
             elapsed_ns: elapsed_ns.saturating_sub(all.series.warm_up_ns()),
             operations: all.operations,
             counted: counted_of(facts.counted, &all),

@@ -68,6 +68,20 @@ struct Left {
     usage: (ThreadUsage, ThreadUsage),
 }
 
+/// How a phase goes beside what its plan says.
+pub(crate) struct Course<'a> {
+    /// Set when it is to end early.
+    pub(crate) interrupt: &'a AtomicBool,
+    /// Called once all actors are there, right before their first operation. Its error ends the phase.
+    pub(crate) begin: &'a dyn Fn() -> Result<(), Failure>,
+    /// Called right after the last operation.
+    pub(crate) end: &'a dyn Fn(),
+    /// Where the figures so far are.
+    pub(crate) collector: &'a Collector,
+    /// Whether the warm-up of what goes on for a time is left in its figures.
+    pub(crate) with_warm_up: bool,
+}
+
 /// How often the one who waits for the end looks whether the user wants one.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -76,8 +90,9 @@ pub(crate) fn run(
     plan: &FilePlan,
     phase: usize,
     folder: &Path,
-    interrupt: &AtomicBool,
+    course: &Course<'_>,
 ) -> Result<Measured, Failure> {
+    let (interrupt, collector) = (course.interrupt, course.collector);
     let facts = &plan.phases()[phase];
     let opened = File::open(folder)
         .map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))?;
@@ -91,7 +106,6 @@ pub(crate) fn run(
     };
     let resident_permille = resident_permille(folder);
     let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
-    let collector = Collector::default();
     // Buffers are made before the clock starts, which is set once all are there.
     let ready = Barrier::new(shared.seats.len() + 1);
     let begin = Barrier::new(shared.seats.len() + 1);
@@ -102,7 +116,7 @@ pub(crate) fn run(
     std::thread::scope(|scope| {
         let actors: Vec<_> = (0..facts.actors)
             .map(|actor| {
-                let (shared, collector) = (&shared, &collector);
+                let shared = &shared;
                 let (ready, begin, clock, waiter) = (&ready, &begin, &clock, &waiter);
                 let buffer_bytes = facts.buffer_bytes;
                 scope.spawn(move || {
@@ -131,8 +145,15 @@ pub(crate) fn run(
             })
             .collect();
         ready.wait();
+        let may_begin = (course.begin)();
+        if may_begin.is_err() {
+            shared.stop();
+        }
         before = (clock::process_cpu_ns(), MachineTicks::now());
-        let started = clock.get_or_init(|| Clock::start(duration_ns));
+        let started = clock.get_or_init(|| match Clock::start(duration_ns) {
+            started if course.with_warm_up => started.with_warm_up(),
+            started => started,
+        });
         begin.wait();
         while actors.iter().any(|actor| !actor.is_finished()) {
             let now = Instant::now();
@@ -155,7 +176,9 @@ pub(crate) fn run(
             .into_iter()
             .map(|actor| actor.join().expect("an actor does not panic"))
             .collect();
-    });
+        may_begin
+    })?;
+    (course.end)();
     let after = (clock::process_cpu_ns(), MachineTicks::now());
     if interrupt.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
@@ -173,7 +196,7 @@ pub(crate) fn run(
 fn measured(
     counted: Option<FileCounted>,
     clock: &Clock,
-    collector: Collector,
+    collector: &Collector,
     left: &[Left],
     before: (u64, MachineTicks),
     after: (u64, MachineTicks),
@@ -182,7 +205,7 @@ fn measured(
     let ends = left.iter().filter_map(|it| Some(it.window?.1));
     let began = begins.min().unwrap_or(clock.began);
     let ended = clock.until.or(ends.max()).unwrap_or(began);
-    let all = collector.into_counted(clock);
+    let all = collector.take_counted(clock);
     let warm_up_ns = all.series.warm_up_ns();
     let mut class_ns = ClassNs::default();
     for one in left {
@@ -191,6 +214,7 @@ fn measured(
         }
     }
     Measured {
+        window: (began, ended),
         elapsed_ns: clock::duration_ns(ended - began).saturating_sub(warm_up_ns),
         operations: all.operations,
         counted: counted_of(counted, &all),

@@ -8,7 +8,7 @@ mod folder;
 mod hands;
 
 pub(crate) use blocks::Blocks;
-pub(crate) use folder::run as run_in_folder;
+pub(crate) use folder::{Course, run as run_in_folder};
 
 use crate::clock::{self, MachineTicks};
 use crate::recorder::{Clock, Collector, Counted, Recorder};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// What a phase showed.
 pub(crate) struct Measured {
+    /// The first timed operation and the end of the last.
+    pub(crate) window: (Instant, Instant),
     /// The timed window without its warm-up.
     pub(crate) elapsed_ns: u64,
     pub(crate) operations: u64,
@@ -76,7 +78,7 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
     }
     recorder.hand_over();
     let clock = Clock::start(None);
-    let all = collector.into_counted(&clock);
+    let all = collector.take_counted(&clock);
     let elapsed_ns = clock::duration_ns(before - began);
     crate::calibrate::per_second(counted_of(facts.counted, &all), elapsed_ns)
 }

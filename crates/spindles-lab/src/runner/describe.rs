@@ -82,6 +82,8 @@ impl Runner<'_> {
         let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
         let more = &mut environment.more;
         more.insert("machine busy before the first run".to_owned(), idle);
+        let left_out = self.experiment.left_out.iter();
+        more.extend(left_out.map(|what| ("left out".to_owned(), what.clone())));
         let experiment = self.experiment_record(shared_device);
         self.record(Record::Experiment(experiment))?;
         self.record(Record::Environment(environment))?;

@@ -10,8 +10,8 @@ use crate::execute::Failure;
 use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::fill;
 use crate::preflight::{
-    self, Side, bare_bytes, check, check_room, has_file_system, workload_records, workloads_as,
-    writer,
+    self, Side, bare_bytes, check, check_nodes, check_room, has_file_system, workload_records,
+    workloads_as, writer,
 };
 use crate::records::RecordsError;
 use crate::schedule::Draw;
@@ -112,6 +112,12 @@ pub enum RunError {
         free_mib: u64,
         /// What is needed.
         needed_mib: u64,
+    },
+    /// A node can't be asked.
+    #[error("{what}")]
+    Nodes {
+        /// Which, what is wrong, and the remedy.
+        what: String,
     },
     /// The records could not be written.
     #[error(transparent)]
@@ -217,7 +223,16 @@ impl<'a> Runner<'a> {
         })
     }
 
+    fn greet_nodes(&mut self) -> Result<(), Stop> {
+        match check_nodes(self.experiment, self.options.interrupt) {
+            Ok(()) => Ok(()),
+            Err(Failure::Interrupted) => Err(Stop::Interrupted),
+            Err(Failure::Failed(what)) => Err(Stop::Error(RunError::Nodes { what })),
+        }
+    }
+
     fn everything(&mut self) -> Result<(), Stop> {
+        self.greet_nodes()?;
         let shared_device = self.describe_systems()?;
         self.blocks(shared_device)?;
         if self.experiment.confirm {

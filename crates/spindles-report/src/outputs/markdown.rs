@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, prices, verdicts, words};
+use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -33,6 +33,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     overall(analysis, &mut text);
     beside_own_baselines(analysis, &mut text);
     beside_jobs(analysis, &mut text);
+    on_nodes(analysis, &mut text);
     priced(analysis, &mut text);
     bottlenecks(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
@@ -91,6 +92,22 @@ fn beside_own_baselines(analysis: &Analysis, text: &mut String) {
     table_head(text, own_baselines::COLUMNS, &[]);
     for row in rows {
         let cells = row.map(|text| cell(&text));
+        line(text, &format!("| {} |", cells.join(" | ")));
+    }
+}
+
+fn on_nodes(analysis: &Analysis, text: &mut String) {
+    let rows = nodes::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    line(
+        text,
+        &format!("\n## On several machines\n\n{}\n", nodes::CAPTION),
+    );
+    table_head(text, nodes::COLUMNS, &[]);
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
     }
 }

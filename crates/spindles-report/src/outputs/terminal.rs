@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, own_baselines, prices, verdicts, words};
+use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -50,6 +50,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     }
     beside_own_baselines(analysis, options, &mut text);
     beside_jobs(analysis, options, &mut text);
+    on_nodes(analysis, options, &mut text);
     priced(analysis, options, &mut text);
     overview(analysis, options, &mut text);
     bottlenecks(analysis, options, &mut text);
@@ -82,6 +83,29 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, text: &mut Strin
         expendable: match at {
             3 => 2,
             4 => 1,
+            _ => 0,
+        },
+    });
+    text.push_str(&drawn(columns.collect(), options));
+    text.push('\n');
+}
+
+/// What each of several machines got.
+fn on_nodes(analysis: &Analysis, options: &Options, text: &mut String) {
+    let rows = nodes::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    wrapped(text, nodes::CAPTION, "  ", options.width);
+    let columns = nodes::COLUMNS.iter().enumerate();
+    let columns = columns.map(|(at, title)| Column {
+        title: (*title).to_owned(),
+        texts: rows.iter().map(|row| row[at].clone()).collect(),
+        figures: at > 1,
+        // When they began goes first where there is no room, then their number, which the workload names.
+        expendable: match at {
+            6 => 2,
+            2 => 1,
             _ => 0,
         },
     });

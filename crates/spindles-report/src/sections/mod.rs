@@ -7,6 +7,7 @@ mod environment;
 mod headline;
 mod jobs;
 mod legacy;
+mod nodes;
 mod overview;
 mod own_baselines;
 mod prices;
@@ -98,6 +99,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &comparison::SECTION,
     &own_baselines::SECTION,
     &jobs::SECTION,
+    &nodes::SECTION,
     &prices::SECTION,
     &legacy::SECTION,
     &doubts::SECTION,

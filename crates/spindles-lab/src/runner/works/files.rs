@@ -2,15 +2,16 @@
 //! phases.
 
 use super::UnderTest;
+use crate::caches::{make_ready, sync};
 use crate::clock;
 use crate::evidence::Watched;
 use crate::execute::{self, Failure};
-use crate::files::{self, Blocks, Measured};
+use crate::files::{self, Blocks, Course, Measured};
+use crate::recorder::Collector;
 use crate::scratch::Scratch;
 use crate::whole;
-use spindles_measure::{Cpu, Io, Phase, Run};
+use spindles_measure::{Io, Run};
 use spindles_workload::file::FilePlan;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -124,7 +125,7 @@ fn run(
         evidence.cache.settle_ns = settle_ns;
         evidence.cache.emptied = emptied;
         evidence.cache.resident_permille = measured.resident_permille;
-        record(&measured, engine_ns, idle_permille, run);
+        whole::of_files(&measured, engine_ns, idle_permille, run);
         run.io = io.clone();
         run.evidence = Some(evidence);
         if measured.members.is_empty() {
@@ -144,31 +145,6 @@ fn run(
     Ok(())
 }
 
-fn record(measured: &Measured, engine_ns: u64, idle_permille: u64, run: &mut Run) {
-    let ticks = measured.machine.1.since(measured.machine.0);
-    let process_ns = measured.process_cpu_ns.1 - measured.process_cpu_ns.0;
-    run.elapsed_ns = measured.elapsed_ns;
-    run.operations = measured.operations;
-    run.counted = measured.counted;
-    run.application = measured.application;
-    run.latency.clone_from(&measured.latency);
-    run.series = Some(measured.series.clone());
-    run.phases = vec![Phase {
-        name: "operations".to_owned(),
-        begin_ns: 0,
-        elapsed_ns: measured.elapsed_ns,
-        operations: measured.operations,
-        bytes: measured.application.total(),
-    }];
-    run.cpu_ns = Cpu {
-        workload: measured.workload_cpu_ns,
-        engine: engine_ns,
-        machine: whole::machine_ns(ticks, idle_permille)
-            .max(process_ns.max(measured.workload_cpu_ns + engine_ns)),
-    };
-    run.doubts = whole::doubts(ticks, idle_permille);
-}
-
 /// A folder of the file system that is measured.
 struct InFolder<'a> {
     files: PathBuf,
@@ -179,19 +155,22 @@ struct InFolder<'a> {
 
 impl Ground for InFolder<'_> {
     fn make_ready(&mut self) -> bool {
-        let _refused = self.settle();
-        self.empty_caches && fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+        make_ready(&self.files, self.empty_caches)
     }
 
     fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measured, Failure> {
-        files::run_in_folder(plan, phase, &self.files, self.interrupt)
+        let course = Course {
+            interrupt: self.interrupt,
+            begin: &|| Ok(()),
+            end: &|| {},
+            collector: &Collector::default(),
+            with_warm_up: false,
+        };
+        files::run_in_folder(plan, phase, &self.files, &course)
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        // A file system that refuses says so to the workload as well.
-        if let Ok(folder) = File::open(&self.files) {
-            let _refused = rustix::fs::syncfs(folder);
-        }
+        sync(&self.files);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod files;
+mod nodes;
 mod tools;
 
 use super::Options;
@@ -30,7 +31,11 @@ impl UnderTest<'_> {
     /// Runs a workload; each of its phases with a result fills in one of `runs`. What was measured before a
     /// failure stays.
     pub(super) fn run(&mut self, workload: &WorkloadSpec, runs: &mut [Run]) -> Result<(), Failure> {
+        if let Some(on) = &workload.on_nodes {
+            return self.on_nodes(&workload.work, on, runs);
+        }
         match &workload.work {
+            Work::Copy(plan) => self.copy(plan, &mut runs[0]),
             Work::Blocks(work) => self.blocks(workload, work, &mut runs[0]),
             Work::Files(plan) => self.files(plan, runs),
             Work::Fio(work) => self.fio(work, &mut runs[0]),

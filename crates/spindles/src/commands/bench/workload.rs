@@ -272,6 +272,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         work,
         systems: None,
         beside: None,
+        on_nodes: None,
     };
     let mounting = arguments.mounting();
     let mut experiment = Experiment {

@@ -9,7 +9,8 @@ use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::{Experiment, TOOLS, targets};
 use spindles_workload::KINDS;
-use spindles_workload::file::{self, FileKind, Range};
+use spindles_workload::file::{self, Parameter, Range};
+use spindles_workload::network;
 
 pub(crate) static COMMAND: Command = Command {
     name: "list",
@@ -60,9 +61,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .collect();
     ui.table(&["workload of another tool", "what it does"], &tools);
     ui.line("");
-    let parameters: Vec<_> = file::KINDS
-        .iter()
-        .flat_map(|kind| parameters(kind))
+    let copy = vec![network::COPY.to_owned(), network::SUMMARY.to_owned()];
+    ui.table(&["workload between machines", "what it does"], &[copy]);
+    ui.line("");
+    let parameters: Vec<_> = (file::KINDS.iter())
+        .map(|kind| (kind.name, kind.parameters))
+        .chain([(network::COPY, network::PARAMETERS)])
+        .flat_map(|(name, all)| parameters(name, all))
         .collect();
     ui.table(&["of", "parameter", "default", "what it is"], &parameters);
     ui.line("");
@@ -91,18 +96,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         })
     });
     let files = file::KINDS.iter().map(|kind| {
-        let parameters = kind.parameters.iter().map(|parameter| {
-            json!({
-                "name": parameter.name,
-                "default": parameter.words_of(parameter.default),
-                "summary": parameter.about,
-            })
-        });
         json!({
             "name": kind.name,
             "summary": kind.summary,
-            "parameters": parameters.collect::<Vec<_>>(),
+            "parameters": parameters_json(kind.parameters),
         })
+    });
+    let copy = json!({
+        "name": network::COPY,
+        "summary": network::SUMMARY,
+        "parameters": parameters_json(network::PARAMETERS),
     });
     let tools = (TOOLS.iter()).map(|(name, what)| json!({ "name": name, "summary": what }));
     let targets = targets::KINDS
@@ -115,15 +118,30 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "workloads": workloads.collect::<Vec<_>>(),
         "tool_workloads": tools.collect::<Vec<_>>(),
         "file_workloads": files.collect::<Vec<_>>(),
+        "network_workloads": [copy],
         "targets": targets.collect::<Vec<_>>(),
         "experiments": experiments.collect::<Vec<_>>(),
     }));
     Ok(())
 }
 
-/// The parameters of a workload on files, a row each.
-fn parameters(kind: &FileKind) -> impl Iterator<Item = Vec<String>> + use<'_> {
-    kind.parameters.iter().map(|parameter| {
+fn parameters_json(parameters: &[Parameter]) -> Vec<serde_json::Value> {
+    let one = |parameter: &Parameter| {
+        json!({
+            "name": parameter.name,
+            "default": parameter.words_of(parameter.default),
+            "summary": parameter.about,
+        })
+    };
+    parameters.iter().map(one).collect()
+}
+
+/// The parameters of a workload, a row each.
+fn parameters<'a>(
+    workload: &'a str,
+    parameters: &'a [Parameter],
+) -> impl Iterator<Item = Vec<String>> + use<'a> {
+    parameters.iter().map(move |parameter| {
         let default = match parameter.range {
             Range::Bytes(..) => SizeBytes(parameter.default).typed().to_string(),
             Range::Count(..) | Range::Words(_) => parameter.words_of(parameter.default),
@@ -133,7 +151,7 @@ fn parameters(kind: &FileKind) -> impl Iterator<Item = Vec<String>> + use<'_> {
             Range::Count(..) | Range::Bytes(..) => String::new(),
         };
         vec![
-            kind.name.to_owned(),
+            workload.to_owned(),
             parameter.name.to_owned(),
             default,
             format!("{}{words}", parameter.about),

@@ -1,5 +1,6 @@
 //! `spindles lab`: experiments and their reports. One file and one row each.
 
+mod agent;
 mod compare;
 mod list;
 mod report;
@@ -31,6 +32,7 @@ static ROWS: &[&Command] = &[
     &compare::COMMAND,
     &serve::COMMAND,
     &list::COMMAND,
+    &agent::COMMAND,
 ];
 
 fn run_row(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {

@@ -7,9 +7,11 @@ use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_lab::builtin::{self, BUILTINS};
+use spindles_lab::nodes::NodeAddress;
 use spindles_lab::{Experiment, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder};
 use spindles_measure::Analysis;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
@@ -60,6 +62,16 @@ struct Arguments {
     /// Seed of everything random, in place of the experiment's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Other machines that run `spindles lab agent`, with commas between them. Workloads on nodes run on the
+    /// first so many, and are left out without
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
+    nodes: Vec<NodeAddress>,
+    /// The file with the token that their agents know
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The address at which nodes reach this machine [default: the one from which it reaches them]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
     #[command(flatten)]
     device: measuring::DeviceArguments,
     #[command(flatten)]
@@ -73,6 +85,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         seconds: arguments.seconds,
         blocks: arguments.blocks,
         blocks_max: arguments.max_blocks,
+        nodes: arguments.nodes,
+        token_file: arguments.token_file,
+        listen: arguments.listen,
     };
     let mut experiment = load(arguments.experiment.as_deref(), &tuning)?;
     if let Some(seed) = arguments.seed {
@@ -81,6 +96,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     experiment.confirm |= arguments.confirm;
     if let Some(folder) = arguments.folder {
         experiment.folder = Some(folder);
+    }
+    if let Some(what) = &experiment.left_out {
+        ui.note(format!("left out: {what}"));
     }
     let out = arguments
         .out

@@ -1,0 +1,174 @@
+//! What an experiment says of other machines: which they are, and which workloads run on them.
+
+use super::raw::{RawFile, RawWorkload};
+use super::reader::Reader;
+use super::{ExperimentError, Work, WorkloadSpec};
+use crate::nodes::{NodeAddress, check_fio};
+use spindles_workload::network::{COPY, CopyPlan, NODES_MAX, PARAMETERS};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// The machines that workloads on nodes run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// Their agents. Workloads take the first so many.
+    pub addresses: Vec<NodeAddress>,
+    /// The file with the token that the agents know.
+    pub token_file: PathBuf,
+    /// The address at which nodes reach this machine; `None`: whichever their agents are reached from.
+    pub listen: Option<IpAddr>,
+}
+
+/// A workload on nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnNodes {
+    /// How many.
+    pub count: u32,
+    /// The device of each that fio runs on; `None`: a file in the folder of its agent.
+    pub device: Option<String>,
+}
+
+/// The word for where such a workload runs.
+const NODES: &str = "nodes";
+
+/// The workloads that there are enough nodes for, and what is wrong with the others.
+pub(super) fn with_enough(
+    workloads: impl Iterator<Item = WorkloadSpec>,
+    count: usize,
+) -> (Vec<WorkloadSpec>, Option<String>) {
+    let needs = |spec: &WorkloadSpec| usize::try_from(spec.nodes()).expect("32 bits fit");
+    let (run, left): (Vec<_>, Vec<_>) = workloads.partition(|spec| needs(spec) <= count);
+    let most = left.iter().map(needs).max();
+    let why = most.map(|most| {
+        let names: Vec<&str> = left.iter().map(|spec| spec.name.as_str()).collect();
+        let there_are = match count {
+            0 => "none are given".to_owned(),
+            1 => "1 is given".to_owned(),
+            many => format!("{many} are given"),
+        };
+        format!(
+            "{} (up to {most} nodes needed, {there_are}: give `nodes` and `token_file`, or --nodes and \
+             --token-file)",
+            names.join(", ")
+        )
+    });
+    (run, why)
+}
+
+impl Reader<'_> {
+    /// The nodes of the file, or of the command line in their place.
+    pub(super) fn nodes(&self, raw: &RawFile) -> Result<Option<Nodes>, ExperimentError> {
+        let mut addresses = Vec::new();
+        for text in raw.nodes.iter().flat_map(Spanned::get_ref) {
+            let address = text.get_ref().parse::<NodeAddress>();
+            let address = address.map_err(|why| self.at(&text.span(), why))?;
+            addresses.push(address);
+        }
+        if !self.tuning.nodes.is_empty() {
+            addresses.clone_from(&self.tuning.nodes);
+        }
+        let span = raw.nodes.as_ref().map_or(0..0, Spanned::span);
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = addresses.iter().find(|address| !seen.insert(*address)) {
+            let what = format!("node {twice} is there twice: name each once");
+            return Err(self.at(&span, what));
+        }
+        let listen = raw.listen.as_ref().map(|text| {
+            let address = text.get_ref().parse::<IpAddr>();
+            address.map_err(|_| {
+                let what = format!(
+                    "listen = \"{}\" is no address: give the one of this machine that nodes reach, such as \
+                     \"10.0.0.1\"",
+                    text.get_ref()
+                );
+                self.at(&text.span(), what)
+            })
+        });
+        let listen = self.tuning.listen.or(listen.transpose()?);
+        if addresses.is_empty() {
+            return Ok(None);
+        }
+        let token_file = self.tuning.token_file.as_ref().or(raw.token_file.as_ref());
+        let Some(token_file) = token_file.cloned() else {
+            let what = "nodes are asked with a token: add `token_file`, or give --token-file";
+            return Err(self.at(&span, what));
+        };
+        Ok(Some(Nodes {
+            addresses,
+            token_file,
+            listen,
+        }))
+    }
+
+    /// Where a workload runs, if not here.
+    pub(super) fn on_nodes(
+        &self,
+        raw: &RawWorkload,
+        work: &Work,
+    ) -> Result<Option<OnNodes>, ExperimentError> {
+        let Some(on) = &raw.on else {
+            let others = [
+                ("nodes", raw.nodes.as_ref().map(Spanned::span)),
+                ("device", raw.device.as_ref().map(Spanned::span)),
+            ];
+            for (key, span) in others {
+                if let Some(span) = span {
+                    let what = match work {
+                        Work::Copy(_) => format!("`{key}` is among the parameters of copy"),
+                        _ => format!("`{key}` is of workloads on nodes: add `on = \"nodes\"`"),
+                    };
+                    return Err(self.at(&span, what));
+                }
+            }
+            return Ok(None);
+        };
+        let wrong = |what: &str| Err(self.at(&on.span(), what));
+        if on.get_ref() != NODES {
+            return wrong(
+                "workloads run here or on nodes: leave `on` out, or write on = \"nodes\"",
+            );
+        }
+        match work {
+            Work::Files(plan) if plan.has_tree() || plan.archive_folder().is_some() => {
+                return wrong(
+                    "an archive of yours is not sent to nodes: leave `tarball` and `archive_folder` out",
+                );
+            }
+            Work::Fio(work) => {
+                check_fio(work.options()).map_err(|what| self.at(&on.span(), what))?;
+            }
+            Work::Files(_) => {}
+            Work::Copy(_) => return wrong("copy runs on nodes by itself: leave `on` out"),
+            Work::Blocks(_) | Work::Newfs(_) => {
+                return wrong("on nodes run workloads on files, and fio: choose one of these");
+            }
+        }
+        if let (Some(device), Work::Files(_)) = (&raw.device, work) {
+            let what = "`device` is for fio: workloads on files run in the folder of the agent";
+            return Err(self.at(&device.span(), what));
+        }
+        let count = self.count(raw.nodes.as_ref(), "nodes", 1, NODES_MAX)?;
+        let Some(count) = count else {
+            return wrong("on how many nodes? add `nodes`, a number or a list such as [1, 2, 4]");
+        };
+        Ok(Some(OnNodes {
+            count: u32::try_from(count).expect("checked"),
+            device: raw.device.as_ref().map(|it| it.get_ref().clone()),
+        }))
+    }
+
+    pub(super) fn copy(&self, raw: &RawWorkload) -> Result<CopyPlan, ExperimentError> {
+        self.no_keys_of_blocks(raw, COPY, PARAMETERS)?;
+        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        let chosen = given.map(|(name, value)| Ok((name.clone(), self.parameter(name, value)?)));
+        let chosen = chosen.collect::<Result<BTreeMap<_, _>, ExperimentError>>()?;
+        let span = raw
+            .parameters
+            .as_ref()
+            .map_or(raw.kind.span(), Spanned::span);
+        let plan = CopyPlan::new(&chosen, self.tuning.scale);
+        plan.map_err(|error| self.at(&span, error))
+    }
+}

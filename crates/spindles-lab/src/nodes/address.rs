@@ -1,0 +1,95 @@
+//! Where a node is reached: `10.0.0.2`, `node3:7200`, `[fd00::2]:7117`.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+/// The port of agents, unless said otherwise.
+pub const PORT: u16 = 7117;
+
+/// The address of a node's agent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeAddress {
+    /// A name or an address of IP, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for NodeAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "\"{text}\" is no address of a node: give HOST or HOST:PORT, such as 10.0.0.2:{PORT}"
+            )
+        };
+        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+            let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+            let port = match port {
+                "" => None,
+                port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
+            };
+            (host, port)
+        } else if text.parse::<Ipv6Addr>().is_ok() {
+            (text, None)
+        } else {
+            match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            }
+        };
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
+        if host.is_empty() || port == 0 || !host.chars().all(plain) {
+            return Err(wrong());
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        for (text, shown) in [
+            ("10.0.0.2", "10.0.0.2:7117"),
+            ("node3:7200", "node3:7200"),
+            ("[fd00::2]:7200", "[fd00::2]:7200"),
+            ("[fd00::2]", "[fd00::2]:7117"),
+            ("fd00::2", "[fd00::2]:7117"),
+        ] {
+            assert_eq!(text.parse::<NodeAddress>().unwrap().to_string(), shown);
+        }
+        for text in [
+            "",
+            ":7117",
+            "a b",
+            "a:0",
+            "a:port",
+            "[fd00::2",
+            "[fd00::2]7",
+            "a:1:2",
+        ] {
+            let error = text.parse::<NodeAddress>().unwrap_err();
+            assert!(error.contains("no address of a node"), "{error}");
+        }
+    }
+}

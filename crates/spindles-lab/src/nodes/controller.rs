@@ -1,0 +1,412 @@
+//! The controller's side: the nodes of a run, which begin together, and of which one that fails or is lost
+//! ends it for all.
+
+use super::address::NodeAddress;
+use super::agent::{SILENCE, stay_alert};
+use super::handshake::introduce;
+use super::link::{Link, LinkCounters};
+use super::token::Token;
+use super::wire::{Done, FRAME_BYTES_MAX, Reply, Request, SoFar, Task, receive, send};
+use crate::clock::{self, MachineTicks};
+use crate::evidence::{Counters, Watched};
+use crate::execute::Failure;
+use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a connection may take to come about.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How often it is looked whether the user wants to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// Round trips from which the fastest is taken.
+const PINGS: u32 = 12;
+/// How far ahead the start is, beside several round trips: until then counters are read.
+const LEAD: Duration = Duration::from_millis(40);
+
+/// One moment on two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "names carry units")]
+struct Moment {
+    ours_ns: u64,
+    theirs_ns: u64,
+    /// How far these may be apart.
+    uncertainty_ns: u64,
+}
+
+impl Moment {
+    /// From a question, its answer, and what that says.
+    fn of(asked_ns: u64, answered_ns: u64, theirs_ns: u64) -> Self {
+        let took_ns = answered_ns.saturating_sub(asked_ns);
+        Self {
+            ours_ns: asked_ns + took_ns / 2,
+            theirs_ns,
+            uncertainty_ns: took_ns.div_ceil(2),
+        }
+    }
+
+    /// A time on our clock, not before it, on theirs.
+    fn to_theirs(self, ours_ns: u64) -> u64 {
+        self.theirs_ns
+            .saturating_add(ours_ns.saturating_sub(self.ours_ns))
+    }
+
+    /// A time on their clock, not before it, on ours.
+    fn to_ours(self, theirs_ns: u64) -> u64 {
+        self.ours_ns
+            .saturating_add(theirs_ns.saturating_sub(self.theirs_ns))
+    }
+}
+
+/// A node as its controller sees it.
+struct Node {
+    name: String,
+    stream: TcpStream,
+    cpus: u32,
+    moment: Moment,
+    /// What it has done up to the last that was heard of it.
+    so_far: SoFar,
+}
+
+/// The nodes of a run.
+pub(crate) struct Crew<'a> {
+    nodes: Vec<Node>,
+    heard: Receiver<(usize, Result<Reply, String>)>,
+    interrupt: &'a AtomicBool,
+    base: Instant,
+}
+
+/// What a node did in a part, on our clock.
+pub(super) struct NodeDone {
+    pub(super) name: String,
+    pub(super) cpus: u32,
+    pub(super) begin_ns: u64,
+    pub(super) uncertainty_ns: u64,
+    pub(super) elapsed_ns: u64,
+    pub(super) done: Done,
+}
+
+/// What was seen of this machine while the nodes did a part.
+pub(super) struct Seen {
+    pub(super) counters: (Counters, Counters),
+    pub(super) ticks: MachineTicks,
+    pub(super) link: Option<(LinkCounters, LinkCounters)>,
+}
+
+impl<'a> Crew<'a> {
+    /// Connects to these nodes.
+    pub(crate) fn gather(
+        addresses: &[NodeAddress],
+        token: &Token,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Self, Failure> {
+        let (said, heard) = channel();
+        let mut crew = Self {
+            nodes: Vec::new(),
+            heard,
+            interrupt,
+            base: Instant::now(),
+        };
+        for address in addresses {
+            crew.check_interrupt()?;
+            let name = address.to_string();
+            let wrong = |why| Failure::Failed(format!("node {name}: {why}"));
+            let (stream, cpus) = connect(address, token).map_err(wrong)?;
+            let reading = stream
+                .try_clone()
+                .map_err(|error| wrong(error.to_string()))?;
+            let (number, said) = (crew.nodes.len(), said.clone());
+            // It ends with the connection, which ends when the crew is dropped.
+            std::thread::spawn(move || read(reading, number, &said));
+            crew.nodes.push(Node {
+                name,
+                stream,
+                cpus,
+                moment: Moment::default(),
+                so_far: SoFar::default(),
+            });
+        }
+        Ok(crew)
+    }
+
+    /// The address of ours that all nodes are connected to.
+    pub(super) fn our_address(&self) -> Result<IpAddr, Failure> {
+        let mut addresses = self.nodes.iter().map(|node| {
+            let address = node.stream.local_addr();
+            address.map(|address| address.ip().to_canonical())
+        });
+        let unknown = || {
+            let why = "nodes reach this machine at several addresses: say which with `listen`";
+            Failure::Failed(why.to_owned())
+        };
+        let first = addresses.next().and_then(Result::ok).ok_or_else(unknown)?;
+        let same = |address| matches!(address, Ok(address) if address == first);
+        if addresses.all(same) {
+            Ok(first)
+        } else {
+            Err(unknown())
+        }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The name of a node.
+    pub(super) fn name(&self, node: usize) -> &str {
+        &self.nodes[node].name
+    }
+
+    /// Has each make ready for a task of its own.
+    pub(super) fn prepare(&mut self, tasks: Vec<Task>) -> Result<(), Failure> {
+        assert_eq!(tasks.len(), self.nodes.len());
+        for (node, task) in tasks.into_iter().enumerate() {
+            self.say(node, &Request::Prepare { task })?;
+        }
+        let prepared = |reply| matches!(reply, Reply::Prepared).then_some(());
+        self.hear_all(prepared).map(drop)
+    }
+
+    /// Has all do a part, begun together.
+    pub(super) fn run_part(
+        &mut self,
+        part: usize,
+        watched: &Watched,
+        address: Option<IpAddr>,
+    ) -> Result<(Vec<NodeDone>, Seen), Failure> {
+        for node in 0..self.nodes.len() {
+            self.nodes[node].so_far = SoFar::default();
+            self.say(node, &Request::Arm { part })?;
+        }
+        self.hear_all(|reply| matches!(reply, Reply::Armed).then_some(()))?;
+        self.compare_clocks()?;
+        let slowest = self.nodes.iter().map(|it| it.moment.uncertainty_ns).max();
+        let lead = LEAD + Duration::from_nanos(slowest.unwrap_or(0).saturating_mul(8));
+        let start = Instant::now() + lead;
+        let start_ns = clock::duration_ns(start - self.base);
+        for node in 0..self.nodes.len() {
+            let at_ns = self.nodes[node].moment.to_theirs(start_ns);
+            self.say(node, &Request::Start { at_ns })?;
+        }
+        let link = address.and_then(Link::of);
+        let carried_before = link.as_ref().map(Link::now);
+        std::thread::sleep(start.saturating_duration_since(Instant::now()));
+        let before = (watched.now(), MachineTicks::now());
+        let (mut ended, mut seen) = (0, None);
+        let mut done: Vec<Option<Box<Done>>> = self.nodes.iter().map(|_| None).collect();
+        let mut heard = self.listening();
+        while done.iter().any(Option::is_none) {
+            match self.hear_any(&mut heard)? {
+                (_, Reply::Ended) => ended += 1,
+                (node, Reply::Done { done: what }) => done[node] = Some(what),
+                (node, _) => return Err(self.out_of_turn(node)),
+            }
+            if ended == self.nodes.len() && seen.is_none() {
+                seen = Some(Seen {
+                    counters: (before.0.clone(), watched.now()),
+                    ticks: MachineTicks::now().since(before.1),
+                    link: carried_before.clone().zip(link.as_ref().map(Link::now)),
+                });
+            }
+        }
+        let seen = seen.ok_or_else(|| self.out_of_turn(0))?;
+        let done = done.into_iter().flatten();
+        let done = self.nodes.iter().zip(done).map(|(node, done)| NodeDone {
+            name: node.name.clone(),
+            cpus: node.cpus,
+            begin_ns: node.moment.to_ours(done.begin_ns),
+            uncertainty_ns: node.moment.uncertainty_ns,
+            elapsed_ns: done.end_ns.saturating_sub(done.begin_ns),
+            done: *done,
+        });
+        Ok((done.collect(), seen))
+    }
+
+    /// Of several round trips to a node the fastest says best what time it is there.
+    fn compare_clocks(&mut self) -> Result<(), Failure> {
+        for node in 0..self.nodes.len() {
+            let mut best: Option<Moment> = None;
+            for _ in 0..PINGS {
+                let asked_ns = clock::duration_ns(self.base.elapsed());
+                self.say(node, &Request::Ping)?;
+                let now_ns = self.hear(node, |reply| match reply {
+                    Reply::Pong { now_ns } => Some(now_ns),
+                    _ => None,
+                })?;
+                let answered_ns = clock::duration_ns(self.base.elapsed());
+                let moment = Moment::of(asked_ns, answered_ns, now_ns);
+                if best.is_none_or(|best| moment.uncertainty_ns < best.uncertainty_ns) {
+                    best = Some(moment);
+                }
+            }
+            self.nodes[node].moment = best.unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn check_interrupt(&self) -> Result<(), Failure> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, node: usize, request: &Request) -> Result<(), Failure> {
+        let sent = send(&mut self.nodes[node].stream, request);
+        sent.map_err(|error| {
+            // It may have said why before it went.
+            let last = std::iter::from_fn(|| self.heard.recv_timeout(LOOK).ok());
+            let mut whys = last.filter_map(|(from, reply)| match reply {
+                Ok(Reply::Failed { why }) if from == node => Some(why),
+                _ => None,
+            });
+            match whys.next() {
+                Some(why) => Failure::Failed(format!("node {}: {why}", self.nodes[node].name)),
+                None => self.lost(node, &error.to_string()),
+            }
+        })
+    }
+
+    fn lost(&self, node: usize, why: &str) -> Failure {
+        let Node { name, so_far, .. } = &self.nodes[node];
+        let mebibytes = so_far.bytes.total() >> 20;
+        let operations = so_far.operations;
+        Failure::Failed(format!(
+            "node {name} is lost after {operations} operations and {mebibytes} MiB of this part: {why}"
+        ))
+    }
+
+    /// One answer of a node.
+    fn hear<T>(
+        &mut self,
+        node: usize,
+        is_meant: impl Fn(Reply) -> Option<T>,
+    ) -> Result<T, Failure> {
+        let mut answers = self.hear_from(&[node], is_meant)?;
+        Ok(answers.pop().expect("one for each that was asked"))
+    }
+
+    /// One answer of each node.
+    fn hear_all<T>(&mut self, is_meant: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, Failure> {
+        let all: Vec<usize> = (0..self.nodes.len()).collect();
+        self.hear_from(&all, is_meant)
+    }
+
+    /// One answer of each of these nodes, in their order.
+    fn hear_from<T>(
+        &mut self,
+        asked: &[usize],
+        is_meant: impl Fn(Reply) -> Option<T>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut answers: Vec<Option<T>> = self.nodes.iter().map(|_| None).collect();
+        let mut heard = self.listening();
+        while asked.iter().any(|node| answers[*node].is_none()) {
+            let (node, reply) = self.hear_any(&mut heard)?;
+            let answer = is_meant(reply).filter(|_| asked.contains(&node));
+            answers[node] = Some(answer.ok_or_else(|| self.out_of_turn(node))?);
+        }
+        let answers = answers.into_iter().flatten();
+        Ok(answers.collect())
+    }
+
+    /// When something was last heard of each node: now.
+    fn listening(&self) -> Vec<Instant> {
+        vec![Instant::now(); self.nodes.len()]
+    }
+
+    fn out_of_turn(&self, node: usize) -> Failure {
+        let name = &self.nodes[node].name;
+        Failure::Failed(format!("node {name}: its agent answers out of turn"))
+    }
+
+    /// The next answer of any node. Whatever ends one of them ends it for all.
+    fn hear_any(&mut self, last_heard: &mut [Instant]) -> Result<(usize, Reply), Failure> {
+        loop {
+            self.check_interrupt()?;
+            let (node, reply) = match self.heard.recv_timeout(LOOK) {
+                Ok(heard) => heard,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    // All say each second that they are there, from the first task on.
+                    let mut silent = last_heard.iter().map(Instant::elapsed);
+                    match silent.position(|silent| silent > SILENCE) {
+                        Some(node) => {
+                            let why =
+                                format!("nothing was heard of it for {} s", SILENCE.as_secs());
+                            return Err(self.lost(node, &why));
+                        }
+                        None => continue,
+                    }
+                }
+            };
+            last_heard[node] = Instant::now();
+            match reply {
+                Ok(Reply::Alive { so_far }) => self.nodes[node].so_far = so_far,
+                Ok(Reply::Failed { why }) => {
+                    let name = &self.nodes[node].name;
+                    return Err(Failure::Failed(format!("node {name}: {why}")));
+                }
+                Ok(reply) => return Ok((node, reply)),
+                Err(why) => return Err(self.lost(node, &why)),
+            }
+        }
+    }
+}
+
+/// The agents end what they do with their connections.
+impl Drop for Crew<'_> {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            // One that is closed already is what we want.
+            let _closed = node.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Connects to an agent: its connection, and how many CPUs it has.
+fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), String> {
+    let found = (address.host.as_str(), address.port).to_socket_addrs();
+    let found = found.map_err(|error| format!("its address is not known: {error}"))?;
+    let mut last = "it has no address".to_owned();
+    for address in found {
+        match TcpStream::connect_timeout(&address, CONNECT_TIME) {
+            Ok(mut stream) => {
+                let cpus = introduce(&mut stream, token)?;
+                stay_alert(&stream).map_err(|error| error.to_string())?;
+                return Ok((stream, cpus));
+            }
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(format!(
+        "it can't be reached: {last}: start `spindles lab agent --listen {address}` there"
+    ))
+}
+
+/// Reads what a node says until the connection ends.
+fn read(mut stream: TcpStream, node: usize, said: &Sender<(usize, Result<Reply, String>)>) {
+    loop {
+        let reply = receive(&mut stream, FRAME_BYTES_MAX).map_err(|error| error.to_string());
+        let is_last = reply.is_err();
+        if said.send((node, reply)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_carried_from_clock_to_clock() {
+        let moment = Moment::of(1_000, 1_400, 77_000);
+        assert_eq!((moment.ours_ns, moment.uncertainty_ns), (1_200, 200));
+        assert_eq!(moment.to_theirs(5_000), 80_800);
+        assert_eq!(moment.to_ours(80_800), 5_000);
+        // A clock that is behind.
+        let moment = Moment::of(1_000_000, 1_000_001, 3);
+        assert_eq!(moment.to_ours(moment.to_theirs(2_000_000)), 2_000_000);
+        assert_eq!(moment.uncertainty_ns, 1);
+    }
+}

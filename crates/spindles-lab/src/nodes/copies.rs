@@ -1,0 +1,352 @@
+//! The streams of a copy: a file or memory at each end, and [`BUFFER_BYTES`] at a time in between. A stream
+//! begins with the ticket that the server gave out over the control connection; what has none is closed.
+
+use super::handshake::random;
+use super::wire::{from_hex, to_hex};
+use crate::execute::Failure;
+use crate::schedule::Draw;
+use ring::hmac;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use spindles_workload::network::BUFFER_BYTES;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a ticket.
+const TICKET_BYTES: usize = 32;
+/// How long a stream may take to show its ticket.
+const TICKET_TIME: Duration = Duration::from_secs(2);
+/// What each end says once: the ticket is good, begin, all of it is there.
+const GOOD: u8 = b'+';
+
+/// Why a stream ended early.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The place of this end: nobody else knows why.
+    Place(String),
+    /// The connection: the other end, or who ended that, knows better.
+    Connection(String),
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Place(why) | Trouble::Connection(why) => Self::Failed(why),
+        }
+    }
+}
+
+/// Where one end of a stream has its bytes.
+pub(super) enum Place {
+    /// A buffer to send again and again, or nowhere to put them.
+    Memory,
+    /// A file, open for it.
+    File(File, PathBuf),
+}
+
+impl Place {
+    /// A new file of that name in a folder, or else memory.
+    pub(super) fn to_write(folder: Option<&Path>, name: &str) -> Result<Self, Failure> {
+        let Some(folder) = folder else {
+            return Ok(Self::Memory);
+        };
+        let path = folder.join(name);
+        let file = File::create(&path).map_err(|error| at(&path, &error))?;
+        Ok(Self::File(file, path))
+    }
+
+    /// A file of so many bytes that don't compress, or memory.
+    pub(super) fn to_read(
+        folder: Option<&Path>,
+        name: &str,
+        (bytes, seed): (u64, u64),
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let Self::File(mut file, path) = Self::to_write(folder, name)? else {
+            return Ok(Self::Memory);
+        };
+        let mut draw = Draw::new(seed, 6, 0);
+        let mut buffer = buffer();
+        for piece in pieces(bytes) {
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
+            }
+            draw.fill(&mut buffer[..piece]);
+            let written = file.write_all(&buffer[..piece]);
+            written.map_err(|error| at(&path, &error))?;
+        }
+        file.sync_all().map_err(|error| at(&path, &error))?;
+        let file = File::open(&path).map_err(|error| at(&path, &error))?;
+        Ok(Self::File(file, path))
+    }
+
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Trouble> {
+        match self {
+            Self::Memory => Ok(()),
+            Self::File(file, path) => file.read_exact(buffer).map_err(|error| at(path, &error)),
+        }
+    }
+
+    fn keep(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+        match self {
+            Self::Memory => Ok(()),
+            Self::File(file, path) => file.write_all(buffer).map_err(|error| at(path, &error)),
+        }
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn sync(&self) -> Result<(), Trouble> {
+        match self {
+            Self::Memory => Ok(()),
+            Self::File(file, path) => file.sync_all().map_err(|error| at(path, &error)),
+        }
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> Trouble {
+    Trouble::Place(format!("{}: {error}", path.display()))
+}
+
+fn broken(error: &io::Error) -> Trouble {
+    Trouble::Connection(format!("the data connection broke: {error}"))
+}
+
+/// A buffer of bytes that don't compress.
+pub(super) fn buffer() -> Vec<u8> {
+    let mut buffer = vec![0; usize::try_from(BUFFER_BYTES).expect("32 bits fit")];
+    Draw::new(0, 6, 1).fill(&mut buffer);
+    buffer
+}
+
+/// The lengths of the pieces of so many bytes.
+fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
+    let whole = bytes / u64::from(BUFFER_BYTES);
+    let piece = |bytes: u64| usize::try_from(bytes).expect("at most a buffer");
+    let rest = bytes % u64::from(BUFFER_BYTES);
+    let all = (0..whole).map(move |_| piece(BUFFER_BYTES.into()));
+    all.chain((rest > 0).then(|| piece(rest)))
+}
+
+/// Sends so many bytes from a place; `moved` is told of each piece.
+pub(super) fn send(
+    mut stream: &TcpStream,
+    from: &mut Place,
+    bytes: u64,
+    moved: &mut dyn FnMut(Instant, usize),
+) -> Result<(), Trouble> {
+    let mut buffer = buffer();
+    for piece in pieces(bytes) {
+        let began = Instant::now();
+        from.fill(&mut buffer[..piece])?;
+        let sent = stream.write_all(&buffer[..piece]);
+        sent.map_err(|error| broken(&error))?;
+        moved(began, piece);
+    }
+    Ok(())
+}
+
+/// Receives so many bytes into a place; `moved` is told of each piece.
+pub(super) fn receive(
+    mut stream: &TcpStream,
+    into: &mut Place,
+    bytes: u64,
+    moved: &mut dyn FnMut(Instant, usize),
+) -> Result<(), Trouble> {
+    let mut buffer = buffer();
+    for piece in pieces(bytes) {
+        let began = Instant::now();
+        let received = stream.read_exact(&mut buffer[..piece]);
+        received.map_err(|error| broken(&error))?;
+        into.keep(&buffer[..piece])?;
+        moved(began, piece);
+    }
+    Ok(())
+}
+
+/// Tells the other end that it is so far.
+pub(super) fn signal(mut stream: &TcpStream) -> Result<(), Trouble> {
+    stream.write_all(&[GOOD]).map_err(|error| broken(&error))
+}
+
+/// Waits until the other end is so far.
+pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
+    let mut said = [0];
+    let read = stream.read_exact(&mut said);
+    read.map_err(|error| broken(&error))?;
+    if said == [GOOD] {
+        return Ok(());
+    }
+    Err(Trouble::Connection(
+        "the other end of the data connection says something odd".to_owned(),
+    ))
+}
+
+/// Opens a stream to a server, with its ticket.
+pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<TcpStream, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!(
+            "no data connection to {server}: {error}: give `listen` the address at which nodes reach the server"
+        ))
+    };
+    let address: SocketAddr = server.parse().map_err(|error| wrong(&error))?;
+    let stream = TcpStream::connect_timeout(&address, limit).map_err(|error| wrong(&error))?;
+    let ticket = from_hex(ticket).unwrap_or_default();
+    let prepared = stream
+        .set_nodelay(true)
+        .and_then(|()| stream.set_read_timeout(Some(limit)))
+        .and_then(|()| (&stream).write_all(&ticket));
+    prepared.map_err(|error| wrong(&error))?;
+    await_signal(&stream)?;
+    let unlimited = stream.set_read_timeout(None);
+    unlimited.map_err(|error| wrong(&error))?;
+    Ok(stream)
+}
+
+/// Takes the streams of a run: as many as it gave out tickets.
+pub(super) struct Door {
+    listener: TcpListener,
+    /// Tickets are proofs of their numbers under it.
+    key: hmac::Key,
+    streams: u32,
+}
+
+impl Door {
+    /// Listens on that address, on any port that is free.
+    pub(super) fn open(address: IpAddr, streams: u32) -> Result<Self, String> {
+        let listener = TcpListener::bind((address, 0)).map_err(|error| {
+            format!("data connections can't be taken on {address}: {error}: give `listen` an address of this machine")
+        })?;
+        let secret: [u8; TICKET_BYTES] = random()?;
+        Ok(Self {
+            listener,
+            key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
+            streams,
+        })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> Result<SocketAddr, String> {
+        let address = self.listener.local_addr();
+        address.map_err(|error| error.to_string())
+    }
+
+    /// The ticket of a stream.
+    pub(super) fn ticket(&self, stream: u32) -> String {
+        to_hex(hmac::sign(&self.key, &stream.to_le_bytes()).as_ref())
+    }
+
+    /// Takes streams until all tickets are used or `stop` is set: those that came, in the order of their
+    /// tickets. Each ticket is good for one.
+    pub(super) fn streams(&self, stop: &AtomicBool) -> Vec<Option<TcpStream>> {
+        let mut all: Vec<Option<TcpStream>> = (0..self.streams).map(|_| None).collect();
+        while all.iter().any(Option::is_none) && !stop.load(Ordering::Relaxed) {
+            let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
+            let wait = Timespec {
+                tv_sec: 0,
+                tv_nsec: 20_000_000,
+            };
+            let Ok(1..) = poll(&mut fds, Some(&wait)) else {
+                continue;
+            };
+            let Ok((stream, _)) = self.listener.accept() else {
+                continue;
+            };
+            if let Some(number) = self.number_of(&stream)
+                && all[number].is_none()
+                && signal(&stream).is_ok()
+            {
+                all[number] = Some(stream);
+            }
+        }
+        all
+    }
+
+    /// The number of a stream by its ticket.
+    fn number_of(&self, mut stream: &TcpStream) -> Option<usize> {
+        stream.set_nodelay(true).ok()?;
+        let mut shown = [0; TICKET_BYTES];
+        let ends = Instant::now() + TICKET_TIME;
+        let mut read = 0;
+        while read < TICKET_BYTES {
+            let rest = ends.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return None;
+            }
+            stream.set_read_timeout(Some(rest)).ok()?;
+            match stream.read(&mut shown[read..]) {
+                Ok(more @ 1..) => read += more,
+                Ok(0) | Err(_) => return None,
+            }
+        }
+        stream.set_read_timeout(None).ok()?;
+        let is_of = |number: &u32| hmac::verify(&self.key, &number.to_le_bytes(), &shown).is_ok();
+        let number = (0..self.streams).find(is_of)?;
+        usize::try_from(number).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn only_tickets_open_the_door_and_each_once() {
+        let door = Door::open(Ipv4Addr::LOCALHOST.into(), 2).unwrap();
+        let server = door.address().unwrap().to_string();
+        let stop = AtomicBool::new(false);
+        let limit = Duration::from_secs(5);
+        let (tried, streams) = std::thread::scope(|scope| {
+            let streams = scope.spawn(|| door.streams(&stop));
+            let tickets = [
+                to_hex(&[7; TICKET_BYTES]),
+                door.ticket(1),
+                door.ticket(1),
+                door.ticket(0),
+            ];
+            let tried = tickets.map(|ticket| connect(&server, &ticket, limit).ok());
+            stop.store(true, Ordering::Relaxed);
+            (tried, streams.join().unwrap())
+        });
+        let [stranger, second, again, first] = tried;
+        assert!(stranger.is_none() && again.is_none());
+        for (far, near) in streams.into_iter().zip([first, second]) {
+            let far = far.unwrap().peer_addr().unwrap();
+            assert_eq!(far, near.unwrap().local_addr().unwrap());
+        }
+        assert_eq!(door.streams(&AtomicBool::new(true)).len(), 2);
+    }
+
+    #[test]
+    fn bytes_go_from_a_file_to_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        // Not a multiple of the buffer.
+        let bytes = 3 * u64::from(BUFFER_BYTES) + 5000;
+        let no = AtomicBool::new(false);
+        let mut from = Place::to_read(Some(folder.path()), "a", (bytes, 1), &no).unwrap();
+        let mut into = Place::to_write(Some(folder.path()), "b").unwrap();
+        let mut moved = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                send(&near, &mut from, bytes, &mut |_, _| {}).unwrap();
+                await_signal(&near).unwrap();
+            });
+            receive(&far, &mut into, bytes, &mut |_, piece| moved.push(piece)).unwrap();
+            into.sync().unwrap();
+            signal(&far).unwrap();
+        });
+        assert_eq!(moved, [65_536, 65_536, 65_536, 5000]);
+        let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        assert_eq!(read("a").len(), 201_608);
+        assert!(read("a") == read("b"));
+        drop(near);
+        let error = receive(&far, &mut Place::Memory, 1, &mut |_, _| {}).unwrap_err();
+        assert!(matches!(error, Trouble::Connection(_)), "{error:?}");
+    }
+}

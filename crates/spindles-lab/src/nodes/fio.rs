@@ -1,0 +1,160 @@
+//! fio on a node. Its command line is built here from options that are known to be harmless: some of fio's
+//! run programs or write to files of any name, and nobody gets those through an agent.
+
+use crate::execute::Failure;
+use crate::fio::FIO;
+use crate::undo::{Undo, What};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The options that are passed on.
+const OPTIONS: &[&str] = &[
+    "bs",
+    "bsrange",
+    "direct",
+    "end_fsync",
+    "fdatasync",
+    "fsync",
+    "iodepth",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_submit",
+    "ioengine",
+    "norandommap",
+    "numjobs",
+    "ramp_time",
+    "random_distribution",
+    "randrepeat",
+    "randseed",
+    "rate",
+    "rate_iops",
+    "runtime",
+    "rw",
+    "rwmixread",
+    "rwmixwrite",
+    "size",
+    "sync",
+    "thinktime",
+];
+
+/// Engines that do nothing but I/O on the file.
+const ENGINES: &[&str] = &[
+    "io_uring", "libaio", "mmap", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync",
+];
+
+/// How often it is asked whether it has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Whether agents run fio with these options.
+///
+/// # Errors
+/// What they don't, and the remedy.
+pub(crate) fn check(options: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in options {
+        if !OPTIONS.contains(&name.as_str()) {
+            return Err(format!(
+                "fio's {name} is not for nodes: leave it out, or use some of {}",
+                OPTIONS.join(", ")
+            ));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".,:-_%".contains(c);
+        if value.is_empty() || !value.chars().all(plain) {
+            return Err(format!(
+                "fio's {name} = {value} is not for nodes: use letters, digits and .,:-_%"
+            ));
+        }
+        if name == "ioengine" && !ENGINES.contains(&value.as_str()) {
+            return Err(format!(
+                "fio's ioengine {value} is not for nodes: use one of {}",
+                ENGINES.join(", ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Runs it to its end, or until the flag is set: what it printed.
+pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String, Failure> {
+    let wrong = |error: std::io::Error| {
+        Failure::Failed(format!(
+            "{FIO} can't be run: {error}: install it on the node"
+        ))
+    };
+    let mut child = Command::new(FIO)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(wrong)?;
+    let undo = Undo::new(What::Started(child.id()));
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let said = scope.spawn(|| {
+            let mut text = String::new();
+            out.map_or(Ok(0), |mut out| out.read_to_string(&mut text))
+                .map(|_| text)
+        });
+        let complained = scope.spawn(|| {
+            let mut text = String::new();
+            err.map_or(Ok(0), |mut err| err.read_to_string(&mut text))
+                .map(|_| text)
+        });
+        let status = loop {
+            if interrupt.load(Ordering::Relaxed) {
+                drop(undo);
+                return Err(Failure::Interrupted);
+            }
+            match child.try_wait().map_err(wrong)? {
+                Some(status) => break status,
+                None => std::thread::sleep(LOOK),
+            }
+        };
+        undo.ended();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, std::io::Result<String>>| {
+            thread.join().expect("reading does not panic")
+        };
+        let said = join(said).map_err(wrong)?;
+        let complained = join(complained).map_err(wrong)?;
+        if status.success() {
+            return Ok(said);
+        }
+        let last = complained.lines().chain(said.lines()).next_back();
+        let why = last.unwrap_or("it said nothing").trim().to_owned();
+        Err(Failure::Failed(format!("{FIO} failed ({status}): {why}")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_options_are_passed_on() {
+        let options =
+            |name: &str, value: &str| check(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
+        for (name, value) in [
+            ("rw", "randrw:8"),
+            ("bs", "4k,64k"),
+            ("ioengine", "io_uring"),
+        ] {
+            assert_eq!(options(name, value), Ok(()));
+        }
+        for (name, value) in [
+            ("exec_prerun", "reboot"),
+            ("filename", "a"),
+            ("write_bw_log", "a"),
+            ("ioengine", "external"),
+            ("ioengine", "null"),
+            ("bs", "4k --exec_prerun=reboot"),
+            ("bs", "${HOME}"),
+            ("size", "/dev/sda"),
+            ("rw", ""),
+        ] {
+            let error = options(name, value).unwrap_err();
+            assert!(error.contains("is not for nodes"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What several nodes did at once, added up into one record.
+
+use super::controller::{NodeDone, Seen};
+use super::wire::Done;
+use crate::evidence::Counters;
+use crate::whole;
+use spindles_io::TcpCounters;
+use spindles_measure::statistics::fairness;
+use spindles_measure::{
+    Cpu, Evidence, Histogram, Io, LinkUse, NodeRun, Phase, Run, Series, THREADS_MAX, ThreadUse,
+};
+use std::collections::BTreeMap;
+
+/// What this machine had to do with it.
+pub(super) struct OwnPart {
+    /// CPU time of threads that served the nodes.
+    pub(super) threads: Vec<ThreadUse>,
+    /// Connections that carried it.
+    pub(super) connections: Vec<TcpCounters>,
+    /// How busy the machine is without us.
+    pub(super) idle_permille: u64,
+}
+
+/// Fills in the record: from the first begin to the last end.
+///
+/// `settled` is what moved at the devices of this machine until everything written was on them.
+pub(super) fn merge(
+    nodes: Vec<NodeDone>,
+    seen: &Seen,
+    settled: &Counters,
+    own: &OwnPart,
+    run: &mut Run,
+) {
+    let began = nodes.iter().map(|node| node.begin_ns).min().unwrap_or(0);
+    let ends = nodes.iter().map(|node| node.begin_ns + node.elapsed_ns);
+    run.elapsed_ns = ends.max().unwrap_or(0) - began;
+    let (before, after) = &seen.counters;
+    let engine_ns = after.cpu_ns_since(before);
+    let mut evidence = after.since(before, own.threads.clone());
+    let moved = settled.since(before, Vec::new()).devices;
+    for member in moved.iter().filter(|device| device.member) {
+        run.each_member.push(member.bytes);
+        run.members.read += member.bytes.read;
+        run.members.written += member.bytes.written;
+    }
+    if let Some((before, after)) = &seen.link {
+        evidence.links.push(after.since(before, &own.connections));
+    }
+    let mut series = Series::default();
+    for node in nodes {
+        let begin_ns = node.begin_ns - began;
+        add(node, begin_ns, &mut evidence, &mut series, run);
+    }
+    evidence
+        .threads
+        .sort_by_key(|it| std::cmp::Reverse(it.cpu_ns));
+    evidence.threads.truncate(THREADS_MAX);
+    run.series = Some(series);
+    run.evidence = Some(evidence);
+    let rates: Vec<f64> = run.nodes.iter().map(NodeRun::per_second).collect();
+    run.fairness = fairness(&rates);
+    let served_ns: u64 = own.threads.iter().map(|thread| thread.cpu_ns).sum();
+    run.cpu_ns = Cpu {
+        workload: served_ns,
+        engine: engine_ns,
+        machine: whole::machine_ns(seen.ticks, own.idle_permille).max(served_ns + engine_ns),
+    };
+    run.io = Io {
+        backend: "files".to_owned(),
+        direct: false,
+    };
+    run.doubts = whole::doubts(seen.ticks, own.idle_permille);
+}
+
+fn add(node: NodeDone, begin_ns: u64, evidence: &mut Evidence, series: &mut Series, run: &mut Run) {
+    let Done {
+        run: theirs, link, ..
+    } = node.done;
+    run.phases.push(Phase {
+        name: node.name.clone(),
+        begin_ns,
+        elapsed_ns: node.elapsed_ns,
+        operations: theirs.operations,
+        bytes: theirs.application.total(),
+    });
+    run.operations += theirs.operations;
+    run.counted += theirs.counted;
+    run.application.read += theirs.application.read;
+    run.application.written += theirs.application.written;
+    add_latency(&mut run.latency, &theirs.latency);
+    series.add(&theirs.series.unwrap_or_default());
+    if let Some(version) = theirs.workload.parameters.get("version") {
+        let parameters = &mut run.workload.parameters;
+        parameters.insert("version".to_owned(), version.clone());
+    }
+    if let Some(seen) = theirs.evidence {
+        evidence.actors += seen.actors;
+        for (operation, ns) in seen.actor_ns {
+            *evidence.actor_ns.entry(operation).or_default() += ns;
+        }
+        let threads = seen.threads.into_iter().map(|thread| ThreadUse {
+            name: format!("{} {}", node.name, thread.name),
+            ..thread
+        });
+        evidence.threads.extend(threads);
+        let (all, one) = (&mut evidence.cache, seen.cache);
+        all.file_bytes = all.file_bytes.max(one.file_bytes);
+        all.settle_ns = all.settle_ns.max(one.settle_ns);
+        all.resident_permille = all.resident_permille.max(one.resident_permille);
+        // Emptied on every node, or it does not count.
+        all.emptied = one.emptied && (all.emptied || run.nodes.is_empty());
+    }
+    evidence.links.extend(link.map(|link| LinkUse {
+        name: format!("{} {}", node.name, link.name),
+        ..link
+    }));
+    run.nodes.push(NodeRun {
+        name: node.name,
+        begin_ns,
+        begin_uncertainty_ns: node.uncertainty_ns,
+        elapsed_ns: node.elapsed_ns,
+        operations: theirs.operations,
+        counted: theirs.counted,
+        bytes: theirs.application,
+        latency: theirs.latency,
+        cpus: node.cpus,
+        cpu_ns: theirs.cpu_ns,
+    });
+}
+
+fn add_latency(all: &mut BTreeMap<String, Histogram>, more: &BTreeMap<String, Histogram>) {
+    for (operation, histogram) in more {
+        all.entry(operation.clone()).or_default().merge(histogram);
+    }
+}

@@ -1,0 +1,38 @@
+//! Runs on several machines. An agent on each node ([`Agent`]) does what a controller asks it to; the
+//! controller, in the runner of experiments, has all nodes begin at one time and adds up what they did.
+//!
+//! A run, part by part:
+//!
+//! ```text
+//! controller                         agent
+//!     Hello, Challenge, Proof, Welcome         who knows the token (handshake)
+//!     Ping      ──────────────────▶  Pong      several times: how far its clock is off
+//!     Prepare   ──────────────────▶  Prepared  files, connections
+//!     Arm       ──────────────────▶  Armed     everything but the first operation
+//!     Start(T)  ──────────────────▶  Ended     at T on the agent's clock, to the last operation
+//!               ◀──────────────────  Done      what it did
+//!               ◀──────────────────  Alive     each second from `Prepare` on, with the figures so far
+//! ```
+//!
+//! The token shows who may ask; nothing is encrypted, and nothing holds against who can change packets.
+
+mod address;
+mod agent;
+mod controller;
+mod copies;
+mod fio;
+mod handshake;
+mod link;
+mod merge;
+mod session;
+mod task;
+mod tasks;
+mod token;
+mod wire;
+
+pub use address::{NodeAddress, PORT};
+pub use agent::{Agent, AgentError, AgentOptions};
+pub(crate) use controller::Crew;
+pub(crate) use fio::check as check_fio;
+pub(crate) use tasks::Home;
+pub use token::{Token, TokenError};

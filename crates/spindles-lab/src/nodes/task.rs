@@ -1,0 +1,437 @@
+//! What an agent does: the tasks, each made ready as a whole and then part by part. Knows nothing of
+//! connections to controllers.
+
+use super::copies::{self, Place, await_signal, connect, signal};
+use super::fio;
+use super::link::Link;
+use super::wire::{CopyTask, Done, Task};
+use crate::caches::{make_ready, sync};
+use crate::clock::{self, MachineTicks};
+use crate::evidence::Watched;
+use crate::execute::Failure;
+use crate::experiment::parameter_of;
+use crate::files::{self, Course};
+use crate::fio::FioWork;
+use crate::recorder::{Clock, Collector, Recorder, named_ns};
+use crate::scratch::Scratch;
+use crate::{fio as fios, tool, whole};
+use spindles_io::TcpCounters;
+use spindles_measure::{Cpu, Evidence, Run, Traffic};
+use spindles_workload::file::{self, Class, FilePlan};
+use std::cell::Cell;
+use std::net::{Shutdown, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often who waits for a time looks whether all is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a data connection may take to come about.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// Where tasks are done, and what may stop them.
+pub(super) struct Site<'a> {
+    /// Folders of tasks are made here.
+    pub(super) folder: &'a Path,
+    /// Devices that may be written.
+    pub(super) devices: &'a [String],
+    /// What `begin_ns` and `end_ns` count from.
+    pub(super) base: Instant,
+    /// The interface to the controller.
+    pub(super) link: Option<Link>,
+    /// What stops a task.
+    pub(super) brake: &'a Brake,
+}
+
+/// Stops a task, whatever it waits for.
+#[derive(Debug, Default)]
+pub(super) struct Brake {
+    pulled: AtomicBool,
+    /// Connections that it may wait for.
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+impl Brake {
+    /// From now on nothing goes on.
+    pub(super) fn pull(&self) {
+        self.pulled.store(true, Ordering::SeqCst);
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        for stream in streams.iter() {
+            // One that is closed already is what we want.
+            let _closed = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Set when all is to end.
+    pub(super) fn pulled(&self) -> &AtomicBool {
+        &self.pulled
+    }
+
+    pub(super) fn is_pulled(&self) -> bool {
+        self.pulled.load(Ordering::SeqCst)
+    }
+
+    /// Waits for a time, or for the end.
+    fn wait_until(&self, at: Instant) -> Result<(), Failure> {
+        while !self.is_pulled() {
+            let rest = at.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(rest.min(LOOK));
+        }
+        Err(Failure::Interrupted)
+    }
+
+    /// Whoever waits for this stream is woken too.
+    pub(super) fn add(&self, stream: &TcpStream) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.extend(stream.try_clone());
+        drop(streams);
+        if self.is_pulled() {
+            self.pull();
+        }
+    }
+}
+
+/// Told once all is ready; answers when the first operation is to begin.
+pub(super) type Armed<'a> = &'a dyn Fn() -> Result<Instant, Failure>;
+
+/// A task that is ready for its parts, in their order.
+pub(super) trait Job {
+    /// How many there are.
+    fn parts(&self) -> usize;
+
+    /// Carries one out: the first operation, the end of the last, and the figures.
+    fn run(&mut self, part: usize, course: &Course<'_>) -> Result<Ran, Failure>;
+}
+
+/// What a part showed.
+pub(super) struct Ran {
+    window: (Instant, Instant),
+    run: Run,
+    /// Connections that carried it.
+    connections: Vec<TcpCounters>,
+}
+
+/// Makes ready for a task.
+pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job + 'a>, Failure> {
+    match task {
+        Task::Copy(task) => Ok(Box::new(CopyJob::new(task, site)?)),
+        Task::Files {
+            kind,
+            parameters,
+            seed,
+            empty_caches,
+        } => {
+            let known = file::by_name(kind);
+            let known = known.ok_or_else(|| failed(format!("it knows no workload \"{kind}\"")))?;
+            let chosen = parameters
+                .iter()
+                .map(|(name, text)| (name.clone(), parameter_of(text)));
+            let plan = known.plan(&chosen.collect(), 1.0, *seed);
+            let plan = plan.map_err(|error| failed(error.to_string()))?;
+            let (folder, scratch) = own_folder(site.folder)?;
+            Ok(Box::new(FilesJob {
+                plan,
+                folder,
+                _scratch: scratch,
+                empty_caches: *empty_caches,
+            }))
+        }
+        Task::Fio { options, device } => {
+            fio::check(options).map_err(failed)?;
+            let work = FioWork::new(options.clone(), None, 1.0).map_err(failed)?;
+            let (file, scratch) = match device {
+                Some(device) if site.devices.contains(device) => (device.clone(), None),
+                Some(device) => {
+                    return Err(failed(format!(
+                        "{device} was not given to the agent: start it with --device {device}"
+                    )));
+                }
+                None => {
+                    let (folder, scratch) = own_folder(site.folder)?;
+                    let file = folder.join("fio").to_string_lossy().into_owned();
+                    (file, Some(scratch))
+                }
+            };
+            Ok(Box::new(FioJob {
+                work,
+                file,
+                _scratch: scratch,
+            }))
+        }
+    }
+}
+
+fn failed(why: String) -> Failure {
+    Failure::Failed(why)
+}
+
+/// A new folder that goes with its `Scratch`.
+fn own_folder(parent: &Path) -> Result<(PathBuf, Scratch), Failure> {
+    let scratch = Scratch::new(parent).and_then(|scratch| Ok((scratch.folder()?, scratch)));
+    scratch.map_err(|error| {
+        failed(format!(
+            "{}: can't make a folder there: {error}",
+            parent.display()
+        ))
+    })
+}
+
+/// Carries a part out, and sees what the machine and its interface did meanwhile. `ended` is told right
+/// after its last operation.
+pub(super) fn carry_out(
+    job: &mut dyn Job,
+    part: usize,
+    collector: &Collector,
+    site: &Site<'_>,
+    armed: Armed<'_>,
+    ended: &dyn Fn(),
+) -> Result<Done, Failure> {
+    let (before, after) = (Cell::new(None), Cell::new(None));
+    let link_now = || site.link.as_ref().map(Link::now);
+    let begin = || {
+        let at = armed()?;
+        // That takes a moment: nobody's first operation is to wait for it.
+        let link = link_now();
+        site.brake.wait_until(at)?;
+        before.set(Some((link, MachineTicks::now())));
+        Ok(())
+    };
+    let end = || {
+        ended();
+        after.set(Some((link_now(), MachineTicks::now())));
+    };
+    let course = Course {
+        interrupt: site.brake.pulled(),
+        begin: &begin,
+        end: &end,
+        collector,
+        with_warm_up: true,
+    };
+    let Ran {
+        window,
+        mut run,
+        connections,
+    } = job.run(part, &course)?;
+    let (link_before, before) = before.take().unwrap_or_default();
+    let (link_after, after) = after.take().unwrap_or_default();
+    let busy_ns = after.since(before).busy * clock::TICK_NS;
+    run.cpu_ns.machine = run.cpu_ns.machine.max(busy_ns);
+    let link = link_after.zip(link_before);
+    Ok(Done {
+        begin_ns: clock::duration_ns(window.0.saturating_duration_since(site.base)),
+        end_ns: clock::duration_ns(window.1.saturating_duration_since(site.base)),
+        run,
+        link: link.map(|(after, before)| after.since(&before, &connections)),
+    })
+}
+
+/// One stream of a copy.
+struct CopyJob {
+    task: CopyTask,
+    stream: TcpStream,
+    place: Place,
+    emptied: bool,
+    _scratch: Option<Scratch>,
+}
+
+impl CopyJob {
+    fn new(task: &CopyTask, site: &Site<'_>) -> Result<Self, Failure> {
+        let own = task.disk.then(|| own_folder(site.folder)).transpose()?;
+        let folder = own.as_ref().map(|(folder, _)| folder.as_path());
+        let place = if task.writes {
+            let contents = (task.bytes, task.seed);
+            Place::to_read(folder, "copy", contents, site.brake.pulled())?
+        } else {
+            Place::to_write(folder, "copy")?
+        };
+        let emptied = folder.is_some_and(|folder| make_ready(folder, task.empty_caches));
+        let stream = connect(&task.server, &task.ticket, CONNECT_TIME)?;
+        site.brake.add(&stream);
+        Ok(Self {
+            task: task.clone(),
+            stream,
+            place,
+            emptied,
+            _scratch: own.map(|(_, scratch)| scratch),
+        })
+    }
+}
+
+impl Job for CopyJob {
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn run(&mut self, _part: usize, course: &Course<'_>) -> Result<Ran, Failure> {
+        let Self {
+            task,
+            stream,
+            place,
+            ..
+        } = self;
+        (course.begin)()?;
+        let clock = Clock::start(None);
+        let cpu_ns = clock::thread_cpu_ns();
+        let mut recorder = Recorder::new(clock, course.collector);
+        let class = if task.writes {
+            Class::Write
+        } else {
+            Class::Read
+        };
+        let traffic = |piece: usize| {
+            let bytes = u64::try_from(piece).expect("at most a buffer");
+            if task.writes {
+                Traffic {
+                    read: 0,
+                    written: bytes,
+                }
+            } else {
+                Traffic {
+                    read: bytes,
+                    written: 0,
+                }
+            }
+        };
+        let mut moved = |began: Instant, piece: usize| {
+            recorder.count(class, began, Instant::now(), traffic(piece));
+        };
+        if task.writes {
+            copies::send(stream, place, task.bytes, &mut moved)?;
+        } else {
+            signal(stream)?;
+            copies::receive(stream, place, task.bytes, &mut moved)?;
+        }
+        // The end of a file: the server has all of it, or it is durable here.
+        let began = Instant::now();
+        if task.writes {
+            await_signal(stream)?;
+        } else if task.fsync {
+            place.sync()?;
+        }
+        let end = Instant::now();
+        (course.end)();
+        let class = if task.fsync {
+            Class::Fsync
+        } else {
+            Class::Close
+        };
+        recorder.count(class, began, end, Traffic::default());
+        recorder.hand_over();
+        let cpu_ns = clock::thread_cpu_ns() - cpu_ns;
+        let all = course.collector.take_counted(&clock);
+        let mut run = Run {
+            operations: all.operations,
+            counted: all.bytes.total(),
+            application: all.bytes,
+            latency: all.latency,
+            series: Some(all.series),
+            cpu_ns: Cpu {
+                workload: cpu_ns,
+                ..Cpu::default()
+            },
+            ..Run::default()
+        };
+        let mut evidence = Evidence {
+            actors: 1,
+            actor_ns: named_ns(&recorder.class_ns),
+            ..Evidence::default()
+        };
+        evidence.cache.emptied = self.emptied;
+        run.evidence = Some(evidence);
+        Ok(Ran {
+            window: (clock.began, end),
+            run,
+            connections: vec![TcpCounters::of(&self.stream)],
+        })
+    }
+}
+
+/// A workload on files.
+struct FilesJob {
+    plan: FilePlan,
+    folder: PathBuf,
+    _scratch: Scratch,
+    empty_caches: bool,
+}
+
+impl Job for FilesJob {
+    fn parts(&self) -> usize {
+        self.plan.phases().len()
+    }
+
+    fn run(&mut self, part: usize, course: &Course<'_>) -> Result<Ran, Failure> {
+        let phases = self.plan.phases();
+        let phase = &phases[part];
+        let emptied = !phase.follows && make_ready(&self.folder, self.empty_caches);
+        let is_followed = phases.get(part + 1).is_some_and(|next| next.follows);
+        let watched = Watched::default();
+        let before = watched.now();
+        let measured = files::run_in_folder(&self.plan, part, &self.folder, course)?;
+        let after = watched.now();
+        let settling = Instant::now();
+        if !is_followed {
+            sync(&self.folder);
+        }
+        let settle_ns = clock::duration_ns(settling.elapsed());
+        let mut run = Run::default();
+        whole::of_files(&measured, 0, 0, &mut run);
+        let mut evidence = after.since(&before, measured.threads.clone());
+        evidence.actors = phase.actors;
+        evidence.actor_ns.clone_from(&measured.actor_ns);
+        evidence.usage = Some(measured.usage);
+        evidence.cache.file_bytes = self.plan.bytes();
+        evidence.cache.settle_ns = settle_ns;
+        evidence.cache.emptied = emptied;
+        evidence.cache.resident_permille = measured.resident_permille;
+        run.evidence = Some(evidence);
+        Ok(Ran {
+            window: measured.window,
+            run,
+            connections: Vec::new(),
+        })
+    }
+}
+
+/// fio on a file or a device.
+struct FioJob {
+    work: FioWork,
+    file: String,
+    _scratch: Option<Scratch>,
+}
+
+impl Job for FioJob {
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn run(&mut self, _part: usize, course: &Course<'_>) -> Result<Ran, Failure> {
+        let mut run = Run::default();
+        run.workload.rate = self.work.rate();
+        run.workload.parameters = self.work.options().clone();
+        let version = tool::version(fios::FIO, "--version");
+        run.workload
+            .parameters
+            .insert("version".to_owned(), version);
+        run.evidence = Some(Evidence::default());
+        (course.begin)()?;
+        let said = fio::run(&self.work.arguments(&self.file), course.interrupt)?;
+        let end = Instant::now();
+        (course.end)();
+        fios::read(&said, &mut run).map_err(failed)?;
+        if let Some(evidence) = &mut run.evidence {
+            evidence.actors = self.work.in_flight();
+        }
+        // It says how long its I/O took, which ends with it.
+        let took = Duration::from_nanos(run.elapsed_ns);
+        let began = end.checked_sub(took).unwrap_or(end);
+        Ok(Ran {
+            window: (began, end),
+            run,
+            connections: Vec::new(),
+        })
+    }
+}

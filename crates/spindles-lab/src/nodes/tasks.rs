@@ -1,0 +1,241 @@
+//! From what an experiment asks for to what each node is told.
+
+use super::controller::Crew;
+use super::copies::{self, Door, Place, Trouble, await_signal, signal};
+use super::merge::{OwnPart, merge};
+use super::wire::{CopyTask, Task};
+use crate::caches::{make_ready, sync};
+use crate::clock;
+use crate::evidence::Watched;
+use crate::execute::Failure;
+use crate::fio::FioWork;
+use crate::schedule::Draw;
+use spindles_io::TcpCounters;
+use spindles_measure::{Run, ThreadUse};
+use spindles_workload::file::FilePlan;
+use spindles_workload::network::{CopyPlan, Store};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is known of this machine while nodes work.
+pub(crate) struct Home<'a> {
+    /// What is looked at meanwhile.
+    pub(crate) watched: &'a Watched,
+    /// The address at which nodes reach it, where it is said.
+    pub(crate) listen: Option<IpAddr>,
+    /// Whether caches are emptied before what is timed.
+    pub(crate) empty_caches: bool,
+    /// How busy the machine is without us.
+    pub(crate) idle_permille: u64,
+    /// Set when the user wants to end.
+    pub(crate) interrupt: &'a AtomicBool,
+}
+
+/// Each node does something else at random.
+fn seed_of(seed: u64, node: usize) -> u64 {
+    Draw::new(seed, 7, u64::try_from(node).expect("few")).number()
+}
+
+impl Crew<'_> {
+    /// The same workload on files in the folder of each node, each phase with a result into one of `runs`.
+    pub(crate) fn files(
+        &mut self,
+        plan: &FilePlan,
+        seed: u64,
+        home: &Home<'_>,
+        runs: &mut [Run],
+    ) -> Result<(), Failure> {
+        let task = |node| Task::Files {
+            kind: plan.kind.name.to_owned(),
+            parameters: plan.words(),
+            seed: seed_of(seed, node),
+            empty_caches: home.empty_caches,
+        };
+        self.prepare((0..self.count()).map(task).collect())?;
+        let mut runs = runs.iter_mut();
+        for (part, phase) in plan.phases().iter().enumerate() {
+            let (nodes, here) = self.run_part(part, home.watched, self.address(home))?;
+            if let Some(run) = phase.counted.and_then(|_| runs.next()) {
+                merge(nodes, &here, &here.counters.1, &home.own_part(), run);
+            }
+        }
+        Ok(())
+    }
+
+    /// fio on a file in the folder of each node, or on a device of each.
+    pub(crate) fn fio(
+        &mut self,
+        work: &FioWork,
+        device: Option<&str>,
+        home: &Home<'_>,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let task = |_| Task::Fio {
+            options: work.options().clone(),
+            device: device.map(str::to_owned),
+        };
+        self.prepare((0..self.count()).map(task).collect())?;
+        let (nodes, here) = self.run_part(0, home.watched, self.address(home))?;
+        merge(nodes, &here, &here.counters.1, &home.own_part(), run);
+        Ok(())
+    }
+
+    /// A copy between a folder here, or else memory, and each node.
+    pub(crate) fn copy(
+        &mut self,
+        plan: &CopyPlan,
+        folder: Option<&Path>,
+        home: &Home<'_>,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let address = match home.listen {
+            Some(address) => address,
+            None => self.our_address()?,
+        };
+        let door = Door::open(address, plan.nodes()).map_err(Failure::Failed)?;
+        let server = door.address().map_err(Failure::Failed)?;
+        let places = places(plan, folder, run.seed, home)?;
+        let tasks = (0..plan.nodes()).zip(0..).map(|(stream, node)| {
+            Task::Copy(CopyTask {
+                server: server.to_string(),
+                ticket: door.ticket(stream),
+                bytes: plan.file_bytes(),
+                writes: plan.writes(),
+                disk: plan.client() == Store::Disk,
+                fsync: plan.fsync(),
+                seed: seed_of(run.seed, node),
+                empty_caches: home.empty_caches,
+            })
+        });
+        let streams = self.let_in(&door, tasks.collect())?;
+        // Caches are emptied last: nothing of ours is to fill them again.
+        let emptied = folder.is_some_and(|folder| make_ready(folder, home.empty_caches));
+        let wrong_here = OnceLock::new();
+        let (ran, ends) = std::thread::scope(|scope| {
+            let ends: Vec<_> = (streams.iter().zip(places).enumerate())
+                .map(|(node, (stream, place))| {
+                    let (name, wrong_here) = (self.name(node).to_owned(), &wrong_here);
+                    scope.spawn(move || {
+                        let end = serve(plan, stream, place);
+                        if let Err(why) = &end {
+                            if let Trouble::Place(why) = why {
+                                wrong_here.get_or_init(|| format!("node {name}: {why}"));
+                            }
+                            // Its node is not to wait for more.
+                            let _closed = stream.shutdown(Shutdown::Both);
+                        }
+                        end
+                    })
+                })
+                .collect();
+            let ran = self.run_part(0, home.watched, Some(address));
+            if ran.is_err() {
+                for stream in &streams {
+                    let _closed = stream.shutdown(Shutdown::Both);
+                }
+            }
+            let ends: Vec<_> = ends
+                .into_iter()
+                .map(|end| end.join().expect("a stream does not panic"))
+                .collect();
+            (ran, ends)
+        });
+        let (nodes, here) = match ran {
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            // A node does not know what a disk here said.
+            Err(why) => return Err(wrong_here.into_inner().map_or(why, Failure::Failed)),
+            Ok(ran) => ran,
+        };
+        let ends = ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let threads = (0..)
+            .zip(ends)
+            .map(|(number, cpu_ns): (u32, u64)| ThreadUse {
+                name: format!("stream {number}"),
+                cpu_ns,
+            });
+        let own = OwnPart {
+            threads: threads.collect(),
+            connections: streams.iter().map(TcpCounters::of).collect(),
+            ..home.own_part()
+        };
+        let settling = std::time::Instant::now();
+        folder.inspect(|folder| sync(folder));
+        let settle_ns = clock::duration_ns(settling.elapsed());
+        merge(nodes, &here, &home.watched.now(), &own, run);
+        if let (Some(evidence), Some(_)) = (&mut run.evidence, folder) {
+            evidence.cache.file_bytes = plan.file_bytes().saturating_mul(plan.nodes().into());
+            evidence.cache.settle_ns = settle_ns;
+            evidence.cache.emptied = emptied;
+        }
+        Ok(())
+    }
+
+    /// Has all nodes make ready, and takes their streams.
+    fn let_in(&mut self, door: &Door, tasks: Vec<Task>) -> Result<Vec<TcpStream>, Failure> {
+        let stop = AtomicBool::new(false);
+        let (prepared, streams) = std::thread::scope(|scope| {
+            let streams = scope.spawn(|| door.streams(&stop));
+            let prepared = self.prepare(tasks);
+            stop.store(true, Ordering::Relaxed);
+            (prepared, streams.join().expect("a door does not panic"))
+        });
+        prepared?;
+        let streams: Option<Vec<TcpStream>> = streams.into_iter().collect();
+        streams.ok_or_else(|| {
+            let why = "a node says that it is ready and has no data connection";
+            Failure::Failed(why.to_owned())
+        })
+    }
+
+    /// The address of this machine for nodes, where there is one for all.
+    fn address(&self, home: &Home<'_>) -> Option<IpAddr> {
+        home.listen.or_else(|| self.our_address().ok())
+    }
+}
+
+impl Home<'_> {
+    fn own_part(&self) -> OwnPart {
+        OwnPart {
+            threads: Vec::new(),
+            connections: Vec::new(),
+            idle_permille: self.idle_permille,
+        }
+    }
+}
+
+/// The server's end of each stream.
+fn places(
+    plan: &CopyPlan,
+    folder: Option<&Path>,
+    seed: u64,
+    home: &Home<'_>,
+) -> Result<Vec<Place>, Failure> {
+    let place = |stream: u32| {
+        let name = format!("copy.{stream}");
+        if plan.writes() {
+            return Place::to_write(folder, &name);
+        }
+        let contents = (plan.file_bytes(), seed ^ u64::from(stream));
+        Place::to_read(folder, &name, contents, home.interrupt)
+    };
+    (0..plan.nodes()).map(place).collect()
+}
+
+/// Serves one stream: the CPU time that it took.
+fn serve(plan: &CopyPlan, stream: &TcpStream, mut place: Place) -> Result<u64, Trouble> {
+    let cpu_ns = clock::thread_cpu_ns();
+    if plan.writes() {
+        copies::receive(stream, &mut place, plan.file_bytes(), &mut |_, _| {})?;
+        if plan.fsync() {
+            place.sync()?;
+        }
+        drop(place);
+        signal(stream)?;
+    } else {
+        await_signal(stream)?;
+        copies::send(stream, &mut place, plan.file_bytes(), &mut |_, _| {})?;
+    }
+    Ok(clock::thread_cpu_ns() - cpu_ns)
+}

@@ -1,0 +1,200 @@
+//! The secret that an agent and its controllers share, from a file that nobody else may read, and what is
+//! proved with it.
+
+use ring::hmac;
+use rustix::fs::OFlags;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The shortest token that is accepted, in bytes: 128 bits in hexadecimal.
+const BYTES_MIN: usize = 32;
+/// The longest.
+const BYTES_MAX: u64 = 4096;
+/// How long a challenge is.
+pub(super) const NONCE_BYTES: usize = 32;
+
+/// What only the two ends know.
+pub struct Token(hmac::Key);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Why a file can't be the token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It can't be read.
+    #[error("{}: the token can't be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no file.
+    #[error("{} is no file: make one with `openssl rand -hex 32`", .path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// Others know it.
+    #[error("others may read {}, so it is no secret: make a new token and `chmod 600` it", .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It can be guessed.
+    #[error(
+        "the token in {} has {bytes} characters and needs {BYTES_MIN}: make one with \
+         `openssl rand -hex 32`",
+        .path.display()
+    )]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// How many it has.
+        bytes: usize,
+    },
+    /// It is something else.
+    #[error("{} has more than {BYTES_MAX} bytes and is no token", .path.display())]
+    Long {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Who proves that it knows the token. The two say different things, so that neither can be handed the
+/// other's own proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Controller,
+    Agent,
+}
+
+impl Token {
+    /// From a file of which nobody but its owner may read or write. White space around the token is left out.
+    ///
+    /// # Errors
+    /// When it can't be read, others may, or it is too short to be a secret.
+    pub fn from_file(path: &Path) -> Result<Self, TokenError> {
+        let path_owned = || path.to_owned();
+        let unreadable = |source| TokenError::Unreadable {
+            path: path_owned(),
+            source,
+        };
+        // A pipe is not waited for.
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(unreadable)?;
+        let facts = file.metadata().map_err(unreadable)?;
+        if !facts.is_file() {
+            return Err(TokenError::NoFile { path: path_owned() });
+        }
+        if facts.mode() & 0o077 != 0 {
+            return Err(TokenError::Open { path: path_owned() });
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+        if read.map_err(unreadable)? > usize::try_from(BYTES_MAX).expect("a few kilobytes") {
+            return Err(TokenError::Long { path: path_owned() });
+        }
+        let token = bytes.trim_ascii();
+        if token.len() < BYTES_MIN {
+            return Err(TokenError::Short {
+                path: path_owned(),
+                bytes: token.len(),
+            });
+        }
+        Ok(Self::of_bytes(token))
+    }
+
+    pub(super) fn of_bytes(token: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, token))
+    }
+
+    /// What one side says to show that it knows the token.
+    pub(super) fn proof(&self, side: Side, nonces: &Nonces) -> Vec<u8> {
+        hmac::sign(&self.0, &said(side, nonces)).as_ref().to_vec()
+    }
+
+    /// Whether that is what the side would say. Takes as long whatever it is.
+    pub(super) fn is_proof(&self, side: Side, nonces: &Nonces, proof: &[u8]) -> bool {
+        hmac::verify(&self.0, &said(side, nonces), proof).is_ok()
+    }
+}
+
+/// What each side has chosen at random, once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nonces {
+    pub(super) controller: [u8; NONCE_BYTES],
+    pub(super) agent: [u8; NONCE_BYTES],
+}
+
+fn said(side: Side, nonces: &Nonces) -> Vec<u8> {
+    let label: &[u8] = match side {
+        Side::Controller => b"spindles lab, controller",
+        Side::Agent => b"spindles lab, agent",
+    };
+    [label, &nonces.controller, &nonces.agent].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn only_a_secret_is_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let read = |text: &str, mode: u32| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Token::from_file(&path)
+        };
+        let good = "0123456789abcdef0123456789abcdef";
+        assert!(read(&format!("  {good}\n"), 0o600).is_ok());
+        assert!(read(good, 0o400).is_ok());
+        for (text, mode, words) in [
+            (good, 0o640, "others may read"),
+            (good, 0o604, "others may read"),
+            (good, 0o620, "others may read"),
+            (&good[1..], 0o600, "has 31 characters and needs 32"),
+            (&good.repeat(200), 0o600, "is no token"),
+        ] {
+            let error = read(text, mode).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let missing = Token::from_file(&folder.path().join("none"));
+        assert!(missing.unwrap_err().to_string().contains("can't be read"));
+        let error = Token::from_file(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("is no file"), "{error}");
+        assert!(!format!("{:?}", read(good, 0o600)).contains("0123"));
+    }
+
+    #[test]
+    fn a_proof_is_of_one_side_one_token_and_two_nonces() {
+        let token = Token::of_bytes(&[7; 32]);
+        let nonces = Nonces {
+            controller: [1; NONCE_BYTES],
+            agent: [2; NONCE_BYTES],
+        };
+        let proof = token.proof(Side::Controller, &nonces);
+        assert!(token.is_proof(Side::Controller, &nonces, &proof));
+        assert!(!token.is_proof(Side::Agent, &nonces, &proof));
+        assert!(!Token::of_bytes(&[8; 32]).is_proof(Side::Controller, &nonces, &proof));
+        let swapped = Nonces {
+            controller: nonces.agent,
+            agent: nonces.controller,
+        };
+        assert!(!token.is_proof(Side::Controller, &swapped, &proof));
+        assert!(!token.is_proof(Side::Controller, &nonces, &proof[..31]));
+        assert!(!token.is_proof(Side::Controller, &nonces, &[]));
+    }
+}

@@ -1,0 +1,282 @@
+//! What goes over the control connection: a length of 32 bits, the least byte first, and so many bytes of
+//! JSON. Lengths are bounded; before the other side has shown that it knows the token, to very little.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use spindles_measure::{Histogram, LinkUse, Run, Traffic};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+/// The version of all that is said here. The two ends must have the same.
+pub(super) const VERSION: u32 = 1;
+
+/// The longest frame from who has not shown yet that it knows the token.
+pub(super) const STRANGER_BYTES_MAX: u32 = 1 << 10;
+/// The longest frame afterwards: what a node did, with histograms of every operation.
+pub(super) const FRAME_BYTES_MAX: u32 = 16 << 20;
+
+/// What a controller says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// The first: which version, and a number chosen at random.
+    Hello { version: u32, nonce: String },
+    /// It knows the token.
+    Proof { proof: String },
+    /// What time is it there?
+    Ping,
+    /// Make ready for this.
+    Prepare { task: Task },
+    /// Make all ready for a part of it, up to its first operation.
+    Arm { part: usize },
+    /// Begin then, on the agent's clock.
+    Start { at_ns: u64 },
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// To `Hello`.
+    Challenge { version: u32, nonce: String },
+    /// To `Proof`: it knows the token too.
+    Welcome { proof: String, cpus: u32 },
+    /// To `Ping`, on the agent's clock.
+    Pong { now_ns: u64 },
+    /// To `Prepare`.
+    Prepared,
+    /// To `Arm`.
+    Armed,
+    /// Each second from `Prepare` on: what the part did so far.
+    Alive { so_far: SoFar },
+    /// To `Start`, right after the last operation of the part.
+    Ended,
+    /// After that: what it did.
+    Done { done: Box<Done> },
+    /// It can't, or could not. Nothing follows.
+    Failed { why: String },
+}
+
+/// What an agent does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Task {
+    /// One stream of a copy.
+    Copy(CopyTask),
+    /// A workload on files in a folder of its own.
+    Files {
+        /// Which.
+        kind: String,
+        /// All its parameters, in words.
+        parameters: BTreeMap<String, String>,
+        /// Everything random follows from it.
+        seed: u64,
+        /// Whether caches are emptied before each phase.
+        empty_caches: bool,
+    },
+    /// fio on a file of its own, or on one of the devices that the agent was given.
+    Fio {
+        /// Its options by name.
+        options: BTreeMap<String, String>,
+        /// The device.
+        device: Option<String>,
+    },
+}
+
+/// One stream of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is chosen by itself")]
+pub(super) struct CopyTask {
+    /// Where the server takes data connections: `10.0.0.1:40123`.
+    pub(super) server: String,
+    /// What a data connection begins with, so that the server knows it.
+    pub(super) ticket: String,
+    /// Bytes of the file.
+    pub(super) bytes: u64,
+    /// Whether it goes to the server.
+    pub(super) writes: bool,
+    /// Whether this end has it in a file.
+    pub(super) disk: bool,
+    /// Whether a file that was written is made durable, at whichever end that is.
+    pub(super) fsync: bool,
+    /// The contents follow from it.
+    pub(super) seed: u64,
+    /// Whether caches are emptied before it is read.
+    pub(super) empty_caches: bool,
+}
+
+/// What was done up to now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SoFar {
+    pub(super) operations: u64,
+    pub(super) bytes: Traffic,
+    pub(super) latency: BTreeMap<String, Histogram>,
+}
+
+/// What a part did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Done {
+    /// Its first operation, on the agent's clock.
+    pub(super) begin_ns: u64,
+    /// The end of its last.
+    pub(super) end_ns: u64,
+    /// Its figures. Who and what it was is the controller's to fill in.
+    pub(super) run: Run,
+    /// The interface that it went through.
+    pub(super) link: Option<LinkUse>,
+}
+
+/// Why a frame was not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WireError {
+    /// The connection ended between frames.
+    #[error("the connection was closed")]
+    Closed,
+    /// It ended, or nothing came in time.
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
+    /// It is longer than may be.
+    #[error("a frame of {bytes} bytes came, and {most} are the most")]
+    TooLong {
+        /// What it says.
+        bytes: u32,
+        /// What may be.
+        most: u32,
+    },
+    /// It says nothing that is known.
+    #[error("a frame came that is not understood: {0}")]
+    Unknown(serde_json::Error),
+}
+
+/// Sends a frame.
+pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = u32::try_from(frame.len() - 4).ok();
+    let length = length.filter(|length| *length <= FRAME_BYTES_MAX);
+    let length = length.ok_or_else(|| io::Error::other("a frame is longer than may be"))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    to.write_all(&frame)
+}
+
+/// Receives a frame of at most so many bytes. No more memory is taken than has come.
+pub(super) fn receive<T: DeserializeOwned>(
+    from: &mut impl Read,
+    most: u32,
+) -> Result<T, WireError> {
+    let mut length = [0; 4];
+    match from.read(&mut length[..1]) {
+        Ok(0) => return Err(WireError::Closed),
+        Ok(_) => {}
+        Err(error) => return Err(WireError::Broken(error)),
+    }
+    from.read_exact(&mut length[1..])
+        .map_err(WireError::Broken)?;
+    let bytes = u32::from_le_bytes(length);
+    if bytes > most {
+        return Err(WireError::TooLong { bytes, most });
+    }
+    let mut frame = Vec::new();
+    let whole = from.take(bytes.into()).read_to_end(&mut frame);
+    let whole = whole.map_err(WireError::Broken)?;
+    if u32::try_from(whole).ok() != Some(bytes) {
+        return Err(WireError::Broken(io::ErrorKind::UnexpectedEof.into()));
+    }
+    serde_json::from_slice(&frame).map_err(WireError::Unknown)
+}
+
+/// Bytes as text.
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a string takes it");
+    }
+    text
+}
+
+/// Bytes from text; `None` where it is something else.
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| {
+            let pair = std::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?;
+            let digits = pair.chars().all(|c| c.is_ascii_hexdigit());
+            u8::from_str_radix(pair, 16).ok().filter(|_| digits)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(length: u32, text: &str) -> Vec<u8> {
+        [&length.to_le_bytes()[..], text.as_bytes()].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Request, WireError> {
+        receive(&mut &*bytes, STRANGER_BYTES_MAX)
+    }
+
+    #[test]
+    fn frames_survive_a_round_trip() {
+        let mut run = Run::default();
+        let mut latency = Histogram::new();
+        latency.record(7);
+        run.latency.insert("read".to_owned(), latency);
+        let replies = [
+            Reply::Prepared,
+            Reply::Done {
+                done: Box::new(Done {
+                    end_ns: u64::MAX,
+                    run,
+                    ..Done::default()
+                }),
+            },
+        ];
+        let mut bytes = Vec::new();
+        for reply in &replies {
+            send(&mut bytes, reply).unwrap();
+        }
+        let mut from = &bytes[..];
+        for reply in replies {
+            let read: Reply = receive(&mut from, FRAME_BYTES_MAX).unwrap();
+            assert_eq!(read, reply);
+        }
+        let end = receive::<Reply>(&mut from, FRAME_BYTES_MAX);
+        assert!(matches!(end, Err(WireError::Closed)), "{end:?}");
+    }
+
+    #[test]
+    fn odd_frames_are_refused() {
+        let good = "\"ping\"";
+        assert_eq!(read(&frame(6, good)).unwrap(), Request::Ping);
+        let long = STRANGER_BYTES_MAX + 1;
+        for (bytes, words) in [
+            (frame(long, good), "1025 bytes came, and 1024 are the most"),
+            (frame(u32::MAX, ""), "are the most"),
+            (frame(7, good), "broke"),
+            (frame(6, good)[..3].to_vec(), "broke"),
+            (frame(5, good), "not understood"),
+            (frame(0, ""), "not understood"),
+            (frame(8, "\"gossip\""), "not understood"),
+            (frame(2, "\u{7ff}"), "not understood"),
+            (Vec::new(), "closed"),
+        ] {
+            let error = read(&bytes).unwrap_err().to_string();
+            assert!(error.contains(words), "{bytes:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn hexadecimal_is_read_and_written() {
+        assert_eq!(to_hex(&[0, 0x1f, 0xff]), "001fff");
+        assert_eq!(from_hex("001fFF"), Some(vec![0, 0x1f, 0xff]));
+        for odd in ["0", "0g", "+1", "é", "001"] {
+            assert_eq!(from_hex(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Workloads on other machines, beside the system under test or with it.
+
+use super::UnderTest;
+use crate::evidence::Watched;
+use crate::execute::Failure;
+use crate::experiment::{OnNodes, Work};
+use crate::nodes::{Crew, Home, Token};
+use crate::scratch::Scratch;
+use spindles_measure::Run;
+use spindles_workload::network::{CopyPlan, Store};
+
+impl<'a> UnderTest<'a> {
+    /// A copy between the folder of the system, or memory, and nodes.
+    pub(super) fn copy(&mut self, plan: &CopyPlan, run: &mut Run) -> Result<(), Failure> {
+        self.close()?;
+        let mut watched = Watched::default();
+        let mut own = None;
+        if plan.server() == Store::Disk {
+            let place = self.system.folder().map_err(Failure::Failed)?;
+            let scratch = Scratch::new(&place.folder).and_then(|it| Ok((it.folder()?, it)));
+            let scratch = scratch
+                .map_err(|error| Failure::Failed(format!("{}: {error}", place.folder.display())))?;
+            own = Some(scratch);
+            watched = place.watched;
+        }
+        let folder = own.as_ref().map(|(folder, _)| folder.as_path());
+        let mut crew = self.crew(plan.nodes())?;
+        crew.copy(plan, folder, &self.home(&watched), run)
+    }
+
+    /// A workload on files or fio on nodes.
+    pub(super) fn on_nodes(
+        &mut self,
+        work: &Work,
+        on: &OnNodes,
+        runs: &mut [Run],
+    ) -> Result<(), Failure> {
+        self.close()?;
+        // What is beneath the system is looked at where it has a folder: that may be what nodes have mounted.
+        let watched = self.system.folder().map(|place| place.watched);
+        let watched = watched.unwrap_or_default();
+        let seed = runs.first().map_or(0, |run| run.seed);
+        let mut crew = self.crew(on.count)?;
+        let home = self.home(&watched);
+        match work {
+            Work::Files(plan) => crew.files(plan, seed, &home, runs),
+            Work::Fio(work) => crew.fio(work, on.device.as_deref(), &home, &mut runs[0]),
+            Work::Blocks(_) | Work::Newfs(_) | Work::Copy(_) => {
+                unreachable!("refused when the experiment was read")
+            }
+        }
+    }
+
+    /// The first so many nodes.
+    fn crew(&self, count: u32) -> Result<Crew<'a>, Failure> {
+        let nodes = self.experiment.nodes.as_ref();
+        let nodes = nodes.expect("workloads without enough nodes are left out");
+        let token = Token::from_file(&nodes.token_file);
+        let token = token.map_err(|error| Failure::Failed(error.to_string()))?;
+        let count = usize::try_from(count).expect("32 bits fit");
+        Crew::gather(&nodes.addresses[..count], &token, self.options.interrupt)
+    }
+
+    fn home<'b>(&self, watched: &'b Watched) -> Home<'b>
+    where
+        'a: 'b,
+    {
+        Home {
+            watched,
+            listen: self.experiment.nodes.as_ref().and_then(|it| it.listen),
+            empty_caches: self.empty_caches,
+            idle_permille: self.idle_permille,
+            interrupt: self.options.interrupt,
+        }
+    }
+}

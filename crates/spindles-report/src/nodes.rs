@@ -1,0 +1,71 @@
+//! What each of several machines got of a run on all of them, as rows of texts that every output shows.
+
+use spindles_measure::statistics::median;
+use spindles_measure::{Analysis, NodeRun, Run, Workload};
+
+use crate::figures;
+
+/// The titles of the columns; the first two are texts, the others figures.
+pub(crate) const COLUMNS: &[&str] = &[
+    "workload",
+    "system",
+    "nodes",
+    "slowest",
+    "fastest",
+    "fairness",
+    "begun within",
+];
+
+/// How to read them.
+pub(crate) const CAPTION: &str = "Medians over repetition blocks of the slowest and the fastest node, of Jain's fairness \
+    index (1: all had the same; 1/n: one had it all), and of how far apart the nodes began, with what their clocks \
+    may be off.";
+
+/// A row for each workload on several nodes on each system.
+pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for workload in &analysis.experiment.workloads {
+        for system in &analysis.experiment.systems {
+            let is_one = |run: &&Run| {
+                run.failed.is_none()
+                    && run.nodes.len() > 1
+                    && run.system.name == system.name
+                    && run.workload.name == workload.name
+            };
+            let runs: Vec<&Run> = analysis.runs.iter().filter(is_one).collect();
+            if !runs.is_empty() {
+                rows.push(row(workload, &system.name, &runs));
+            }
+        }
+    }
+    rows
+}
+
+fn row(workload: &Workload, system: &str, runs: &[&Run]) -> Vec<String> {
+    let of = |of: &dyn Fn(&Run) -> f64| {
+        let each: Vec<f64> = runs.iter().map(|run| of(run)).collect();
+        median(&each)
+    };
+    let rates = |run: &Run| {
+        run.nodes
+            .iter()
+            .map(NodeRun::per_second)
+            .collect::<Vec<_>>()
+    };
+    let slowest = of(&|run| rates(run).into_iter().fold(f64::INFINITY, f64::min));
+    let fastest = of(&|run| rates(run).into_iter().fold(0.0, f64::max));
+    let apart = of(&|run| {
+        let begins = run.nodes.iter();
+        let begins = begins.map(|node| node.begin_ns.saturating_add(node.begin_uncertainty_ns));
+        figures::float(begins.max().unwrap_or(0))
+    });
+    vec![
+        workload.name.clone(),
+        system.to_owned(),
+        of(&|run| run.nodes.iter().map(|_| 1.0).sum()).to_string(),
+        figures::rate(slowest, workload.rate),
+        figures::rate(fastest, workload.rate),
+        format!("{:.3}", of(&|run| run.fairness.unwrap_or(0.0))),
+        figures::time(apart),
+    ]
+}

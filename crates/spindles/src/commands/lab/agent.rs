@@ -1,0 +1,69 @@
+//! `spindles lab agent`: a node of a run on several machines.
+
+use super::Command;
+use crate::interrupt;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_lab::nodes::{Agent, AgentOptions, PORT, Token};
+use std::env;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "agent",
+    about: "Let experiments of another machine use this one as a node",
+    details: "Copies files to and from the machine that runs the experiment, and runs workloads on files and fio in \
+              a folder of its own, which goes afterwards. It does nothing else, and only for who knows the token. \
+              It listens on loopback unless told otherwise. The token shows who asks; NOTHING IS ENCRYPTED: \
+              in a network that you don't trust, use a tunnel of ssh or a VPN. Ctrl-C ends it and what it does.\n\n\
+              openssl rand -hex 32 > token; chmod 600 token      # the same file on all machines\n\
+              spindles lab agent --token-file token --listen 10.0.0.2\n\
+              spindles lab run ide-raid-server --nodes 10.0.0.2,10.0.0.3 --token-file token",
+    hidden: false,
+    forwards: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The file with the token: at least 32 characters that nobody can guess, and that nobody else may read
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Where it listens [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address)]
+    listen: Option<SocketAddr>,
+    /// Files are made below it and removed: name a network file system to measure that [default: the
+    /// system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// A device that fio may be run on. WHAT IT HOLDS MAY BE LOST
+    #[arg(long = "device", value_name = "DEV")]
+    devices: Vec<String>,
+}
+
+/// An address with the port of agents, or with another one.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>();
+    let alone = || text.parse::<IpAddr>().map(|address| (address, PORT).into());
+    let address = with_port.or_else(|_| alone());
+    address.map_err(|_| {
+        format!("give an address of this machine, such as 10.0.0.2 or 10.0.0.2:{PORT}")
+    })
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let agent = Agent::new(AgentOptions {
+        listen: (arguments.listen).unwrap_or((Ipv4Addr::LOCALHOST, PORT).into()),
+        folder: arguments.folder.unwrap_or_else(env::temp_dir),
+        devices: arguments.devices,
+        token: Token::from_file(&arguments.token_file)?,
+    })?;
+    let interrupt = interrupt::flag()?;
+    ui.note(format!("listening on {}", agent.address()));
+    agent.run(&interrupt, &|what| ui.note(what));
+    ui.json(&json!({ "address": agent.address().to_string() }));
+    Ok(())
+}

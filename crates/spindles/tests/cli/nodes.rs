@@ -1,0 +1,406 @@
+//! Runs on several machines: agents in network namespaces, as users start them.
+
+use crate::binary::spindles;
+use crate::namespaces::{Network, SERVER};
+use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
+use spindles_measure::{Analysis, Record, Run};
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_spindles");
+
+/// Ended when it is dropped.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Machines with an agent on each node.
+struct Lab {
+    folder: TempDir,
+    agents: Vec<Agent>,
+    network: Network,
+}
+
+fn token(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file");
+    fs::set_permissions(path, Permissions::from_mode(0o600)).expect("it is ours");
+}
+
+impl Lab {
+    fn new(nodes: u8, rate: Option<&str>) -> Result<Self, String> {
+        let mut lab = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            agents: Vec::new(),
+            network: Network::new(nodes, rate)?,
+        };
+        token(&lab.at("token"), &"k".repeat(32));
+        fs::create_dir(lab.at("server")).expect("a folder");
+        for node in 0..usize::from(nodes) {
+            fs::create_dir(lab.own(node)).expect("a folder");
+            let agent = lab.agent(node);
+            lab.agents.push(agent);
+        }
+        Ok(lab)
+    }
+
+    /// A new agent on a node.
+    fn agent(&self, node: usize) -> Agent {
+        let mut child = (self.network.on_node(node, BINARY))
+            .args(["lab", "agent", "--listen", &Network::address(node)])
+            .arg("--token-file")
+            .arg(self.at("token"))
+            .arg("--folder")
+            .arg(self.own(node))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("text");
+        assert!(line.contains("listening on"), "{line}");
+        // The rest of what it says is to have room.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Agent(child)
+    }
+
+    /// Starts the agent of a node once more, once the one before has ended.
+    fn restart(&mut self, node: usize) {
+        self.agents[node].0.wait().expect("it ends");
+        self.agents[node] = self.agent(node);
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn own(&self, node: usize) -> PathBuf {
+        self.at(&format!("node{node}"))
+    }
+
+    /// An experiment on the server, with these workloads.
+    fn command(&self, workloads: &str) -> Command {
+        let nodes: Vec<String> = (0..self.agents.len()).map(Network::address).collect();
+        let text = format!(
+            "name = \"net\"\nblocks = 1\ncontrol = false\ncaches = \"keep\"\nnodes = {nodes:?}\n\
+             token_file = \"{}\"\nlisten = \"{SERVER}\"\n[[system]]\nname = \"server\"\n\
+             target = {:?}\n{workloads}",
+            self.at("token").display(),
+            format!("folder:{}", self.at("server").display()),
+        );
+        fs::write(self.at("x.toml"), text).expect("a file");
+        let mut command = self.network.on_server(BINARY);
+        command.args(["lab", "run"]).arg(self.at("x.toml"));
+        command.arg("--out").arg(self.at("out"));
+        command
+    }
+
+    /// Runs it: whether all went well, what it said, and its records.
+    fn run(&self, workloads: &str) -> (bool, String, Vec<Record>) {
+        let output = self.command(workloads).output().expect("it was built");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let out = self.at("out");
+        let records = spindles_lab::load(&out).unwrap_or_default();
+        drop(fs::remove_dir_all(out));
+        (output.status.success(), said, records)
+    }
+
+    /// Nothing is left of what agents and the server made.
+    fn assert_clean(&self) {
+        let nodes = (0..self.agents.len()).map(|node| self.own(node));
+        for folder in nodes.chain([self.at("server")]) {
+            // An agent that was just told to end may still be at it.
+            let gone = (0..200).any(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                fs::read_dir(&folder).expect("a folder").next().is_none()
+            });
+            assert!(gone, "{} is not empty", folder.display());
+        }
+    }
+}
+
+fn copy(parameters: &str) -> String {
+    format!("[[workload]]\nkind = \"copy\"\nparameters = {{ {parameters} }}\n")
+}
+
+fn runs(records: &[Record]) -> Vec<&Run> {
+    let runs = records.iter().filter_map(|record| match record {
+        Record::Run(run) => Some(run.as_ref()),
+        _ => None,
+    });
+    runs.collect()
+}
+
+/// The bottleneck of each workload.
+fn bottlenecks(records: &[Record]) -> Vec<Bottleneck> {
+    let analysis = Analysis::of(records).expect("whole records");
+    let cells = analysis.cells.iter();
+    cells
+        .map(|cell| {
+            let facts = Facts::of(&analysis, cell).expect("evidence");
+            CellVerdicts::on(&facts).bottleneck
+        })
+        .collect()
+}
+
+/// Payload in Mbit/s.
+fn megabits(run: &Run) -> f64 {
+    run.per_second() * 8.0 / 1e6
+}
+
+#[test]
+fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
+    let lab = match Lab::new(4, Some("100mbit")) {
+        Ok(lab) => lab,
+        Err(why) => return println!("SKIPPED: a_link_of_100_mbit_is_seen: {why}"),
+    };
+    let memory = "size = \"4M\", server = \"memory\"";
+    let workloads = [
+        copy(&format!("nodes = [1, 4], {memory}")),
+        copy(&format!("nodes = 1, {memory}, direction = \"write\""))
+            .replace("kind", "name = \"write\"\nkind"),
+    ];
+    // A busy machine may be slower than the link: once is enough.
+    let seen = (0..3).any(|_| {
+        let (good, said, records) = lab.run(&workloads.concat());
+        assert!(good, "{said}");
+        let runs = runs(&records);
+        assert_eq!(runs.len(), 3);
+        for (run, count) in runs.iter().zip([1, 4, 1]) {
+            check_shaped(run, count);
+        }
+        lab.assert_clean();
+        let slow = runs.iter().any(|run| megabits(run) < 88.0);
+        let late = runs.iter().any(|run| spread_ns(run) > 15_000_000);
+        let found = bottlenecks(&records);
+        let other = found.iter().any(|it| it.cause() != Some("network"));
+        if slow || late || other {
+            let rates: Vec<f64> = runs.iter().copied().map(megabits).collect();
+            let spreads: Vec<u64> = runs.iter().copied().map(spread_ns).collect();
+            let words: Vec<String> = found.iter().map(Bottleneck::words).collect();
+            println!("once more: {rates:?} Mbit/s, {spreads:?} ns apart, {words:#?}");
+        }
+        !(slow || late || other)
+    });
+    assert!(seen);
+}
+
+/// How far apart the nodes began.
+fn spread_ns(run: &Run) -> u64 {
+    let begins = run.nodes.iter().map(|node| node.begin_ns);
+    begins.max().expect("it ran on nodes")
+}
+
+/// What holds of a copy over links of 100 Mbit/s, however busy the machine is.
+fn check_shaped(run: &Run, count: u32) {
+    let name = &run.workload.name;
+    assert_eq!(run.workload.parameters["nodes"], count.to_string());
+    assert_eq!(run.counted, u64::from(count) * (4 << 20));
+    assert!(megabits(run) <= 98.0, "{name}: {}", megabits(run));
+    assert_eq!(run.nodes.len(), usize::try_from(count).expect("few"));
+    let shares: u64 = run.nodes.iter().map(|node| node.counted).sum();
+    assert_eq!(shares, run.counted);
+    assert!(run.fairness > Some(0.5) && run.fairness <= Some(1.0 + 1e-9));
+    let links = &run.evidence.as_ref().expect("evidence").links;
+    assert_eq!(links.len(), 1 + run.nodes.len());
+    for link in links {
+        assert_eq!(link.bits_per_s, Some(100_000_000), "{link:?}");
+    }
+    let sent = links.iter().map(|link| link.sent).max();
+    assert!(sent > Some(run.counted), "{name}: {links:?}");
+    let busy = links.iter().map(|link| link.tcp_busy_ns).max();
+    assert!(busy > Some(100_000_000), "{name}: {links:?}");
+}
+
+#[test]
+fn a_link_of_1_gbit_is_seen() {
+    let lab = match Lab::new(1, Some("1gbit")) {
+        Ok(lab) => lab,
+        Err(why) => return println!("SKIPPED: a_link_of_1_gbit_is_seen: {why}"),
+    };
+    let (good, said, records) = lab.run(&copy("size = \"48M\", server = \"memory\""));
+    assert!(good, "{said}");
+    let run = runs(&records)[0];
+    // A busy machine may be slower than its link.
+    assert!(
+        (200.0..=980.0).contains(&megabits(run)),
+        "{}",
+        megabits(run)
+    );
+    let links = &run.evidence.as_ref().expect("evidence").links;
+    assert!(links.iter().all(|it| it.bits_per_s == Some(1_000_000_000)));
+}
+
+/// Without a shape the link is not what holds it up; files, fio and both ends' disks go through agents too.
+#[test]
+fn nodes_copy_run_workloads_on_files_and_fio() {
+    let lab = match Lab::new(2, None) {
+        Ok(lab) => lab,
+        Err(why) => return println!("SKIPPED: nodes_copy_run_workloads: {why}"),
+    };
+    let fio = Command::new("fio").arg("--version").output().is_ok();
+    let mut workloads = vec![
+        copy("nodes = 2, size = \"32M\", server = \"memory\""),
+        copy("nodes = 2, size = \"4M\", client = \"disk\"")
+            .replace("kind", "name = \"read\"\nkind"),
+        copy("nodes = 2, size = \"4M\", client = \"disk\", direction = \"write\", fsync = \"yes\"")
+            .replace("kind", "name = \"write\"\nkind"),
+        "[[workload]]\nkind = \"cp\"\non = \"nodes\"\nnodes = [1, 2]\n\
+         parameters = { size = \"2M\", processes = 2 }\n"
+            .to_owned(),
+    ];
+    if fio {
+        let options = "rw = \"randread\", size = \"4m\", ioengine = \"psync\", runtime = 1";
+        workloads.push(format!(
+            "[[workload]]\nkind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = {{ {options} }}\n"
+        ));
+    } else {
+        println!("SKIPPED: fio through agents: fio is not installed");
+    }
+    let (good, said, records) = lab.run(&workloads.concat());
+    assert!(good, "{said}");
+    let all = runs(&records);
+    let of = |name: &str| {
+        let run = all.iter().find(|run| run.workload.name == name);
+        *run.unwrap_or_else(|| panic!("{name} in {all:?}"))
+    };
+    assert_ne!(bottlenecks(&records)[0].cause(), Some("network"));
+    let links = &of("copy").evidence.as_ref().expect("evidence").links;
+    assert!(
+        links.iter().all(|link| link.bits_per_s.is_none()),
+        "{links:?}"
+    );
+    let (read, write) = (of("read"), of("write"));
+    assert_eq!(
+        (read.application.read, write.application.written),
+        (8 << 20, 8 << 20)
+    );
+    // 64 pieces each, and the end of each file.
+    assert_eq!(read.latency["read"].total(), 128);
+    assert_eq!(write.latency["write"].total(), 128);
+    assert_eq!(write.latency["fsync"].total(), 2);
+    let cp = of("cp nodes 2 write");
+    assert_eq!(cp.application.written, 2 * 2 * (2 << 20));
+    assert_eq!(cp.evidence.as_ref().map(|it| it.actors), Some(4));
+    let slots = &cp.series.as_ref().expect("a series").slots;
+    let in_slots: u64 = slots.iter().map(|slot| slot.operations).sum();
+    assert_eq!(in_slots, cp.operations);
+    for run in all.iter().filter(|run| run.workload.kind == "fio") {
+        assert_eq!(run.nodes.len(), 2);
+        assert!(run.operations > 0 && run.latency["read"].total() > 0);
+        let sum: u64 = run.nodes.iter().map(|node| node.operations).sum();
+        assert_eq!(run.operations, sum);
+    }
+    lab.assert_clean();
+}
+
+impl Lab {
+    /// A long copy to files at two nodes, under way.
+    fn begun(&self) -> Agent {
+        let long = copy("nodes = 2, size = \"64M\", client = \"disk\"");
+        let run = self
+            .command(&long)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        let run = Agent(run.expect("it was built"));
+        let began = Instant::now();
+        let grows = |node: usize| {
+            let scratch = fs::read_dir(self.own(node)).expect("a folder").next()?;
+            let file = scratch.ok()?.path().join("files/copy");
+            Some(fs::metadata(file).ok()?.len() > 0)
+        };
+        while !(0..2).all(|node| grows(node) == Some(true)) {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "nothing is copied"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        run
+    }
+
+    /// Why the run failed that was begun.
+    fn why(&self, mut run: Agent) -> String {
+        assert!(!run.0.wait().expect("it ends").success());
+        let records = spindles_lab::load(&self.at("out")).expect("records");
+        fs::remove_dir_all(self.at("out")).expect("it is ours");
+        runs(&records)[0].failed.clone().expect("it failed")
+    }
+}
+
+fn end(agent: &Agent, signal: &str) {
+    let killed = Command::new("kill")
+        .args([signal, &agent.0.id().to_string()])
+        .status();
+    assert!(killed.expect("there is a kill").success());
+}
+
+/// A wrong token, a controller or an agent that dies, one that is ended, and one that is not there: each fails with
+/// the node's name, and files are removed.
+#[test]
+fn a_node_that_fails_is_named() {
+    let mut lab = match Lab::new(2, Some("100mbit")) {
+        Ok(lab) => lab,
+        Err(why) => return println!("SKIPPED: a_node_that_fails_is_named: {why}"),
+    };
+    let short = copy("nodes = 2, size = \"1M\"");
+    token(&lab.at("token"), &"x".repeat(32));
+    let (good, said, _) = lab.run(&short);
+    assert!(
+        !good && said.contains("node 10.7.0.2:7117: it refuses us"),
+        "{said}"
+    );
+    token(&lab.at("token"), &"k".repeat(32));
+
+    drop(lab.begun());
+    let server = lab.at("server");
+    for left in fs::read_dir(&server).expect("a folder").flatten() {
+        fs::remove_dir_all(left.path()).expect("who was killed could not");
+    }
+    lab.assert_clean();
+    fs::remove_dir_all(lab.at("out")).expect("it is ours");
+
+    let run = lab.begun();
+    end(&lab.agents[0], "-TERM");
+    let why = lab.why(run);
+    assert_eq!(why, "node 10.7.0.2:7117: its agent was ended");
+    lab.assert_clean();
+    lab.restart(0);
+
+    let run = lab.begun();
+    end(&lab.agents[1], "-KILL");
+    let why = lab.why(run);
+    assert!(why.starts_with("node 10.7.0.3:7117"), "{why}");
+    fs::remove_dir_all(lab.own(1)).expect("who was killed could not");
+    fs::create_dir(lab.own(1)).expect("a new one");
+    lab.assert_clean();
+
+    let (good, said, _) = lab.run(&short);
+    let named = "node 10.7.0.3:7117: it can't be reached";
+    assert!(!good && said.contains(named), "{said}");
+}
+
+/// What an agent refuses to begin with.
+#[test]
+fn an_agent_begins_only_with_a_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let agent = |token: &str| spindles(&["lab", "agent", "--token-file", token]);
+    agent(&at("none")).fails(1, &["none", "can't be read"]);
+    token(Path::new(&at("short")), "secret");
+    agent(&at("short")).fails(1, &["has 6 characters and needs 32", "openssl rand"]);
+    fs::write(at("open"), "k".repeat(32)).expect("a file");
+    fs::set_permissions(at("open"), Permissions::from_mode(0o644)).expect("it is ours");
+    agent(&at("open")).fails(1, &["others may read", "chmod 600"]);
+}
