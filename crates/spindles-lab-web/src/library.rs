@@ -159,8 +159,7 @@ fn findings(folder: &Path, state: &RunState) -> Result<Findings, String> {
 /// How many repetition blocks are whole: those with as many runs as the fullest. A first one by itself
 /// is measured by what is `expected`, unless the run is over and so it was whole.
 fn blocks_done(analysis: &Analysis, state: &RunState) -> usize {
-    let experiment = &analysis.experiment;
-    let expected = experiment.systems.len() * experiment.workloads.len();
+    let expected = analysis.experiment.runs_per_block();
     let mut runs = BTreeMap::<u32, usize>::new();
     for run in &analysis.runs {
         *runs.entry(run.repetition_block).or_default() += 1;

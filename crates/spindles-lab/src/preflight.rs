@@ -264,6 +264,10 @@ pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Re
 /// The workload for its records: one for each phase that has a result.
 pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
     let mut records = records_of_one(spec);
+    let systems = spec.systems.as_deref().unwrap_or_default();
+    for record in &mut records {
+        systems.clone_into(&mut record.systems);
+    }
     if let Some(on) = &spec.on_nodes {
         for record in &mut records {
             record.summary = match on.count {

@@ -231,6 +231,7 @@ fn blocks_are_whole_paired_and_shuffled() {
         panic!("the first record is the experiment");
     };
     assert_eq!(experiment.control.as_deref(), Some("a again"));
+    assert_eq!(experiment.runs_per_block(), 5 + 3);
 }
 
 #[test]

@@ -61,6 +61,26 @@ pub struct Experiment {
     pub definition: String,
 }
 
+impl Experiment {
+    /// Runs of a repetition block that is whole.
+    pub fn runs_per_block(&self) -> usize {
+        let on = |workload: &Workload| {
+            let systems = self.systems.iter();
+            systems.filter(|it| self.runs_on(workload, &it.name)).count()
+        };
+        self.workloads.iter().map(on).sum()
+    }
+
+    /// Whether a workload runs on the system of this name. The control runs what the baseline runs.
+    fn runs_on(&self, workload: &Workload, system: &str) -> bool {
+        let name = match &self.control {
+            Some(control) if control == system => &self.baseline,
+            _ => system,
+        };
+        workload.systems.is_empty() || workload.systems.iter().any(|it| it == name)
+    }
+}
+
 /// One side of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -113,6 +133,9 @@ pub struct Workload {
     pub rate: Rate,
     /// Highest number of requests in flight at once.
     pub in_flight_max: u32,
+    /// Names of the systems it runs on, the control aside, which runs what the baseline does; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
     /// The job of the array that it runs beside, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,

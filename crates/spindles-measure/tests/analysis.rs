@@ -252,6 +252,29 @@ fn every_kind_of_doubt_finds_its_cause_and_says_what_to_do() {
     assert_eq!(CAUSES.len(), doubts::KINDS.len());
 }
 
+/// A workload that runs on some systems is missing on no other. The control runs what the baseline does.
+#[test]
+fn runs_are_missing_only_where_they_were_to_be() {
+    let mut records = spotless();
+    let on = ["single", "raid5"].map(str::to_owned);
+    for workload in &mut experiment(&mut records).workloads {
+        if workload.name == "seeks" {
+            workload.systems = on.to_vec();
+        }
+    }
+    let is_elsewhere = |run: &Run| {
+        run.workload.name == "seeks"
+            && !["single", "single-again", "raid5"].contains(&&*run.system.name)
+    };
+    records.retain(|record| !matches!(record, Record::Run(run) if is_elsewhere(run)));
+    assert_eq!(kinds_found(&records), Vec::<String>::new());
+
+    records.pop();
+    let analysis = Analysis::of(&records).unwrap();
+    let expected = "1 of 102 runs is missing: a block is not complete";
+    assert_eq!(analysis.findings[0].details, [expected]);
+}
+
 #[test]
 fn recorded_doubts_are_shown_once_with_their_places() {
     let mut records = spotless();

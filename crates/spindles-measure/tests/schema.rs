@@ -46,6 +46,7 @@ fn records() -> Vec<Record> {
         ..Run::default()
     };
     rest.system.options = BTreeMap::from([("journal".to_owned(), "j.img".to_owned())]);
+    rest.workload.systems = vec!["raid5".to_owned()];
     rest.workload.beside = Some(Beside {
         stage: Stage::During,
         ..Beside::default()

@@ -22,12 +22,12 @@ pub(super) static KIND: Kind = Kind {
             .collect();
         found.sort();
         found.dedup();
-        let experiment = &analysis.experiment;
-        let begun = experiment.systems.len() * experiment.workloads.len() * analysis.blocks();
+        let begun = analysis.experiment.runs_per_block() * analysis.blocks();
         if analysis.runs.len() < begun {
             let missing = begun - analysis.runs.len();
+            let are = if missing == 1 { "is" } else { "are" };
             found.push(format!(
-                "{missing} of {begun} runs are missing: a block is not complete"
+                "{missing} of {begun} runs {are} missing: a block is not complete"
             ));
         }
         found
