@@ -27,6 +27,8 @@ pub(crate) struct Findings {
     pub(crate) lead: Option<String>,
     /// Repetition blocks that are whole.
     pub(crate) blocks_done: usize,
+    /// Runs that did not finish, and all.
+    pub(crate) failed: (usize, usize),
 }
 
 /// What the page of a run is made of.
@@ -153,7 +155,14 @@ fn findings(folder: &Path, state: &RunState) -> Result<Findings, String> {
     Ok(Findings {
         lead: analysis.map(|analysis| headline(analysis).lead),
         blocks_done: analysis.map_or(0, |analysis| blocks_done(analysis, state)),
+        failed: analysis.map_or((0, 0), failed),
     })
+}
+
+/// How many runs did not finish, of how many.
+pub(crate) fn failed(analysis: &Analysis) -> (usize, usize) {
+    let failed = analysis.runs.iter().filter(|run| run.failed.is_some());
+    (failed.count(), analysis.runs.len())
 }
 
 /// How many repetition blocks are whole: those with as many runs as the fullest. A first one by itself

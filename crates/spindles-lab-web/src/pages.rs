@@ -1,6 +1,6 @@
 //! The pages: the list of runs, a run, two of them compared, and what went wrong.
 
-use crate::library::{Drawn, Findings, Report, is_live, said};
+use crate::library::{Drawn, Findings, Report, failed, is_live, said};
 use crate::listing::Stored;
 use crate::response::{Response, Status};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -189,16 +189,20 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
         address(&stored.name),
         escape(&title),
         escape(result),
-        state(&run.state),
+        state(&run.state, findings.map_or((0, 0), |it| it.failed)),
         name = encoded(&stored.name),
         value = escape(&stored.name),
         title = escape(&stored.title()),
     )
 }
 
-/// How far it is, with a bar while it is going.
-fn state(state: &RunState) -> String {
-    let (said, (done, total)) = (said(state), done(state));
+/// How far it is, with a bar while it is going, and how many of all its runs `failed`.
+fn state(state: &RunState, failed: (usize, usize)) -> String {
+    let (mut said, (done, total)) = (said(state), done(state));
+    if let (1.., runs) = failed {
+        let comma = if said.details.is_empty() { "" } else { ", " };
+        said.details += &format!("{comma}{} of {runs} runs failed", failed.0);
+    }
     let bar = if is_live(state) && total > 0 {
         format!("<progress max=\"{total}\" value=\"{done}\">{done} of {total}</progress>")
     } else {
@@ -231,7 +235,10 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
          from\">records</a></li>{links}</ul></div>",
         escape(version),
         if live { " data-going" } else { "" },
-        state(run),
+        state(
+            run,
+            (report.drawn.as_ref()).map_or((0, 0), |(analysis, _)| failed(analysis))
+        ),
     );
     let experiment = &report.experiment;
     let mut page = match &report.drawn {

@@ -145,6 +145,10 @@ pub enum Verdict {
     Slower,
     /// The figures do not tell them apart.
     NoDifferenceShown,
+    /// They share one repetition block: how far it scatters nobody knows.
+    OneBlock,
+    /// One of the two finished in no block in which the other did.
+    Failed,
     /// One of the two is a figure of the load generator: above 70 % of what the harness does on a target
     /// that does nothing.
     Refused,
@@ -157,6 +161,8 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
+            Self::OneBlock => "one block: no verdict",
+            Self::Failed => "failed",
             Self::Refused => "refused",
         }
     }
@@ -654,7 +660,7 @@ fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<String, De
     for workload in &experiment.workloads {
         let rows: Vec<&Cell> = cells
             .iter()
-            .filter(|cell| cell.workload == workload.name)
+            .filter(|cell| cell.workload == workload.name && !cell.repetitions.is_empty())
             .collect();
         let blocks: Vec<u32> = rows
             .first()
@@ -709,21 +715,22 @@ fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison
     }
 }
 
-/// The verdict on a log-ratio. A difference is said only when the interval leaves out "equal",
-/// when it holds after the correction (where there is one), and when it is larger than what
-/// two identical systems showed.
+/// The verdict on a log-ratio. A difference is said only when all of the interval lies beyond what two
+/// identical systems showed (beyond "equal", where there were none), and when it holds after the
+/// correction (where there is one).
 pub(crate) fn verdict(
     log_ratio: &Estimate,
     p_corrected: Option<f64>,
     noise_floor: Option<f64>,
 ) -> Verdict {
-    let shown = log_ratio.excludes_zero()
-        && p_corrected.is_none_or(|p| p < SIGNIFICANCE)
-        && noise_floor.is_none_or(|floor| log_ratio.value.abs() > floor);
-    match (shown, log_ratio.value > 0.0) {
-        (false, _) => Verdict::NoDifferenceShown,
-        (true, true) => Verdict::Faster,
-        (true, false) => Verdict::Slower,
+    let floor = noise_floor.unwrap_or(0.0);
+    let holds = p_corrected.is_none_or(|p| p < SIGNIFICANCE);
+    match log_ratio.blocks {
+        0 => Verdict::Failed,
+        1 => Verdict::OneBlock,
+        _ if holds && log_ratio.low > floor => Verdict::Faster,
+        _ if holds && log_ratio.high < -floor => Verdict::Slower,
+        _ => Verdict::NoDifferenceShown,
     }
 }
 

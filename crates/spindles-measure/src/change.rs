@@ -208,7 +208,8 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             details,
         ));
     }
-    if let Some(fewest) = rows.iter().map(|row| row.log_ratio.blocks).min()
+    let blocks = rows.iter().map(|row| row.log_ratio.blocks);
+    if let Some(fewest) = blocks.filter(|&blocks| blocks > 0).min()
         && fewest < crate::statistics::BOOTSTRAP_BLOCKS_MIN
     {
         findings.push(Finding::new(
@@ -216,7 +217,8 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             "Few repetitions",
             crate::doubts::by_name("few-blocks").map_or("", |kind| kind.remedy),
             vec![format!(
-                "one of the two has only {fewest} repetition blocks"
+                "one of the two has only {}",
+                crate::doubts::blocks(fewest)
             )],
         ));
     }

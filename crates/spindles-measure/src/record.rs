@@ -66,7 +66,9 @@ impl Experiment {
     pub fn runs_per_block(&self) -> usize {
         let on = |workload: &Workload| {
             let systems = self.systems.iter();
-            systems.filter(|it| self.runs_on(workload, &it.name)).count()
+            systems
+                .filter(|it| self.runs_on(workload, &it.name))
+                .count()
         };
         self.workloads.iter().map(on).sum()
     }

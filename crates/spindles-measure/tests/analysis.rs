@@ -382,6 +382,49 @@ fn the_a_a_pair_raises_the_bar() {
     assert_eq!(plant(95), Verdict::NoDifferenceShown);
 }
 
+/// A figure beyond the noise floor is not enough: all of its interval has to lie there.
+#[test]
+fn an_interval_that_reaches_into_the_noise_shows_nothing() {
+    let verdict = |scatter: u64| {
+        let mut records = spotless();
+        of_system(&mut records, "single-again")
+            .for_each(|run| run.elapsed_ns = run.elapsed_ns * 102 / 100);
+        of_system(&mut records, "raid0").for_each(|run| {
+            let apart = scatter * u64::from(run.repetition_block % 2);
+            run.elapsed_ns = run.elapsed_ns * (96 - apart + scatter / 2) / 100;
+        });
+        let analysis = Analysis::of(&records).unwrap();
+        let found = analysis.comparison("raid0", "dd-read").unwrap();
+        let floor = found.noise_floor.unwrap();
+        assert!(found.log_ratio.value > floor && found.log_ratio.low > 0.0);
+        found.verdict
+    };
+    assert_eq!(verdict(0), Verdict::Faster);
+    assert_eq!(verdict(4), Verdict::NoDifferenceShown);
+}
+
+/// One block says nothing of scatter, and what failed is no comparison.
+#[test]
+fn one_block_and_failed_cells_get_no_verdict() {
+    let mut records = spotless();
+    of_system(&mut records, "raid0").for_each(|run| run.failed = Some("gone".to_owned()));
+    of_system(&mut records, "raid5")
+        .filter(|run| run.repetition_block > 0)
+        .for_each(|run| run.failed = Some("gone".to_owned()));
+    let analysis = Analysis::of(&records).unwrap();
+    let verdict = |system| analysis.comparison(system, "seeks").unwrap().verdict;
+    assert_eq!(verdict("raid0"), Verdict::Failed);
+    assert_eq!(verdict("raid5"), Verdict::OneBlock);
+    assert_eq!(verdict("raid6"), Verdict::NoDifferenceShown);
+    // The others are judged by the blocks that they have themselves.
+    let few = analysis.findings.iter().find(|it| it.kind == "few-blocks");
+    let expected = "some comparisons rest on 1 repetition block";
+    assert_eq!(few.unwrap().details, [expected]);
+    let again = change(&analysis, &analysis, Verdicts::SameWork);
+    let row = again.rows.iter().find(|row| row.system == "raid0").unwrap();
+    assert_eq!(row.verdict, Some(Verdict::Failed));
+}
+
 #[test]
 fn amplification_and_cpu_come_from_the_sums() {
     let mut records = spotless();

@@ -169,6 +169,8 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
         Verdict::Faster => "▲",
         Verdict::Slower => "▼",
         Verdict::NoDifferenceShown => "·",
+        Verdict::OneBlock => "?",
+        Verdict::Failed => "✗",
         Verdict::Refused => "–",
     }
 }

@@ -1,8 +1,8 @@
 //! Systems that have a baseline of their own, each compared with that: rows of texts for every output.
 
-use spindles_measure::{Analysis, Comparison, Verdict};
+use spindles_measure::{Analysis, Comparison};
 
-use crate::figures;
+use crate::words;
 
 /// The titles of the columns.
 pub(crate) const COLUMNS: &[&str] = &[
@@ -29,11 +29,8 @@ fn row(comparison: &Comparison) -> [String; 5] {
     [
         format!("{} beside {}", comparison.system, comparison.baseline),
         comparison.workload.clone(),
-        figures::percent(comparison.percent().0),
-        figures::interval(&comparison.log_ratio),
-        match comparison.verdict {
-            Verdict::NoDifferenceShown => comparison.verdict.words().to_owned(),
-            verdict => format!("{} {}", figures::mark(verdict), verdict.words()),
-        },
+        words::difference(comparison),
+        words::interval(comparison),
+        words::marked(comparison),
     ]
 }

@@ -1,6 +1,8 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
-use spindles_measure::{Analysis, Change, ChangeRow, Comparison, Finding, Run, System, Verdict};
+use spindles_measure::{
+    Analysis, Cell, Change, ChangeRow, Comparison, Finding, Run, System, Verdict,
+};
 
 use crate::figures;
 
@@ -18,45 +20,100 @@ pub struct Headline {
 /// The headline of an analysis.
 pub fn headline(analysis: &Analysis) -> Headline {
     let asked: Vec<&Comparison> = analysis.comparisons.iter().filter(|c| !c.control).collect();
-    let count = |verdict| asked.iter().filter(|c| c.verdict == verdict).count();
-    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
-    let (equal, refused) = (count(Verdict::NoDifferenceShown), count(Verdict::Refused));
-    let refused = match refused {
-        0 => String::new(),
-        count => format!(", {count} refused as results of the load generator"),
-    };
-    let baseline = baseline_name(analysis);
-    let lead = if asked.is_empty() {
-        format!(
-            "{} runs; nothing to compare them with.",
-            analysis.runs.len()
-        )
-    } else if faster + slower == 0 {
-        format!(
-            "Against {baseline}: no difference was shown in any of {} comparisons{refused}.",
-            asked.len()
-        )
-    } else {
-        format!(
-            "Against {baseline}: {}, {}, {} of {} comparisons{refused}.",
-            some(faster, "faster in "),
-            some(slower, "slower in "),
-            some(equal, "no difference shown in "),
-            asked.len(),
-        )
-    };
     Headline {
-        lead,
+        lead: lead(analysis, &asked),
         extremes: extremes(&asked),
         caveats: caveats(analysis),
     }
 }
 
-fn some(count: usize, what: &str) -> String {
-    if count == 0 {
-        format!("{what}none")
+/// What the comparisons came to. What failed is none of them.
+fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
+    if asked.is_empty() {
+        let runs = plural(analysis.runs.len(), "run");
+        return format!("{runs}; nothing to compare them with.");
+    }
+    let count = |verdict| asked.iter().filter(|c| c.verdict == verdict).count();
+    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+    let (equal, one_block) = (count(Verdict::NoDifferenceShown), count(Verdict::OneBlock));
+    let failed = count(Verdict::Failed);
+    let compared = asked.len() - failed;
+    let of = plural(compared, "comparison");
+    let some = |count: usize, what: &str| match count {
+        0 => format!("{what} none"),
+        count => format!("{what} {count}"),
+    };
+    let mut lead = format!("Against {}: ", baseline_name(analysis));
+    lead += &if compared == 0 {
+        "nothing can be compared".to_owned()
+    } else if one_block == compared {
+        format!("no verdict in {of}, which have one block each")
+    } else if faster + slower > 0 {
+        let mut parts = vec![some(faster, "faster in"), some(slower, "slower in")];
+        parts.extend((equal > 0).then(|| some(equal, "no difference shown in")));
+        format!("{} of {of}", parts.join(", "))
+    } else if compared == 1 {
+        "no difference was shown in the one comparison".to_owned()
     } else {
-        format!("{what}{count}")
+        format!("no difference was shown in any of {of}")
+    };
+    match count(Verdict::Refused) {
+        0 => {}
+        refused => lead += &format!(", {refused} refused as results of the load generator"),
+    }
+    if one_block > 0 && one_block < compared {
+        lead += &format!(", {one_block} without a verdict: one block");
+    }
+    if failed > 0 {
+        lead += &format!("; {failed} failed");
+    }
+    lead + "."
+}
+
+/// `1 run`, `2 runs`.
+fn plural(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+/// The rate of a cell, where a repetition finished.
+pub(crate) fn rate(cell: &Cell) -> String {
+    match &*cell.repetitions {
+        [] => Verdict::Failed.words().to_owned(),
+        _ => figures::rate(cell.geometric_mean, cell.rate),
+    }
+}
+
+/// The difference of a comparison in percent, where there is one.
+pub(crate) fn difference(comparison: &Comparison) -> String {
+    match comparison.verdict {
+        Verdict::Failed => String::new(),
+        _ => figures::percent(comparison.percent().0),
+    }
+}
+
+/// Its interval.
+pub(crate) fn interval(comparison: &Comparison) -> String {
+    match comparison.verdict {
+        Verdict::Failed => String::new(),
+        _ => figures::interval(&comparison.log_ratio),
+    }
+}
+
+/// Its verdict. The A/A pair is a measure of the others and gets none.
+pub(crate) fn verdict(comparison: &Comparison) -> &'static str {
+    if comparison.control {
+        "A/A pair"
+    } else {
+        comparison.verdict.words()
+    }
+}
+
+/// Its verdict with the mark of it.
+pub(crate) fn marked(comparison: &Comparison) -> String {
+    match verdict(comparison) {
+        words if comparison.control => words.to_owned(),
+        words => format!("{} {words}", figures::mark(comparison.verdict)),
     }
 }
 
@@ -114,7 +171,8 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
 fn short(finding: &Finding) -> String {
     let more = match finding.details.len() {
         0 | 1 => String::new(),
-        count => format!(" and {} more", count - 1),
+        // The evidence itself may end with how much more there is of it.
+        count => format!(" (the first of {count})"),
     };
     let first = finding.details.first().map_or("", String::as_str);
     let first = first.trim_end_matches('.');
@@ -150,8 +208,16 @@ pub(crate) fn change_sums(change: &Change) -> String {
         0 => String::new(),
         rows => format!(", {rows} refused: the load generator was the limit"),
     };
+    let one_block = match count(Some(Verdict::OneBlock)) {
+        0 => String::new(),
+        rows => format!(", {rows} without a verdict: one block"),
+    };
+    let failed = match count(Some(Verdict::Failed)) {
+        0 => String::new(),
+        rows => format!("; {rows} failed"),
+    };
     format!(
-        "{} faster, {} slower, {} without a difference shown{without}{refused}.",
+        "{} faster, {} slower, {} without a difference shown{without}{refused}{one_block}{failed}.",
         count(Some(Verdict::Faster)),
         count(Some(Verdict::Slower)),
         count(Some(Verdict::NoDifferenceShown)),
@@ -161,17 +227,24 @@ pub(crate) fn change_sums(change: &Change) -> String {
 /// The texts of a row of a change: before, after, change, interval, verdict.
 pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     let (before, after) = (row.before, row.after);
-    let [before, after] = [before, after].map(|rate| figures::rate(rate, row.rate));
+    let [before, after] = [before, after].map(|rate| match row.verdict {
+        Some(Verdict::Failed) if rate <= 0.0 => Verdict::Failed.words().to_owned(),
+        _ => figures::rate(rate, row.rate),
+    });
     let Some(verdict) = row.verdict else {
         let [change, interval] = [String::new(), String::new()];
         return [before, after, change, interval, "different work".to_owned()];
     };
+    let words = format!("{} {}", figures::mark(verdict), verdict.words());
+    if verdict == Verdict::Failed {
+        return [before, after, String::new(), String::new(), words];
+    }
     [
         before,
         after,
         figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
         figures::interval(&row.log_ratio),
-        format!("{} {}", figures::mark(verdict), verdict.words()),
+        words,
     ]
 }
 
@@ -212,13 +285,6 @@ pub(crate) fn baseline_name(analysis: &Analysis) -> String {
 
 /// `8 systems × 7 workloads × 6 repetition blocks`.
 pub(crate) fn extent(analysis: &Analysis) -> String {
-    let plural = |count: usize, what: &str| {
-        if count == 1 {
-            format!("1 {what}")
-        } else {
-            format!("{count} {what}s")
-        }
-    };
     format!(
         "{} × {} × {}",
         plural(analysis.experiment.systems.len(), "system"),

@@ -229,6 +229,57 @@ fn trials_are_shown_and_count_in_no_result() {
     assert_eq!(page.matches("\"trial\":{").count(), 6);
 }
 
+/// Evidence that says how much more there is of it, and a doubt with more evidence.
+#[test]
+fn doubts_in_short_count_once() {
+    let mut records = example::records(3);
+    runs(&mut records).for_each(|run| run.members.written /= 4);
+    let analysis = Analysis::of(&records).unwrap();
+    let caveats = headline(&analysis).caveats;
+    let is_short = |line: &String| line.contains(" more (the first of 4).");
+    assert!(caveats.iter().any(is_short), "{caveats:?}");
+    assert!(!caveats.iter().any(|line| line.matches(" more").count() > 1));
+}
+
+/// What failed is called so and counted nowhere else; one block gets no verdict.
+#[test]
+fn failed_cells_and_single_blocks_are_said() {
+    let of = |blocks, failed: &[&str]| {
+        let mut records = example::records(blocks);
+        for run in runs(&mut records).filter(|run| failed.contains(&&*run.system.name)) {
+            run.failed = Some("no space".to_owned());
+        }
+        Analysis::of(&records).unwrap()
+    };
+    let lead = |analysis: &Analysis| spindles_report::headline(analysis).lead;
+    assert_eq!(
+        lead(&of(1, &["raid0", "raid5"])),
+        "Against the single disk: no verdict in 35 comparisons, which have one block each; 14 failed."
+    );
+    let failed = of(3, &["raid0", "raid5"]);
+    assert!(
+        lead(&failed).ends_with(" of 35 comparisons; 14 failed."),
+        "{}",
+        lead(&failed)
+    );
+    assert_eq!(
+        lead(&of(3, &["single"])),
+        "Against the single disk: nothing can be compared; 49 failed."
+    );
+    for name in ["terminal", "markdown", "html"] {
+        let output = outputs::by_name(name).unwrap();
+        let text = (output.report)(&failed, &Options::default());
+        assert!(text.contains("✗ failed"), "{name}: {text}");
+        for none in [" 0 op/s", ">0 op/s", " 0 B/s", ">0 B/s"] {
+            let (before, _) = text.split_once(none).unwrap_or_default();
+            assert_eq!(before, "", "{name}: {none}");
+        }
+        let text = (output.report)(&of(1, &[]), &Options::default());
+        assert!(text.contains("one block: no verdict"), "{name}: {text}");
+        assert!(!text.contains("no difference shown"), "{name}: {text}");
+    }
+}
+
 #[test]
 fn every_output_draws_odd_records() {
     for (name, plant) in ODD {

@@ -22,7 +22,13 @@ fn listed(page: &str) -> Vec<&str> {
 fn the_list_has_all_runs_newest_first_with_their_states() {
     let results = Results::new();
     results.ended("old", &records(3, 0));
-    results.ended("group/nested", &records(2, 5));
+    let mut failing = records(2, 5);
+    for record in &mut failing {
+        if let Record::Run(run) = record {
+            run.failed = (run.system.name == "raid5").then(|| "no space".to_owned());
+        }
+    }
+    results.ended("group/nested", &failing);
     results
         .going("stopped", &records(2, 1))
         .end(5, Ending::Interrupted);
@@ -50,7 +56,9 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
             "<b>Ended by its time limit</b>",
             "<b>Cut short</b> <span>after 5 of 8 runs: killed, or the power failed</span>",
             "<b>Stored</b>",
-            "<b>Finished</b>",
+            "<b>Finished</b> <span></span>",
+            "<b>Finished</b> <span>14 of 126 runs failed</span>",
+            "; 7 failed.",
             "3 of 3 blocks",
             "Against the single disk",
         ],

@@ -3,6 +3,12 @@
 use super::Kind;
 use crate::statistics::BOOTSTRAP_BLOCKS_MIN;
 
+/// `1 repetition block`.
+pub(crate) fn blocks(count: usize) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} repetition block{s}")
+}
+
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "few-blocks",
@@ -14,12 +20,11 @@ pub(super) static KIND: Kind = Kind {
             .comparisons
             .iter()
             .map(|c| c.log_ratio.blocks)
+            .filter(|&blocks| blocks > 0)
             .min();
         match fewest.unwrap_or_else(|| analysis.blocks()) {
             fewest if fewest < BOOTSTRAP_BLOCKS_MIN => {
-                vec![format!(
-                    "some comparisons rest on {fewest} repetition blocks"
-                )]
+                vec![format!("some comparisons rest on {}", blocks(fewest))]
             }
             _ => Vec::new(),
         }

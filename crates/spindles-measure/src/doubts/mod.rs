@@ -29,6 +29,8 @@ mod stopped_early;
 mod undecided;
 mod virtual_machine;
 
+pub(crate) use few_blocks::blocks;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

@@ -11,7 +11,7 @@ pub(super) static KIND: Kind = Kind {
     name: "noise-floor-high",
     title: "Identical systems came out different",
     remedy: "The baseline was measured twice under two names. Where the two differ, so may \
-             everything else by as much: no verdict is given for smaller differences. Quieten the \
+             everything else by as much: no verdict is given unless the whole interval lies beyond that. Quieten the \
              machine or ask for more repetition blocks.",
     find: |analysis| {
         analysis
@@ -19,7 +19,8 @@ pub(super) static KIND: Kind = Kind {
             .iter()
             .filter(|c| c.control && c.log_ratio.blocks > 0)
             .filter(|c| {
-                c.verdict != Verdict::NoDifferenceShown || c.log_ratio.value.abs() > FLOOR_MAX
+                matches!(c.verdict, Verdict::Faster | Verdict::Slower)
+                    || c.log_ratio.value.abs() > FLOOR_MAX
             })
             .map(|c| {
                 let (value, low, high) = c.percent();

@@ -22,7 +22,9 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::NoDifferenceShown | Verdict::Refused => "equal",
+        Verdict::NoDifferenceShown | Verdict::OneBlock | Verdict::Failed | Verdict::Refused => {
+            "equal"
+        }
     }
 }
 
@@ -33,9 +35,9 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let workloads = analysis.experiment.workloads.iter();
     let panels = workloads.filter_map(|workload| {
         let cell = analysis.cell(&analysis.experiment.baseline, &workload.name)?;
-        let rate = figures::rate(cell.geometric_mean, cell.rate);
+        let rate = words::rate(cell);
         let comparisons = analysis.comparisons.iter();
-        let rows = comparisons.filter(|c| c.workload == workload.name);
+        let rows = comparisons.filter(|c| c.workload == workload.name && c.log_ratio.blocks > 0);
         let note = format!("{baseline} makes {rate}");
         panel(&workload.name, note, rows.collect(), range, &baseline)
     });
@@ -81,6 +83,7 @@ fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
         ),
         (is(Verdict::Slower), ("slower", "slower")),
         (is(Verdict::Refused), ("equal", "refused")),
+        (is(Verdict::OneBlock), ("equal", "one block: no verdict")),
         (rows.iter().any(finite), ("interval", "95 % interval")),
         (rows.iter().any(|row| row.control), ("control", "A/A pair")),
     ];
@@ -121,7 +124,7 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
     let verdict = class(comparison.verdict);
     let percent = comparison.percent();
     let (class, figure_class) = if comparison.control {
-        (format!("control {verdict}"), "equal")
+        ("control equal".to_owned(), "equal")
     } else {
         (verdict.to_owned(), verdict)
     };
@@ -136,7 +139,7 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
             comparison.system,
             figures::percent(percent.0),
             figures::interval(&comparison.log_ratio),
-            comparison.verdict.words(),
+            words::verdict(comparison),
         ),
     }
 }

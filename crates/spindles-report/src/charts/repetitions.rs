@@ -3,7 +3,7 @@
 use spindles_measure::{Analysis, Cell};
 
 use super::{Chart, Panel, Rows, legend, rate_tick, shown};
-use crate::figures;
+use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
     name: "repetitions",
@@ -84,25 +84,18 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
                 &title,
             );
         }
-        let mean = chart.scale.at(cell.geometric_mean / unit);
-        chart
-            .svg
-            .line("mean", (mean, middle - 8.0), (mean, middle + 8.0));
-        chart.label(
-            index,
-            &cell.system,
-            "figure plain",
-            &figures::rate(cell.geometric_mean, rate),
-        );
+        if !cell.repetitions.is_empty() {
+            let mean = chart.scale.at(cell.geometric_mean / unit);
+            let line = ((mean, middle - 8.0), (mean, middle + 8.0));
+            chart.svg.line("mean", line.0, line.1);
+        }
+        chart.label(index, &cell.system, "figure plain", &words::rate(cell));
     }
     let said: Vec<String> = cells
         .iter()
         .map(|cell| {
-            format!(
-                "{} {}",
-                cell.system,
-                figures::rate(cell.geometric_mean, rate)
-            )
+            let rate = words::rate(cell);
+            format!("{} {rate}", cell.system)
         })
         .collect();
     chart.svg.finish(&format!(

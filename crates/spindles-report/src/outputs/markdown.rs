@@ -49,13 +49,12 @@ fn overall(analysis: &Analysis, text: &mut String) {
     let columns = ["system", "of", "difference", "95 % interval", "verdict"];
     table_head(text, &columns, &[]);
     for it in &analysis.overall {
-        let verdict = format!("{} {}", figures::mark(it.verdict), it.verdict.words());
         let columns = [
             cell(&it.system),
             it.workload.clone(),
-            figures::percent(it.percent().0),
-            figures::interval(&it.log_ratio),
-            verdict,
+            words::difference(it),
+            words::interval(it),
+            words::marked(it),
         ];
         line(text, &format!("| {} |", columns.join(" | ")));
     }
@@ -156,13 +155,10 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
         let p99 = found.main_latency().map(|latency| latency.p99_ns);
         let columns = [
             cell(&system.name),
-            figures::rate(found.geometric_mean, found.rate),
-            comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
-            comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
-            match comparison {
-                None => "baseline".to_owned(),
-                Some(c) => format!("{} {}", figures::mark(c.verdict), c.verdict.words()),
-            },
+            words::rate(found),
+            comparison.map_or(String::new(), words::difference),
+            comparison.map_or(String::new(), words::interval),
+            comparison.map_or("baseline".to_owned(), words::marked),
             p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
             found
                 .traffic_amplification()

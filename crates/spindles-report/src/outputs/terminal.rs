@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
+use spindles_measure::{Analysis, Change, Comparison, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
 use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
@@ -191,13 +191,13 @@ fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<C
         let p99 = cell.main_latency().map(|latency| latency.p99_ns);
         let texts = [
             system.name.clone(),
-            figures::rate(cell.geometric_mean, cell.rate),
-            comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
-            comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
+            words::rate(cell),
+            comparison.map_or(String::new(), words::difference),
+            comparison.map_or(String::new(), words::interval),
             match comparison {
                 None if options.width < NARROW => String::new(),
                 None => "  baseline".to_owned(),
-                Some(c) => verdict(c.verdict, options),
+                Some(c) => verdict(c, options),
             },
             p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
             cell.traffic_amplification()
@@ -215,12 +215,12 @@ fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<C
 }
 
 /// The verdict with its words, or with its mark alone where there is little room.
-fn verdict(verdict: Verdict, options: &Options) -> String {
-    let mark = figures::mark(verdict);
-    if options.width < NARROW {
-        mark.to_owned()
-    } else {
-        format!("{mark} {}", verdict.words())
+fn verdict(comparison: &Comparison, options: &Options) -> String {
+    match (options.width < NARROW, comparison.control) {
+        (true, true) => "A/A".to_owned(),
+        (true, false) => figures::mark(comparison.verdict).to_owned(),
+        (false, true) => format!("  {}", words::verdict(comparison)),
+        (false, false) => words::marked(comparison),
     }
 }
 
@@ -249,12 +249,12 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
             OVERALL => analysis.overall.iter().find(|c| c.system == system),
             workload => analysis.comparison(system, workload),
         };
-        found.map_or(String::new(), |c| {
-            format!(
-                "{} {}",
-                figures::signed(c.percent().0),
-                figures::mark(c.verdict)
-            )
+        found.map_or(String::new(), |c| match c.verdict {
+            Verdict::Failed => words::marked(c),
+            verdict => {
+                let percent = figures::signed(c.percent().0);
+                format!("{percent} {}", figures::mark(verdict))
+            }
         })
     };
     let mut names: Vec<String> = experiment
@@ -268,9 +268,7 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
         .map(|workload| {
             analysis
                 .cell(&experiment.baseline, &workload.name)
-                .map_or(String::new(), |cell| {
-                    figures::rate(cell.geometric_mean, cell.rate)
-                })
+                .map_or(String::new(), words::rate)
         })
         .collect();
     if !analysis.overall.is_empty() {

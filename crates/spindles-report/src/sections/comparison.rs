@@ -1,12 +1,12 @@
 //! The whole comparison as one table: rates, differences with their intervals,
 //! verdicts, latencies, member bytes and CPU.
 
-use spindles_measure::{Analysis, Cell, Comparison, Verdict, Workload};
+use spindles_measure::{Analysis, Cell, Comparison, Workload};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
-use crate::figures;
 use crate::svg::escape;
+use crate::{figures, words};
 
 pub(super) static SECTION: Section = Section {
     name: "comparison",
@@ -15,9 +15,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
-    ratio, with its 95 % interval over repetition blocks; a verdict is given only when the interval leaves \
-    out zero, holds after Holm's correction where there are more than ten comparisons, and is larger \
-    than what the A/A pair showed. Latencies are of the operation there is most of, p99.9 from 10,000 of them on. Member bytes are all bytes moved at the members for each byte the \
+    ratio, with its 95 % interval over repetition blocks; a difference is called one only when the \
+    whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
+    are more than ten comparisons. Latencies are of the operation there is most of, p99.9 from 10,000 of them on. Member bytes are all bytes moved at the members for each byte the \
     workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
@@ -82,9 +82,9 @@ fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
         found.map_or(String::new(), |ns| figures::time(figures::float(ns)))
     };
     let columns = [
-        figures::rate(cell.geometric_mean, cell.rate),
-        comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
-        comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
+        words::rate(cell),
+        comparison.map_or(String::new(), words::difference),
+        comparison.map_or(String::new(), words::interval),
         verdict(comparison),
         latency(|latency| Some(latency.p50_ns)),
         latency(|latency| Some(latency.p99_ns)),
@@ -107,14 +107,8 @@ fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
 fn verdict(comparison: Option<&Comparison>) -> String {
     let (class, words) = match comparison {
         None => ("", "baseline".to_owned()),
-        Some(c) if c.control => (class(c.verdict), "A/A pair".to_owned()),
-        Some(c) => (
-            class(c.verdict),
-            match c.verdict {
-                Verdict::NoDifferenceShown => c.verdict.words().to_owned(),
-                verdict => format!("{} {}", figures::mark(verdict), verdict.words()),
-            },
-        ),
+        Some(c) if c.control => ("equal", words::verdict(c).to_owned()),
+        Some(c) => (class(c.verdict), words::marked(c)),
     };
     format!("<span class=\"verdict {class}\">{words}</span>")
 }

@@ -77,6 +77,8 @@ fn tally(analysis: &Analysis) -> String {
         ("equal", "no difference shown", Verdict::NoDifferenceShown),
         ("slower", "slower", Verdict::Slower),
         ("equal", "refused", Verdict::Refused),
+        ("equal", "one block: no verdict", Verdict::OneBlock),
+        ("equal", "failed", Verdict::Failed),
     ]
     .into_iter()
     .map(|(class, words, verdict)| (class, words, count(verdict)))

@@ -1,6 +1,6 @@
 //! Everything at a glance: systems down, workloads across.
 
-use spindles_measure::{Analysis, Comparison, System};
+use spindles_measure::{Analysis, Comparison, System, Verdict};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
@@ -34,9 +34,7 @@ fn body(analysis: &Analysis) -> String {
         );
         let rate = analysis
             .cell(&experiment.baseline, &workload.name)
-            .map_or(String::new(), |cell| {
-                figures::rate(cell.geometric_mean, cell.rate)
-            });
+            .map_or(String::new(), words::rate);
         first += &super::cell(&workload.name, " class=\"n\"", &rate);
     }
     let has_overall = !analysis.overall.is_empty();
@@ -98,24 +96,23 @@ fn row_head(system: &System) -> String {
 }
 
 fn cell(column: &str, comparison: &Comparison) -> String {
-    let (percent, ..) = comparison.percent();
     // How strong the tint is: full from a factor of two on.
     let strength = (comparison.log_ratio.value.abs() / std::f64::consts::LN_2).min(1.0);
     let mark = match comparison.verdict {
-        spindles_measure::Verdict::NoDifferenceShown => "",
+        Verdict::NoDifferenceShown | Verdict::OneBlock => "",
         verdict => figures::mark(verdict),
     };
     let attributes = format!(
         " class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\"",
         class(comparison.verdict),
         12.0 + strength * 40.0,
-        figures::interval(&comparison.log_ratio),
-        comparison.verdict.words(),
+        words::interval(comparison),
+        words::verdict(comparison),
     );
     let mark = match mark {
         "" => String::new(),
         mark => format!(" <i>{mark}</i>"),
     };
-    let content = figures::percent(percent) + &mark;
+    let content = words::difference(comparison) + &mark;
     super::cell(column, &attributes, &content)
 }
