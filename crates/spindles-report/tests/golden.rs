@@ -240,6 +240,46 @@ fn nothing_is_wider_than_the_terminal() {
     }
 }
 
+/// However many systems and workloads there are, a terminal shows the difference and the price of each.
+#[test]
+fn no_system_is_left_out_for_want_of_room() {
+    let mut records = example::records(2);
+    for record in &mut records {
+        if let Record::Experiment(experiment) = record {
+            experiment
+                .systems
+                .iter_mut()
+                .for_each(|it| it.price = Some(120.0));
+        }
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    for width in [40, 60, 80, 100, 200] {
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        let text = (outputs::by_name("terminal").unwrap().report)(&analysis, &options);
+        let prices = between(&text, "In the currency", "Difference from");
+        let differences = between(&text, "Difference from", "Doubts");
+        for part in [prices, differences] {
+            for system in analysis.compared() {
+                let words = part.split_whitespace();
+                let count = words.filter(|word| *word == system.name).count();
+                assert_eq!(count, 1, "{width}: {} in {part}", system.name);
+            }
+        }
+        for workload in &analysis.experiment.workloads {
+            assert!(
+                differences.contains(&workload.name),
+                "{width}: {differences}"
+            );
+        }
+        assert!(differences.contains("geometric mean"), "{width}");
+        let is_said = text.contains("left out for");
+        assert_eq!(is_said, width < 200, "{width}");
+    }
+}
+
 /// Three doubts, and how to see the others.
 #[test]
 fn doubts_are_folded_after_the_third() {

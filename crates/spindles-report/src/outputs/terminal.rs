@@ -1,6 +1,6 @@
 //! The terminal: a table for each workload, everything at a glance, the doubts
 //! that matter most and the headline, because a terminal shows its end. Columns that do
-//! not fit are left out, least needed first.
+//! not fit are left out, least needed first, and named; where none can be, a table goes on below itself.
 
 use std::fmt::Write as _;
 
@@ -31,28 +31,35 @@ struct Column {
     title: String,
     texts: Vec<String>,
     figures: bool,
-    /// The least needed goes first where there is no room; 0 always stays.
+    /// The least needed goes first where there is no room; 0 always stays, in a table below if need be.
     expendable: u8,
 }
 
+/// Tables one below the other, and the columns that found no room in them.
+#[derive(Default)]
+struct Tables {
+    text: String,
+    left_out: Vec<String>,
+}
+
 fn report(analysis: &Analysis, options: &Options) -> String {
-    let mut text = String::new();
+    let mut tables = Tables::default();
     for workload in &analysis.experiment.workloads {
         let title = format!("{} · {}", workload.name, workload.summary);
         wrapped(
-            &mut text,
+            &mut tables.text,
             title.trim_end_matches(" · "),
             "  ",
             options.width,
         );
-        text.push_str(&drawn(columns(analysis, workload, options), options));
-        text.push('\n');
+        tables.draw(columns(analysis, workload, options), options);
     }
-    beside_own_baselines(analysis, options, &mut text);
-    beside_jobs(analysis, options, &mut text);
-    on_nodes(analysis, options, &mut text);
-    priced(analysis, options, &mut text);
-    overview(analysis, options, &mut text);
+    beside_own_baselines(analysis, options, &mut tables);
+    beside_jobs(analysis, options, &mut tables.text);
+    on_nodes(analysis, options, &mut tables);
+    priced(analysis, options, &mut tables);
+    overview(analysis, options, &mut tables);
+    let mut text = tables.done(options);
     bottlenecks(analysis, options, &mut text);
     doubts(&analysis.findings, options, &mut text);
     let headline = headline(analysis);
@@ -68,12 +75,17 @@ fn report(analysis: &Analysis, options: &Options) -> String {
 }
 
 /// Systems beside baselines of their own.
-fn beside_own_baselines(analysis: &Analysis, options: &Options, text: &mut String) {
+fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = own_baselines::rows(analysis);
     if rows.is_empty() {
         return;
     }
-    wrapped(text, own_baselines::CAPTION, "  ", options.width);
+    wrapped(
+        &mut tables.text,
+        own_baselines::CAPTION,
+        "  ",
+        options.width,
+    );
     let columns = own_baselines::COLUMNS.iter().enumerate();
     let columns = columns.map(|(at, title)| Column {
         title: (*title).to_owned(),
@@ -86,17 +98,16 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, text: &mut Strin
             _ => 0,
         },
     });
-    text.push_str(&drawn(columns.collect(), options));
-    text.push('\n');
+    tables.draw(columns.collect(), options);
 }
 
 /// What each of several machines got.
-fn on_nodes(analysis: &Analysis, options: &Options, text: &mut String) {
+fn on_nodes(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = nodes::rows(analysis);
     if rows.is_empty() {
         return;
     }
-    wrapped(text, nodes::CAPTION, "  ", options.width);
+    wrapped(&mut tables.text, nodes::CAPTION, "  ", options.width);
     let columns = nodes::COLUMNS.iter().enumerate();
     let columns = columns.map(|(at, title)| Column {
         title: (*title).to_owned(),
@@ -109,27 +120,24 @@ fn on_nodes(analysis: &Analysis, options: &Options, text: &mut String) {
             _ => 0,
         },
     });
-    text.push_str(&drawn(columns.collect(), options));
-    text.push('\n');
+    tables.draw(columns.collect(), options);
 }
 
-/// What systems cost: what is priced down, systems across, as many as fit.
-fn priced(analysis: &Analysis, options: &Options, text: &mut String) {
+/// What systems cost: what is priced down, systems across.
+fn priced(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = prices::rows(analysis);
     if rows.is_empty() {
         return;
     }
-    wrapped(text, prices::CAPTION, "  ", options.width);
+    wrapped(&mut tables.text, prices::CAPTION, "  ", options.width);
     let titles = prices::columns(analysis);
     let columns = titles.iter().enumerate().map(|(at, title)| Column {
         title: title.clone(),
         texts: rows.iter().map(|row| row[at].clone()).collect(),
         figures: at > 0,
-        // The last systems go first where there is no room for all.
-        expendable: u8::try_from(at.saturating_sub(1)).unwrap_or(u8::MAX),
+        expendable: 0,
     });
-    text.push_str(&drawn(columns.collect(), options));
-    text.push('\n');
+    tables.draw(columns.collect(), options);
 }
 
 /// What clients saw before, during and after jobs: a table for each workload and system, since a
@@ -228,8 +236,8 @@ fn verdict(comparison: &Comparison, options: &Options) -> String {
 const OVERALL: &str = "geometric mean";
 
 /// Workloads down, systems across: each difference with its mark. Where that is too wide,
-/// systems down and workloads across, and where that is too wide as well, nothing.
-fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
+/// systems down and workloads across, if that is not.
+fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let experiment = &analysis.experiment;
     let systems: Vec<&str> = analysis
         .compared()
@@ -283,29 +291,47 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
         let texts = names.iter().map(|name| difference(system, name)).collect();
         columns.push(column(system, texts, true));
     }
-    if width_of(&columns) > usize::from(options.width) {
-        columns = vec![column(
-            "",
-            systems.iter().map(|&s| s.to_owned()).collect(),
-            false,
-        )];
-        for name in &names {
-            let texts = systems
-                .iter()
-                .map(|system| difference(system, name))
-                .collect();
-            columns.push(column(name, texts, true));
+    let is_wide = |columns: &[Column]| width_of(columns) > usize::from(options.width);
+    if is_wide(&columns) {
+        let of = |name: &String| systems.iter().map(|it| difference(it, name)).collect();
+        let rows = systems.iter().map(|&it| it.to_owned()).collect();
+        let across = names.iter().map(|name| column(name, of(name), true));
+        let turned: Vec<Column> = [column("", rows, false)]
+            .into_iter()
+            .chain(across)
+            .collect();
+        if !is_wide(&turned) {
+            columns = turned;
         }
     }
-    if width_of(&columns) <= usize::from(options.width) {
-        let baseline = words::baseline_name(analysis);
-        line(
-            text,
-            &format!("Difference from {baseline} in percent: ▲ faster, ▼ slower, · none shown"),
-        );
-        text.push_str(&drawn(columns, options));
-        text.push('\n');
-    }
+    let baseline = words::baseline_name(analysis);
+    let title = format!(
+        "Difference from {baseline} in percent: {}",
+        legend(analysis)
+    );
+    wrapped(&mut tables.text, &title, "  ", options.width);
+    tables.draw(columns, options);
+}
+
+/// What the marks mean that there are.
+fn legend(analysis: &Analysis) -> String {
+    let all = || analysis.comparisons.iter().chain(&analysis.overall);
+    let meanings = [
+        (Verdict::Faster, "faster"),
+        (Verdict::Slower, "slower"),
+        (Verdict::NoDifferenceShown, "none shown"),
+        (Verdict::OneBlock, Verdict::OneBlock.words()),
+        (Verdict::Refused, Verdict::Refused.words()),
+    ];
+    let there = meanings.iter().filter(|(verdict, _)| {
+        // Up, down and none are told of each other.
+        matches!(
+            verdict,
+            Verdict::Faster | Verdict::Slower | Verdict::NoDifferenceShown
+        ) || all().any(|it| !it.control && it.verdict == *verdict)
+    });
+    let words = there.map(|(verdict, words)| format!("{} {words}", figures::mark(*verdict)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What the bottlenecks were, in few lines: the page has all of them.
@@ -374,9 +400,9 @@ fn change(change: &Change, options: &Options) -> String {
             column.texts.push(text);
         }
     }
-    let columns = columns.into();
-    text.push_str(&drawn(columns, options));
-    text.push('\n');
+    let mut tables = Tables::default();
+    tables.draw(columns.into(), options);
+    text += &tables.done(options);
     for (name, before, after) in &change.environment {
         wrapped(
             &mut text,
@@ -429,19 +455,58 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     text.push('\n');
 }
 
-/// The columns that fit, as a table.
-fn drawn(mut columns: Vec<Column>, options: &Options) -> String {
-    while width_of(&columns) > usize::from(options.width) {
-        let least = columns
-            .iter()
-            .map(|column| column.expendable)
-            .max()
-            .unwrap_or(0);
-        if least == 0 {
-            break;
+impl Tables {
+    /// The columns that are wanted and fit, as a table. Where those that are always wanted do not, it goes on
+    /// below, with the first column again.
+    fn draw(&mut self, mut columns: Vec<Column>, options: &Options) {
+        let width = usize::from(options.width);
+        while width_of(&columns) > width {
+            let least = columns.iter().map(|column| column.expendable).max();
+            let Some(least @ 1..) = least else {
+                break;
+            };
+            for column in columns.extract_if(.., |column| column.expendable == least) {
+                if !self.left_out.contains(&column.title) {
+                    self.left_out.push(column.title);
+                }
+            }
         }
-        columns.retain(|column| column.expendable != least);
+        let mut rest = columns.iter();
+        let Some(first) = rest.next() else {
+            return;
+        };
+        let mut table = vec![first];
+        for column in rest {
+            table.push(column);
+            if table.len() > 2 && width_of(table.iter().copied()) > width {
+                table.pop();
+                self.text += &drawn(&table);
+                self.text.push('\n');
+                table = vec![first, column];
+            }
+        }
+        self.text += &drawn(&table);
+        self.text.push('\n');
     }
+
+    /// All of it, with what found no room.
+    fn done(mut self, options: &Options) -> String {
+        if !self.left_out.is_empty() {
+            let count = self.left_out.len();
+            let s = if count == 1 { "" } else { "s" };
+            let said = format!(
+                "{count} column{s} left out for want of room, which --format markdown has: {}",
+                self.left_out.join(", ")
+            );
+            wrapped(&mut self.text, &said, "  ", options.width);
+            self.text.push('\n');
+        }
+        self.text
+    }
+}
+
+/// Columns as a table.
+fn drawn(columns: &[&Column]) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_header(columns.iter().map(|column| column.title.as_str()));
@@ -466,10 +531,10 @@ fn drawn(mut columns: Vec<Column>, options: &Options) -> String {
 }
 
 /// Characters a table of these columns takes: a space on both sides of each, one between them.
-fn width_of(columns: &[Column]) -> usize {
+fn width_of<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     let width = |text: &String| text.chars().count();
     let texts: usize = columns
-        .iter()
+        .into_iter()
         .map(|column| {
             column
                 .texts
