@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use spindles_lab::{RECORDS_FILE, RunState};
 use spindles_measure::{Change, Experiment};
 use spindles_report::page::{Page, Served, date, escape};
-use spindles_report::{OUTPUTS, change_page};
+use spindles_report::{OUTPUTS, change_page, scaled};
 use std::path::Path;
 
 const STYLE: &str = include_str!("page/style.css");
@@ -164,6 +164,9 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
         "" => String::new(),
         about => format!("<p class=\"about\">{}</p>", escape(about)),
     };
+    let scaled = scaled(experiment).map_or(String::new(), |scaled| {
+        format!("<p class=\"about\">{}</p>", escape(&scaled))
+    });
     let result = match findings {
         Some(Findings {
             lead: Some(lead), ..
@@ -183,7 +186,7 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     format!(
         "<li id=\"run-{name}\"><label><input type=\"checkbox\" name=\"run\" value=\"{value}\">\
          <span class=\"hidden\">Compare {title}</span></label><div><p class=\"kicker\">{}</p>\
-         <h2><a href=\"{}\">{}</a></h2>{about}<p class=\"{class}\">{}</p></div>\
+         <h2><a href=\"{}\">{}</a></h2>{about}{scaled}<p class=\"{class}\">{}</p></div>\
          <div class=\"side\">{}<p>{extent}</p></div></li>",
         kicker.join(" · "),
         address(&stored.name),

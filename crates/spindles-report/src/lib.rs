@@ -24,4 +24,4 @@ mod verdicts;
 mod words;
 
 pub use outputs::{OUTPUTS, Options, Output, change_page, report_page};
-pub use words::{Headline, headline};
+pub use words::{Headline, headline, scaled};

@@ -1,7 +1,7 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
 use spindles_measure::{
-    Analysis, Cell, Change, ChangeRow, Comparison, Finding, Run, System, Verdict,
+    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Run, System, Verdict,
 };
 
 use crate::figures;
@@ -11,6 +11,8 @@ use crate::figures;
 pub struct Headline {
     /// One sentence: what the comparisons came to.
     pub lead: String,
+    /// How the work was scaled, if it was.
+    pub scaled: Option<String>,
     /// Where the differences are largest.
     pub extremes: Vec<String>,
     /// What a reader must know before believing the figures.
@@ -22,9 +24,20 @@ pub fn headline(analysis: &Analysis) -> Headline {
     let asked: Vec<&Comparison> = analysis.comparisons.iter().filter(|c| !c.control).collect();
     Headline {
         lead: lead(analysis, &asked),
+        scaled: scaled(&analysis.experiment),
         extremes: extremes(&asked),
         caveats: caveats(analysis),
     }
+}
+
+/// What a reader of any figure of a scaled experiment has to know first; `None` of one in full size.
+pub fn scaled(experiment: &Experiment) -> Option<String> {
+    let how = match experiment.scaled_how.trim_end_matches('.') {
+        "" => "sizes are smaller than the workloads define them",
+        how => how,
+    };
+    (experiment.scaled)
+        .then(|| format!("Scaled: {how}; a size in the name of a workload is the unscaled one."))
 }
 
 /// What the comparisons came to. What failed is none of them.

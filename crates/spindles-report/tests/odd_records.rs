@@ -241,6 +241,40 @@ fn doubts_in_short_count_once() {
     assert!(!caveats.iter().any(|line| line.matches(" more").count() > 1));
 }
 
+/// Whatever is printed of a scaled experiment says so, as far as its form has room for that.
+#[test]
+fn every_output_says_that_it_is_scaled() {
+    let line = "Scaled: all sizes and times at a scale of 0.02; a size in the name of a workload is the \
+                unscaled one.";
+    for (name, said) in [
+        ("terminal", line),
+        ("markdown", line),
+        ("html", line),
+        ("json", "\"scaled\": true"),
+        ("csv", ",true,read,application,bytes,"),
+        ("series", ",true,0,0,"),
+        ("legacy", line),
+        ("bonnie++", " (scaled),"),
+    ] {
+        let output = outputs::by_name(name).unwrap();
+        for is_scaled in [true, false] {
+            let mut records = example::file_records(2);
+            if let Record::Experiment(experiment) = &mut records[0] {
+                experiment.scaled = is_scaled;
+                "all sizes and times at a scale of 0.02".clone_into(&mut experiment.scaled_how);
+            }
+            runs(&mut records).for_each(|run| run.scaled = is_scaled);
+            let options = Options {
+                width: 200,
+                ..Options::default()
+            };
+            let text = (output.report)(&Analysis::of(&records).unwrap(), &options);
+            assert_eq!(text.contains(said), is_scaled, "{name}");
+        }
+    }
+    assert_eq!(OUTPUTS.len(), 8, "each form has a row here");
+}
+
 /// What failed is called so and counted nowhere else; one block gets no verdict.
 #[test]
 fn failed_cells_and_single_blocks_are_said() {

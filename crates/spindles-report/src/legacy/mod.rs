@@ -85,7 +85,9 @@ impl<'a> Repetition<'a> {
     }
 
     pub(crate) fn words(&self) -> String {
-        format!("repetition {} of {}", self.number, self.of)
+        let is_scaled = self.runs.values().any(|run| run.scaled);
+        let scaled = if is_scaled { " (scaled)" } else { "" };
+        format!("repetition {} of {}{scaled}", self.number, self.of)
     }
 
     /// The logarithm of its rates, all phases together: what repetitions are ordered by.

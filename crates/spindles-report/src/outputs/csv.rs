@@ -15,7 +15,7 @@ pub(super) static OUTPUT: Output = Output {
 };
 
 const HEADER: &str = "experiment,system,expression,level,members,workload,repetition_block,order,\
-                      seed,operation,metric,unit,value\n";
+                      seed,scaled,operation,metric,unit,value\n";
 
 fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = HEADER.to_owned();
@@ -36,6 +36,7 @@ fn run_rows(run: &Run, text: &mut String) {
         run.repetition_block.to_string(),
         run.order.to_string(),
         run.seed.to_string(),
+        run.scaled.to_string(),
     ]
     .join(",");
     let mut row = |operation: &str, metric: &str, unit: &str, value: String| {

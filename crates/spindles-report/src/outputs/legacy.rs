@@ -4,6 +4,7 @@ use spindles_measure::Analysis;
 
 use super::{Options, Output};
 use crate::legacy::{CAUTION, FORMATS};
+use crate::words;
 
 pub(super) static OUTPUT: Output = Output {
     name: "legacy",
@@ -33,5 +34,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
             kinds.join(", ")
         );
     }
-    format!("# {CAUTION}\n\n{text}")
+    let scaled = words::scaled(&analysis.experiment);
+    let scaled = scaled.map_or(String::new(), |scaled| format!("# {scaled}\n"));
+    format!("# {CAUTION}\n{scaled}\n{text}")
 }

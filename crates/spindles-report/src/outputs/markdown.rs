@@ -19,7 +19,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = format!("# {}\n\n", cell(&analysis.experiment.name));
     let headline = headline(analysis);
     line(&mut text, &format!("**{}**", headline.lead));
-    for sentence in &headline.extremes {
+    for sentence in headline.scaled.iter().chain(&headline.extremes) {
         line(&mut text, sentence);
     }
     text.push('\n');

@@ -15,7 +15,7 @@ pub(super) static OUTPUT: Output = Output {
     change: None,
 };
 
-const HEADER: &str = "experiment,system,workload,repetition_block,order,slot,begin_ns,slot_ns,warm_up,\
+const HEADER: &str = "experiment,system,workload,repetition_block,order,scaled,slot,begin_ns,slot_ns,warm_up,\
                       operations,read_bytes,written_bytes,latency_p50_below_ns,latency_p99_below_ns\n";
 
 fn report(analysis: &Analysis, _: &Options) -> String {
@@ -36,6 +36,7 @@ fn rows(run: &Run, text: &mut String) {
         field(&run.workload.name),
         run.repetition_block.to_string(),
         run.order.to_string(),
+        run.scaled.to_string(),
     ]
     .join(",");
     for (at, slot) in (0_u64..).zip(&series.slots) {

@@ -67,6 +67,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     for sentence in floor
         .iter()
         .chain([&headline.lead])
+        .chain(&headline.scaled)
         .chain(&headline.extremes)
     {
         wrapped(&mut text, sentence, "", options.width);

@@ -28,6 +28,9 @@ fn body(analysis: &Analysis) -> String {
     .map(|part| escape(part))
     .collect::<Vec<_>>()
     .join(" · ");
+    let scaled = headline.scaled.map_or(String::new(), |scaled| {
+        format!("<p class=\"caption\">{}</p>", escape(&scaled))
+    });
     let extremes: String = headline
         .extremes
         .iter()
@@ -54,7 +57,7 @@ fn body(analysis: &Analysis) -> String {
     };
     format!(
         "<section id=\"headline\"><p class=\"kicker\">{kicker}</p><h1>{}</h1>\
-         <p class=\"lead\">{}</p>{}<ul class=\"extremes\">{extremes}</ul>{caveats}\
+         <p class=\"lead\">{}</p>{scaled}{}<ul class=\"extremes\">{extremes}</ul>{caveats}\
          <dl class=\"facts\">{}</dl></section>\n",
         escape(title),
         escape(&headline.lead),
