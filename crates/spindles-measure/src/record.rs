@@ -100,7 +100,7 @@ pub struct System {
     pub chunk_bytes: u64,
     /// Bytes the system offers.
     pub capacity_bytes: u64,
-    /// How many members may be missing, whichever they are.
+    /// How many members may be missing, whichever they are; 0 where that is not known.
     pub survives: u32,
     /// Members that were missing while measuring.
     pub missing: u32,
@@ -113,6 +113,16 @@ pub struct System {
     /// What it costs, in a currency that nobody names: the same for all systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
+}
+
+/// The levels of systems that others made: commands, the kernel, whoever serves a folder.
+const MADE_BY_OTHERS: [&str; 3] = ["made by commands", "made by the kernel", "folder"];
+
+impl System {
+    /// How many members may be missing, whichever they are; `None` where only those know who made it.
+    pub fn known_to_survive(&self) -> Option<u32> {
+        (!MADE_BY_OTHERS.contains(&&*self.level)).then_some(self.survives)
+    }
 }
 
 /// What was run.

@@ -128,6 +128,10 @@ const CAUSES: &[(&str, Plant)] = &[
             };
         });
     }),
+    ("different-promises", |records| {
+        let options = &mut system(experiment(records), "raid5").options;
+        options.insert("consistency".to_owned(), "resync".to_owned());
+    }),
     ("shared-device", |records| {
         experiment(records).shared_device = true;
     }),
@@ -275,6 +279,34 @@ fn runs_are_missing_only_where_they_were_to_be() {
     assert_eq!(analysis.findings[0].details, [expected]);
 }
 
+/// A promise concerns those that can keep it, and is doubted only where it differs.
+#[test]
+fn promises_are_compared_among_those_that_give_them() {
+    let found = |option: &str, value: &str, systems: &[&str]| {
+        let mut records = spotless();
+        for name in systems {
+            let options = &mut system(experiment(&mut records), name).options;
+            options.insert(option.to_owned(), value.to_owned());
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        let mut findings = analysis.findings.into_iter();
+        let found = findings.find(|it| it.kind == "different-promises");
+        found.map_or(String::new(), |it| it.details.join("; "))
+    };
+    let redundant = ["raid1", "raid4", "raid5", "raid6"];
+    assert_eq!(found("consistency", "resync", &redundant), "");
+    assert_eq!(
+        found("consistency", "resync", &redundant[2..]),
+        "consistency: resync (raid5, raid6), the default (raid1, raid4)"
+    );
+    assert_eq!(found("flushes", "ignored", SYSTEMS), "");
+    assert_eq!(
+        found("flushes", "ignored", &SYSTEMS[3..]),
+        "flushes: honoured (single, single-again, raid0), ignored (raid1, raid4, raid5, raid6)"
+    );
+    assert_eq!(found("checksum", "crc32c", &["raid5"]), "");
+}
+
 #[test]
 fn recorded_doubts_are_shown_once_with_their_places() {
     let mut records = spotless();
@@ -400,7 +432,7 @@ fn an_interval_that_reaches_into_the_noise_shows_nothing() {
         found.verdict
     };
     assert_eq!(verdict(0), Verdict::Faster);
-    assert_eq!(verdict(4), Verdict::NoDifferenceShown);
+    assert_eq!(verdict(6), Verdict::NoDifferenceShown);
 }
 
 /// One block says nothing of scatter, and what failed is no comparison.

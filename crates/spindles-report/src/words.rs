@@ -312,11 +312,11 @@ pub(crate) fn describe(system: &System) -> String {
         0 | 1 => "1 member".to_owned(),
         members => format!("{members} members"),
     };
-    let survives = match (system.members, system.survives) {
+    let survives = match (system.members, system.known_to_survive()) {
+        (_, None) => ", not known what it survives".to_owned(),
         (0 | 1, _) => String::new(),
-        (_, 0) => ", survives no loss".to_owned(),
-        (_, 1) => ", survives any 1".to_owned(),
-        (_, losses) => format!(", survives any {losses}"),
+        (_, Some(0)) => ", survives no loss".to_owned(),
+        (_, Some(losses)) => format!(", survives any {losses}"),
     };
     let missing = match system.missing {
         0 => String::new(),
@@ -464,6 +464,38 @@ mod tests {
         let floor = headline.caveats.last().unwrap();
         assert!(floor.starts_with("Noise floor: the single disk measured twice"));
         assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 1);
+    }
+
+    /// What others made survives what they know, not nothing.
+    #[test]
+    fn what_systems_survive_is_said_where_it_is_known() {
+        for (level, members, survives, said) in [
+            ("single", 1, 0, "1 member"),
+            ("raid0", 4, 0, "4 members, survives no loss"),
+            ("raid6", 6, 2, "6 members, survives any 2"),
+            (
+                "made by commands",
+                4,
+                0,
+                "4 members, not known what it survives",
+            ),
+            (
+                "made by the kernel",
+                2,
+                0,
+                "2 members, not known what it survives",
+            ),
+            ("folder", 1, 0, "1 member, not known what it survives"),
+        ] {
+            let level = level.to_owned();
+            let system = System {
+                level,
+                members,
+                survives,
+                ..System::default()
+            };
+            assert_eq!(describe(&system), said);
+        }
     }
 
     /// A baseline is called a disk only where it is one.

@@ -8,6 +8,7 @@ mod cache_effect;
 mod clock_coarse;
 mod cpu_bound;
 mod debug_build;
+mod different_promises;
 mod drifting;
 mod failed_runs;
 mod few_blocks;
@@ -59,6 +60,7 @@ pub static KINDS: &[&Kind] = &[
     &no_disk::KIND,
     &load_generator::KIND,
     &cache_effect::KIND,
+    &different_promises::KIND,
     &shared_device::KIND,
     &busy_machine::KIND,
     &noise_floor_high::KIND,

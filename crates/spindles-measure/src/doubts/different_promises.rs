@@ -1,0 +1,56 @@
+//! Systems beside each other that promise different things of a crash.
+
+use std::collections::BTreeMap;
+
+use super::{Kind, listed};
+use crate::{Analysis, System};
+
+/// A promise: the option that chooses it, what holds where nothing was chosen, and whom it concerns.
+struct Promise {
+    option: &'static str,
+    default: &'static str,
+    concerns: fn(&System) -> bool,
+}
+
+static PROMISES: &[Promise] = &[
+    // What has no redundancy has nothing that a crash could leave out of step.
+    Promise {
+        option: "consistency",
+        default: "the default",
+        concerns: |system| system.survives > 0,
+    },
+    Promise {
+        option: "flushes",
+        default: "honoured",
+        concerns: |_| true,
+    },
+];
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "different-promises",
+    title: "Different promises",
+    remedy: "After a crash these systems do not keep the same, so one may be faster because it promises \
+             less. Compare those that promise the same, or read the difference as the price of the promise.",
+    find: |analysis| {
+        let promises = PROMISES.iter();
+        promises.filter_map(|it| differing(analysis, it)).collect()
+    },
+};
+
+/// Who promises what, where that is not the same for all whom it concerns.
+fn differing(analysis: &Analysis, promise: &Promise) -> Option<String> {
+    let mut by_value: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for system in &analysis.experiment.systems {
+        let chosen = system.options.get(promise.option).map(String::as_str);
+        if chosen.is_some() || (promise.concerns)(system) {
+            let who = by_value.entry(chosen.unwrap_or(promise.default));
+            who.or_default().push(system.name.clone());
+        }
+    }
+    let said = by_value.iter();
+    let said: Vec<String> = said
+        .map(|(value, who)| format!("{value} ({})", listed(who)))
+        .collect();
+    (said.len() > 1).then(|| format!("{}: {}", promise.option, said.join(", ")))
+}
