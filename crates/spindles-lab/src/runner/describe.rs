@@ -1,13 +1,11 @@
 //! Opens every system once before the first run, and says what it, the members and the machine are.
 
-use super::{RunError, Runner, Stop, go_on};
+use super::{RunError, Runner, Stop, go_on, holds_files};
 use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::experiment::Members;
-use crate::preflight::{
-    bare_bytes_of, described, described_folder, has_file_system, workload_records,
-};
+use crate::preflight::{bare_bytes_of, described, described_folder, workload_records};
 use crate::targets;
 use crate::whole::MEMORY;
 use spindles_io::{TargetFacts, physical_device_of};
@@ -81,7 +79,7 @@ impl Runner<'_> {
         system: &mut dyn targets::System,
     ) -> Result<Vec<String>, String> {
         let spec = &self.sides[side].spec;
-        if !has_file_system(spec) {
+        if !holds_files(spec, system) {
             let target = system.open()?;
             let facts = target.facts().clone();
             drop(target.close());
