@@ -76,6 +76,7 @@ impl Parts<'_> {
             goes_on: &|_| true,
             duration: Some(EACH),
             arrivals_per_s: None,
+            watched: None,
         };
         let measured = execute::run(target.as_mut(), &plan, &orders)?;
         drop(target.close());
@@ -129,6 +130,7 @@ impl Parts<'_> {
                 goes_on: &|_| true,
                 duration: Some(EACH),
                 arrivals_per_s: None,
+                watched: None,
             };
             let measured = execute::run(target.as_mut(), &plan, &orders);
             let rate = measured.map(|it| float(per_second(it.counted, it.elapsed_ns)));

@@ -12,7 +12,7 @@ use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
-use spindles_io::{Areas, Target, TargetFacts};
+use spindles_io::{Areas, Counters, Target, TargetFacts};
 use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, ThreadUse, Traffic};
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
@@ -118,6 +118,8 @@ pub(crate) struct Orders<'a> {
     pub duration: Option<Duration>,
     /// Operations that come each second, whether or not earlier ones were answered.
     pub arrivals_per_s: Option<u64>,
+    /// Whose counters belong to the target, where it does not know that itself: a file on a file system of the lab's.
+    pub watched: Option<&'a Watched>,
 }
 
 /// When operations come.
@@ -162,7 +164,8 @@ pub(crate) fn run(
     }
     executor.flush()?;
     executor.measured = Measured::default();
-    let watched = watched(executor.target.facts());
+    let of_target = watched(executor.target.facts());
+    let watched = orders.watched.unwrap_or(&of_target);
     let counters = executor.target.counters();
     let watch = Watch::begin(executor.target);
     (orders.ready)();
@@ -219,18 +222,26 @@ pub(crate) fn run(
     measured.window = Some(window);
     measured.evidence = evidence;
     measured.late_members = watch.end(target);
-    measured.members = after
-        .devices
-        .iter()
-        .zip(&counters.devices)
-        .map(|(after, before)| Traffic {
-            read: after.bytes_read - before.bytes_read,
-            written: after.bytes_written - before.bytes_written,
-        })
-        .collect();
+    measured.members = if orders.watched.is_some() {
+        let devices = measured.evidence.devices.iter();
+        let members = devices.filter(|device| device.member);
+        members.map(|device| device.bytes).collect()
+    } else {
+        members_since(&after, &counters)
+    };
     measured.counted = counted(plan, &measured);
     measured.workload_cpu_ns = replay(plan, measured.operations);
     Ok(measured)
+}
+
+/// Bytes that each device of a target was asked for between two looks.
+pub(crate) fn members_since(after: &Counters, before: &Counters) -> Vec<Traffic> {
+    let devices = after.devices.iter().zip(&before.devices);
+    let each = devices.map(|(after, before)| Traffic {
+        read: after.bytes_read - before.bytes_read,
+        written: after.bytes_written - before.bytes_written,
+    });
+    each.collect()
 }
 
 /// Whose counters belong to a target: the physical devices beneath it, and this process, which has the
@@ -758,6 +769,7 @@ mod tests {
                 goes_on: &|_| true,
                 duration: None,
                 arrivals_per_s: None,
+                watched: None,
             };
             let before = target.exchanged;
             let measured = run(&mut target, &plan, &orders).unwrap();

@@ -7,6 +7,7 @@ use crate::undo::{self, Undo, What};
 use spindles_io::OpenOptions;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,6 +88,8 @@ impl Exported {
             // A registry of servers of its own: the user's commands don't see this one.
             .env(RUNTIME, &runtime)
             .stdin(Stdio::null())
+            // Ctrl-C in the terminal is for the lab, which ends it when nothing needs it any more.
+            .process_group(0)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()

@@ -36,6 +36,7 @@ pub(crate) fn fill(
         goes_on: &|_| true,
         duration: None,
         arrivals_per_s: None,
+        watched: None,
     };
     execute::run(target, &plan, &orders).map(drop)
 }

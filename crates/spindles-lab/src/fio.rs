@@ -122,6 +122,21 @@ impl FioWork {
         arguments
     }
 
+    /// Bytes of the file that it works on, where it makes one.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let size = self.options["size"].to_uppercase().parse::<SizeBytes>();
+        size.map_or(0, |size| size.0)
+    }
+
+    /// Makes the file, which is no part of the work.
+    pub(crate) fn lay_out(&self, file: &str) -> Result<(), Failure> {
+        let mut arguments = self.arguments(file);
+        arguments.push("--create_only=1".to_owned());
+        undo::run(FIO, &arguments).map_err(Failure::Failed)?;
+        let made = std::fs::File::open(file).and_then(|file| file.sync_all());
+        made.map_err(|error| Failure::Failed(format!("{file}: {error}")))
+    }
+
     /// Runs it on that device or file.
     pub(crate) fn run(
         &self,

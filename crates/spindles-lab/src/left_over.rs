@@ -13,6 +13,9 @@ pub(crate) const RUNTIME: &str = "XDG_RUNTIME_DIR";
 /// Takes down whatever uses these folders: file systems first, then the loop devices beneath them, then servers, then the
 /// files that these showed. Whatever can't be taken down stays.
 pub(crate) fn take_down(folders: &[PathBuf]) {
+    for folder in folders {
+        mounts::isolate(folder);
+    }
     let unmount = |is_mine: fn(&mounts::Mount) -> bool| {
         for folder in folders {
             let mounts = mounts::below(folder).unwrap_or_default();
@@ -29,6 +32,29 @@ pub(crate) fn take_down(folders: &[PathBuf]) {
         end(process);
     }
     unmount(|_| true);
+}
+
+/// Whether something still works on files in a folder that was not taken down: a server or a loop device of a run whose
+/// other folders lie elsewhere.
+pub(crate) fn is_used(folder: &Path) -> bool {
+    let name = folder.as_os_str().as_bytes();
+    let processes = fs::read_dir("/proc").into_iter().flatten();
+    let serves = processes.flatten().any(|process| {
+        let is_process = process
+            .file_name()
+            .to_str()
+            .is_some_and(|it| it.parse::<u32>().is_ok());
+        let arguments = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let mut arguments = arguments.split(|byte| *byte == 0);
+        let is_ours = |argument: &[u8]| {
+            let rest = argument.strip_prefix(name);
+            rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        is_process
+            && process.file_name().to_str() != Some(&std::process::id().to_string())
+            && arguments.any(is_ours)
+    });
+    serves || !loops_on(&[folder.to_owned()]).is_empty()
 }
 
 /// Loop devices on files in these folders.

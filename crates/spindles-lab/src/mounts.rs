@@ -1,5 +1,6 @@
 //! What is mounted where, so that nothing is removed that lies on another file system.
 
+use rustix::mount::MountPropagationFlags;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,16 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Cuts what is mounted in a folder off from its likes elsewhere: what is unmounted here then stays mounted there. A bind
+/// mount of a user's folder is a peer of that folder's mounts.
+pub(crate) fn isolate(folder: &Path) {
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    for mount in below(folder).unwrap_or_default() {
+        // What refuses is not unmounted either, or is nobody's peer.
+        let _refused = rustix::mount::mount_change(mount.path, flags);
+    }
+}
+
 /// Removes a folder with all that is in it; nothing of it while something is mounted there.
 pub(crate) fn remove_dir_all(folder: &Path) -> io::Result<()> {
     if let Some(mount) = below(folder)?.first() {
@@ -108,6 +119,7 @@ mod tests {
                 "SKIPPED a_folder_in_which_something_is_mounted_stays_whole: mounting takes root"
             );
         }
+        isolate(&folder);
         let precious = at.join("precious");
         fs::write(&precious, "data").unwrap();
         let refused = remove_dir_all(&folder).unwrap_err().to_string();

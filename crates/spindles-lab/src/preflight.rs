@@ -202,7 +202,8 @@ fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
             plans.iter().map(FilePlan::bytes).max().unwrap_or(0)
         }
         Work::Copy(plan) if plan.server() == Store::Disk => plan.file_bytes(),
-        Work::Copy(_) | Work::Blocks(_) | Work::Fio(_) | Work::Newfs(_) => 0,
+        Work::Fio(work) => work.file_bytes(),
+        Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) => 0,
     };
     // What nodes write may lie on a system of ours that they have mounted.
     once.saturating_mul(workload.nodes().max(1).into())

@@ -7,7 +7,7 @@
 use crate::records::RECORDS_FILE;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Name of the file in a folder of results that says how far the run is, and how it ended.
@@ -103,7 +103,9 @@ pub(crate) fn write(folder: &Path, progress: &Progress, ending: Option<Ending>) 
         ending,
     };
     let new = folder.join(NEW_STATE_FILE);
-    fs::write(&new, serde_json::to_vec(&document)?)?;
+    // Not through a link that somebody put there.
+    drop(fs::remove_file(&new));
+    fs::File::create_new(&new)?.write_all(&serde_json::to_vec(&document)?)?;
     fs::rename(&new, folder.join(STATE_FILE))
 }
 

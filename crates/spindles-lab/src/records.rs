@@ -157,7 +157,14 @@ pub fn load(path: &Path) -> Result<Vec<Record>, RecordsError> {
     } else {
         path.to_owned()
     };
-    let text = fs::read_to_string(&file).map_err(|source| match source.kind() {
+    let is_file = |facts: fs::Metadata| {
+        let other = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a file");
+        facts.is_file().then_some(()).ok_or_else(other)
+    };
+    // A pipe would be waited for, and some devices have no end.
+    let text = fs::metadata(&file).and_then(is_file);
+    let text = text.and_then(|()| fs::read_to_string(&file));
+    let text = text.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => RecordsError::None(path.to_owned()),
         _ => RecordsError::Io {
             path: file.clone(),

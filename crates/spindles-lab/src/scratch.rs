@@ -10,7 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -51,6 +51,9 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A new empty folder in `parent`. What killed runs left there goes.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+        // Servers and mounts of a killed run are there, and what they work on may be here.
+        static FIRST: Once = Once::new();
+        FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
         remove_left_over(parent);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -102,7 +105,9 @@ fn remove_left_over(parent: &Path) {
     let folders: Vec<PathBuf> = left_over.iter().map(|(folder, _)| folder.clone()).collect();
     crate::left_over::take_down(&folders);
     for folder in folders {
-        drop(mounts::remove_dir_all(&folder));
+        if !crate::left_over::is_used(&folder) {
+            drop(mounts::remove_dir_all(&folder));
+        }
     }
 }
 

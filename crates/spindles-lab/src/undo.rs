@@ -3,6 +3,7 @@
 
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -149,6 +150,7 @@ pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<S
         .args(["-e", "-c", command])
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
+        .process_group(0)
         .output()
         .map_err(|error| format!("sh: {error}"))?;
     if output.status.success() {
@@ -164,6 +166,7 @@ pub(crate) fn run(program: &str, arguments: &[String]) -> Result<String, String>
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
+        .process_group(0)
         .output()
         .map_err(|error| format!("`{line}` can't be run: {error}"))?;
     if output.status.success() {

@@ -16,8 +16,8 @@ use spindles_lab::{
 };
 use spindles_measure::{Analysis, Change, Record};
 use spindles_report::{OUTPUTS, Output, outputs};
-use std::fs;
-use std::io::IsTerminal as _;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 // How devices are treated. (A doc comment here would become the help of the commands.)
@@ -284,6 +284,19 @@ pub(crate) fn write_page(
         ..outputs::Options::default()
     };
     let page = (output.report)(analysis, &options);
-    fs::write(&path, page).with_context(|| format!("{}: can't be written", path.display()))?;
+    replace(&path, &page).with_context(|| format!("{}: can't be written", path.display()))?;
     Ok(Some(path))
+}
+
+/// Writes a file whole or not at all, in the place of what has its name: through no link, which may be another's.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let written = File::create_new(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = written.and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        drop(fs::remove_file(&new));
+    }
+    written
 }

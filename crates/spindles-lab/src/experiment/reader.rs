@@ -496,10 +496,14 @@ impl Reader<'_> {
         }
         let shrunk = file::times(size_bytes, self.tuning.scale) / LEAST * LEAST;
         if shrunk < LEAST.max(u64::from(kind.chunk_bytes)) {
+            let least = LEAST.max(u64::from(kind.chunk_bytes));
             let what = format!(
-                "at a scale of {} {} would work on less than a mebibyte, and its figures say nothing: \
-                 choose a larger scale",
-                self.tuning.scale, kind.name
+                "at a scale of {} {} would work on less than {}, and its figures say nothing: choose a scale of at \
+                 least {:.3}",
+                self.tuning.scale,
+                kind.name,
+                SizeBytes(least).typed(),
+                smallest_scale(least, size_bytes)
             );
             return Err(self.at(&raw.kind.span(), what));
         }
@@ -653,4 +657,10 @@ impl Reader<'_> {
             self.at(&value.span(), what)
         })
     }
+}
+
+/// The smallest scale that leaves so much of a size, in thousandths rounded up.
+#[expect(clippy::cast_precision_loss, reason = "shown with three decimals")]
+fn smallest_scale(least: u64, size_bytes: u64) -> f64 {
+    (least * 1000).div_ceil(size_bytes.max(1)) as f64 / 1000.0
 }

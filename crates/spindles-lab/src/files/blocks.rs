@@ -10,7 +10,7 @@ use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
 use spindles_io::{Areas, Target, ThreadUsage};
-use spindles_measure::{ThreadUse, Traffic};
+use spindles_measure::ThreadUse;
 use spindles_workload::file::{
     Access, Action, Answer, At, FileId, FileIssue, FileNext, FilePlan, FileWorkload, Layout, Slot,
 };
@@ -59,7 +59,7 @@ impl<'t> Blocks<'t> {
         for actor in 0..index(facts.actors) {
             random.fill(&mut self.target.buffer_mut(areas.buffer())[areas.bytes_of(actor)]);
         }
-        let members = self.target.counters().devices;
+        let members = self.target.counters();
         let collector = Collector::default();
         let usage = ThreadUsage::now();
         let (thread_ns, before) = (clock::thread_cpu_ns(), MachineTicks::now());
@@ -94,7 +94,7 @@ impl<'t> Blocks<'t> {
         let all = collector.take_counted(&clock);
         let ended = clock.until.unwrap_or(last);
         let elapsed_ns = clock::duration_ns(ended - began);
-        let after = self.target.counters().devices;
+        let after = self.target.counters();
         Ok(Measured {
             window: (began, ended),
             elapsed_ns: elapsed_ns.saturating_sub(all.series.warm_up_ns()),
@@ -109,12 +109,7 @@ impl<'t> Blocks<'t> {
                 cpu_ns: thread_ns,
             }],
             workload_cpu_ns,
-            members: (after.iter().zip(&members))
-                .map(|(after, before)| Traffic {
-                    read: after.bytes_read - before.bytes_read,
-                    written: after.bytes_written - before.bytes_written,
-                })
-                .collect(),
+            members: execute::members_since(&after, &members),
             resident_permille: None,
             usage: usage_of(&[(usage, ThreadUsage::now())]),
             process_cpu_ns,

@@ -1,16 +1,14 @@
 //! Opens every system once before the first run, and says what it, the members and the machine are.
 
-use super::{RunError, Runner, Stop, go_on};
+use super::{RunError, Runner, Stop, go_on, holds_files};
 use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
 use crate::environment;
-use crate::experiment::{Members, WorkloadSpec};
-use crate::preflight::{
-    bare_bytes_of, described, described_folder, has_file_system, workload_records, workloads_as,
-};
+use crate::experiment::Members;
+use crate::preflight::{bare_bytes_of, described, described_folder, workload_records};
 use crate::targets;
 use crate::whole::MEMORY;
-use spindles_io::TargetFacts;
+use spindles_io::{TargetFacts, physical_device_of};
 use spindles_measure::{Record, System};
 use std::collections::BTreeSet;
 use std::io;
@@ -21,21 +19,12 @@ use std::time::Duration;
 /// How long the machine is watched before the first run, to know how busy it is without us.
 const IDLE_WATCH: Duration = Duration::from_millis(500);
 
-/// What was found of a system.
-struct Described {
-    /// Physical devices beneath it.
-    devices: Vec<String>,
-    /// Of an array: whether all its members lie on one.
-    shared: Option<bool>,
-}
-
 impl Runner<'_> {
     /// Opens every system once: what it is goes into the first records. Answers whether all
     /// members lie on one physical device.
     pub(super) fn describe_systems(&mut self) -> Result<bool, Stop> {
         let mut devices = BTreeSet::new();
-        let mut shared = true;
-        let mut several = false;
+        let mut beneath = Vec::new();
         for side in 0..self.sides.len() {
             if self.options.interrupt.load(Ordering::Relaxed) {
                 return Err(Stop::Interrupted);
@@ -50,28 +39,18 @@ impl Runner<'_> {
                     return Err(Stop::Error(self.wrong_system(side, &why)));
                 }
             };
-            let described = if self.opens(side) {
-                self.describe_target(side, system.as_mut())
-            } else {
-                self.describe_folder(side, system.as_mut())
-            };
-            let described = described.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
-            devices.extend(described.devices);
+            let described = self.describe(side, system.as_mut());
+            devices.extend(described.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?);
+            // One device is no array.
+            let members = system.devices();
+            if members.len() > 1 {
+                beneath.extend(members.iter().map(|it| physical_device_of(Path::new(it))));
+            }
             let ended = system.end();
             ended.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
-            if let Some(is_shared) = described.shared {
-                several = true;
-                shared &= is_shared;
-            }
         }
-        let memory = devices.remove(MEMORY);
-        let shared_device = several
-            && match devices.len() {
-                // Nobody says what is beneath, but files in one folder share it.
-                0 => self.pool.folder().is_some() && !memory,
-                1 => shared && !memory,
-                _ => false,
-            };
+        devices.remove(MEMORY);
+        let shared_device = all_on_one(&beneath, self.pool.folder().is_some());
         self.lay_out()?;
         let before = MachineTicks::now();
         self.observer
@@ -93,50 +72,26 @@ impl Runner<'_> {
         Ok(shared_device)
     }
 
-    /// Whether the system is described by its blocks: not where its workloads ask for a folder alone.
-    fn opens(&self, side: usize) -> bool {
+    /// Says what a system is: what makes it, and how much it holds. The names of the physical devices beneath.
+    fn describe(
+        &mut self,
+        side: usize,
+        system: &mut dyn targets::System,
+    ) -> Result<Vec<String>, String> {
         let spec = &self.sides[side].spec;
-        let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
-        let mut mine = self.experiment.workloads.iter().filter(runs);
-        if mine.any(|workload| workload.blocks().is_some()) {
-            return true;
+        if !holds_files(spec, system) {
+            let target = system.open()?;
+            let facts = target.facts().clone();
+            drop(target.close());
+            self.sides[side].record = described(spec, &facts);
+            self.fits(side, &facts)?;
+            let devices = facts.devices.into_iter();
+            return Ok(devices
+                .filter_map(|device| device.physical_device)
+                .collect());
         }
-        // fio and newfs take a block device, or what file system there is.
-        !has_file_system(spec)
-    }
-
-    fn describe_target(
-        &mut self,
-        side: usize,
-        system: &mut dyn targets::System,
-    ) -> Result<Described, String> {
-        let target = system.open()?;
-        let facts = target.facts().clone();
-        let spec = &self.sides[side].spec;
-        self.sides[side].record = described(spec, &facts);
-        self.fits(side, &facts)?;
-        drop(target.close());
-        let devices = facts.devices.iter();
-        Ok(Described {
-            devices: devices
-                .filter_map(|device| device.physical_device.clone())
-                .collect(),
-            shared: facts
-                .array
-                .is_some()
-                .then(|| facts.shared_physical_device().is_some()),
-        })
-    }
-
-    /// Of a system that has only workloads on files.
-    fn describe_folder(
-        &mut self,
-        side: usize,
-        system: &mut dyn targets::System,
-    ) -> Result<Described, String> {
         let facts = system.facts()?;
         let place = system.folder()?;
-        let spec = &self.sides[side].spec;
         let mut record = described_folder(spec, &place);
         if let Some(array) = facts {
             // What the array is, and how much its file system offers.
@@ -147,16 +102,11 @@ impl Runner<'_> {
             };
         }
         self.sides[side].record = record;
-        let left = system.leave_folder();
-        left.map(|()| Described {
-            devices: place
-                .watched
-                .devices
-                .into_iter()
-                .map(|(name, _)| name)
-                .collect(),
-            shared: None,
-        })
+        system.leave_folder()?;
+        // Not what carries the file system to them.
+        let devices = place.watched.devices.into_iter();
+        let members = devices.filter(|(_, is_member)| *is_member);
+        Ok(members.map(|(name, _)| name).collect())
     }
 
     fn lay_out(&mut self) -> Result<(), Stop> {
@@ -255,5 +205,34 @@ impl Runner<'_> {
             shared_device,
             definition: experiment.definition.clone(),
         }
+    }
+}
+
+/// Whether all of these devices lie on one physical device, from the names of those beneath. `files`: they are files in
+/// one folder, which share it where nobody says which it is.
+fn all_on_one(beneath: &[Option<String>], files: bool) -> bool {
+    let Some((first, others)) = beneath.split_first() else {
+        return false;
+    };
+    others.iter().all(|other| other == first)
+        && match first {
+            Some(name) => name != MEMORY,
+            None => files,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_share_a_device_only_if_all_do() {
+        let one = |name: &str| Some(name.to_owned());
+        assert!(all_on_one(&[one("sda"), one("sda"), one("sda")], true));
+        assert!(!all_on_one(&[one("sda"), one("sda"), one("sdb")], true));
+        assert!(!all_on_one(&[one("sda"), None], true));
+        assert!(!all_on_one(&[one(MEMORY), one(MEMORY)], true));
+        assert!(all_on_one(&[None, None], true) && !all_on_one(&[None, None], false));
+        assert!(!all_on_one(&[], true));
     }
 }

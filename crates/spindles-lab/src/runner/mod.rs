@@ -299,6 +299,7 @@ impl<'a> Runner<'a> {
             program: &self.options.program,
             degraded: self.options.degraded,
             read_only: writer(self.experiment, spec).is_none(),
+            force: self.options.force || writer(self.experiment, spec).is_none(),
             go_on: &|| go_on(interrupt),
         };
         let system = match &spec.commands {
@@ -418,14 +419,14 @@ impl<'a> Runner<'a> {
     fn filled(
         &mut self,
         spec: &SystemSpec,
-        system: Box<dyn targets::System>,
+        mut system: Box<dyn targets::System>,
     ) -> Result<Result<UnderTest<'a>, String>, Stop> {
         let mut under_test = UnderTest {
             experiment: self.experiment,
             options: self.options,
             idle_permille: self.idle_permille,
             empty_caches: self.experiment.empty_caches,
-            has_file_system: has_file_system(spec),
+            has_file_system: holds_files(spec, system.as_mut()),
             system,
             open: None,
         };
@@ -449,6 +450,12 @@ impl<'a> Runner<'a> {
             Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
         }
     }
+}
+
+/// Whether a system is a file system or holds one. What commands made may be a device.
+fn holds_files(spec: &SystemSpec, system: &mut dyn targets::System) -> bool {
+    let is_known = spec.commands.is_none() || spec.mounting.is_some();
+    has_file_system(spec) && (is_known || system.folder().is_ok())
 }
 
 fn go_on(interrupt: &AtomicBool) -> io::Result<()> {

@@ -8,6 +8,8 @@ use crate::scratch::Scratch;
 use crate::undo::{Undo, What, shell};
 use spindles_io::{Target, physical_device_of};
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// The commands of a system, run by `sh -e`.
@@ -68,7 +70,13 @@ impl Made {
         let down = commands.down.clone();
         let down = down.map(|down| Undo::new(What::Up(down, environment.clone())));
         shell(&commands.up, &environment)?;
-        let target = target.replace(DIR, &folder);
+        let replaced = target.replace(DIR, &folder);
+        if target.starts_with(DIR) && !site.force && is_of_others(&replaced, &folder) {
+            return Err(format!(
+                "{target} is outside of the folder of the lab, and what it holds would be lost: say --force if that may be"
+            ));
+        }
+        let target = replaced;
         let kind: &Kind = kind_of(&target);
         let inner = (kind.prepare)(&target, site)?;
         Ok(Box::new(Self {
@@ -79,6 +87,19 @@ impl Made {
             scratch,
         }))
     }
+}
+
+/// Whether a file or device that a target names by the folder of the lab is none of the lab's: behind a link, on
+/// something that was mounted there, or a file with another name elsewhere. Folders are not overwritten.
+fn is_of_others(target: &str, folder: &str) -> bool {
+    let (Ok(facts), Ok(real)) = (fs::metadata(target), fs::canonicalize(target)) else {
+        return false; // There is nothing yet.
+    };
+    let mounts = mounts::below(Path::new(folder)).unwrap_or_default();
+    let at_home = fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))
+        && !mounts.iter().any(|mount| real.starts_with(&mount.path))
+        && facts.nlink() == 1;
+    !facts.is_dir() && !at_home
 }
 
 impl System for Made {
@@ -122,19 +143,61 @@ impl System for Made {
             ..
         } = *self;
         drop(inner);
-        down.map_or(Ok(()), Undo::now)?;
+        let ended = down.map_or(Ok(()), Undo::now);
         // Nothing of a file system that is not ours to empty may be removed with the folder.
         let left = mounts::below(scratch.path()).unwrap_or_default();
-        left.first().map_or(Ok(()), |mount| {
-            Err(format!(
-                "{} is still mounted, so {} stays: let `down` unmount it",
+        let left = left.first().map(|mount| {
+            format!(
+                "{} is still mounted, so {} stays: let `down` unmount it, and unmount this one by hand",
                 mount.path.display(),
                 scratch.path().display()
-            ))
-        })
+            )
+        });
+        match (ended, left) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), Some(left)) => Err(left),
+            (Err(why), None) => Err(why),
+            (Err(why), Some(left)) => Err(format!("{why}; {left}")),
+        }
     }
 
     fn devices(&self) -> Vec<String> {
         self.inner.devices()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_files_of_the_labs_own_folder_are_the_labs() {
+        let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+        let folder = home.path().to_str().unwrap();
+        let precious = other.path().join("precious");
+        fs::write(&precious, "data").unwrap();
+        fs::write(at("own"), "").unwrap();
+        std::os::unix::fs::symlink(&precious, at("link")).unwrap();
+        fs::hard_link(&precious, at("hard")).unwrap();
+        fs::create_dir(at("mnt")).unwrap();
+        for name in ["own", "mnt", "none"] {
+            assert!(!is_of_others(&at(name), folder), "{name}");
+        }
+        assert!(is_of_others(&at("link"), folder) && is_of_others(&at("hard"), folder));
+        let mount = |program: &str, arguments: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            let done = command.args(arguments).arg(at("mnt")).status();
+            done.is_ok_and(|status| status.success())
+        };
+        if !mount("mount", &["--bind", other.path().to_str().unwrap()]) {
+            return println!(
+                "SKIPPED only_plain_files_of_the_labs_own_folder_are_the_labs: mounting takes root"
+            );
+        }
+        fs::remove_file(at("hard")).unwrap();
+        let is_others = is_of_others(&at("mnt/precious"), folder);
+        assert!(mount("umount", &[]));
+        assert!(is_others);
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Site<'a> {
     pub degraded: bool,
     /// Whether no workload writes.
     pub read_only: bool,
+    /// Lose what named devices hold.
+    pub force: bool,
     /// Asked now and then whether to go on.
     pub go_on: &'a dyn Fn() -> io::Result<()>,
 }
@@ -201,6 +203,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         program: Path::new(""),
         degraded: false,
         read_only: true,
+        force: false,
         go_on: &|| Ok(()),
     };
     let target = (kind.prepare)(target, &place)?.open()?;

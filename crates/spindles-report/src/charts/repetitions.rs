@@ -74,7 +74,7 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
             let title = format!(
                 "{}, block {}: {}",
                 cell.system,
-                repetition.block + 1,
+                repetition.block.saturating_add(1),
                 figures::rate(repetition.per_second, rate)
             );
             chart.svg.circle(

@@ -366,8 +366,20 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
     child.kill().expect("it is ours");
     child.wait().expect("it ended");
     assert!(used(folder.path()) && is_mounted());
-    let short = ["bench", "dd-read", "single", "--size", "1M", "--runs", "1"];
-    spindles_in(".", &variables, &short).ok();
+    let short = [
+        "bench", "dd-write", "raid1(2)", "--fs", "ext4", "--size", "1M", "--runs", "1", "--json",
+    ];
+    let report = spindles_in(".", &variables, &short).ok().json();
+    // A file on it is not what is described.
+    let system = &report["report"]["experiment"]["systems"][0];
+    assert_eq!(
+        (&system["level"], &system["members"]),
+        (&"raid1".into(), &2.into())
+    );
+    assert!(
+        system["capacity_bytes"].as_u64() > Some(16 << 20),
+        "{system}"
+    );
     assert!(is_empty(folder.path()));
     // The kernel lets go of a loop device a little later.
     while used(folder.path()) {

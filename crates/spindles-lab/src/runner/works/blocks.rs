@@ -39,7 +39,14 @@ impl UnderTest<'_> {
                     return Ok(());
                 }
                 let warmup = self.experiment.warmup_operations;
-                let orders = orders(warmup, self.options.interrupt, work, &|| {});
+                // A file on a file system of ours lies on the members of the system.
+                let watched = if self.has_file_system {
+                    Some(self.system.folder().map_err(Failure::Failed)?.watched)
+                } else {
+                    None
+                };
+                let mut orders = orders(warmup, self.options.interrupt, work, &|| {});
+                orders.watched = watched.as_ref();
                 let target = self.opened()?;
                 let measured = execute::run(target.as_mut(), &plan(1)?, &orders)?;
                 Whole::one(measured, target.facts())
@@ -77,6 +84,7 @@ impl UnderTest<'_> {
             },
             duration: None,
             arrivals_per_s: None,
+            watched: None,
         };
         let interrupt = self.options.interrupt;
         let target = self.opened()?.as_mut();
@@ -165,5 +173,6 @@ fn orders<'b>(
         goes_on: &|_| true,
         duration: work.seconds.map(Duration::from_secs),
         arrivals_per_s: work.arrivals_per_s,
+        watched: None,
     }
 }

@@ -8,7 +8,7 @@ use crate::{newfs, tool};
 use spindles_measure::Run;
 
 impl UnderTest<'_> {
-    /// Makes a file system on the whole of a self.system.
+    /// Makes a file system on the whole of a system.
     pub(super) fn newfs(&mut self, words: &[String], run: &mut Run) -> Result<(), Failure> {
         self.close()?;
         self.system.leave_folder().map_err(Failure::Failed)?;
@@ -23,7 +23,7 @@ impl UnderTest<'_> {
         )
     }
 
-    /// fio, on the whole of a system as a block device, or on a file where it has a file self.system.
+    /// fio, on the whole of a system as a block device, or on a file where it has a file system.
     pub(super) fn fio(&mut self, work: &FioWork, run: &mut Run) -> Result<(), Failure> {
         self.close()?;
         if let Ok(place) = self.system.folder() {
@@ -31,6 +31,7 @@ impl UnderTest<'_> {
             let (folder, _scratch) = scratch
                 .map_err(|error| Failure::Failed(format!("{}: {error}", place.folder.display())))?;
             let file = folder.join("fio").to_string_lossy().into_owned();
+            work.lay_out(&file)?;
             return work.run(&file, &place.watched, self.idle_permille, run);
         }
         let exported = self.system.export(&self.options.program);
