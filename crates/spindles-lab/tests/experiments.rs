@@ -45,6 +45,10 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              `system`, `workload`",
         ),
         (
+            format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
+            "x.toml, line 7: `systems` names none: name some, or leave it out for all",
+        ),
+        (
             head("flushes = \"lost\""),
             "x.toml, line 3: there is no way with flushes \"lost\": use one of honoured, ignored",
         ),

@@ -288,6 +288,13 @@ pub(crate) fn write_page(
     Ok(Some(path))
 }
 
+/// Says so where changes were to be tried and none of those that would confirm something can be made here.
+pub(crate) fn note_untried(experiment: &Experiment, analysis: &Analysis, ui: &Ui) {
+    if experiment.confirm && analysis.trials.is_empty() {
+        ui.note("nothing that is said of bottlenecks and caches could be tried here");
+    }
+}
+
 /// Writes a file whole or not at all, in the place of what has its name: through no link, which may be another's.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -406,6 +406,10 @@ impl Reader<'_> {
                 ));
             }
         };
+        if let Some(systems) = raw.systems.as_ref().filter(|it| it.get_ref().is_empty()) {
+            let what = "`systems` names none: name some, or leave it out for all".to_owned();
+            return Err(self.at(&systems.span(), what));
+        }
         let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
         let spec = WorkloadSpec {
             name: raw.name.as_ref().unwrap_or(&raw.kind).get_ref().clone(),

@@ -25,6 +25,10 @@ const SEEKS_PER_S_MAX: f64 = 1000.0;
 const BESIDE_MAX: f64 = 0.2;
 /// The largest packet that the kernel hands to an interface.
 const PACKET_BYTES: f64 = 65536.0;
+/// From this multiple of what was measured alone on, that was measured wrongly.
+const REFUTED: f64 = 1.5;
+/// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
+const SHORT_NS: f64 = 50e6;
 /// Bytes of a read at a random place in the calibration.
 const RANDOM_BYTES: f64 = 4096.0;
 
@@ -61,6 +65,8 @@ pub struct Facts {
     /// Share of the time in which counters were watched and the workload did not run: what idles then may
     /// be busy otherwise.
     pub beside: f64,
+    /// Whether all repetitions together took too little time for counters to say what was busy.
+    pub too_short: bool,
     /// Bytes that the workload moved.
     pub application: Traffic,
     /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
@@ -187,6 +193,15 @@ impl MemberFacts {
         Some(self.demand_min()?.max((waits * 2.0).clamp(0.0, 1.0)))
     }
 
+    /// Whether it moved so much that it can't be what was measured of it alone.
+    fn refutes_alone(&self) -> bool {
+        let beyond = |rate: f64, alone: u64| alone > 0 && rate > REFUTED * to_f64(alone);
+        self.alone.as_ref().is_some_and(|alone| {
+            beyond(self.read_bytes_per_s, alone.read_bytes_per_s)
+                || beyond(self.written_bytes_per_s, alone.write_bytes_per_s)
+        })
+    }
+
     /// Bytes a second, both directions.
     pub fn bytes_per_s(&self) -> f64 {
         self.read_bytes_per_s + self.written_bytes_per_s
@@ -219,6 +234,7 @@ impl Facts {
         };
         let ran_ns: f64 = runs.iter().map(|(run, _)| to_f64(ran_ns(run))).sum();
         facts.beside = (1.0 - ran_ns / window_ns).max(0.0);
+        facts.too_short = ran_ns < SHORT_NS;
         facts.add_cpu(&runs, window_ns);
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
@@ -292,7 +308,7 @@ impl Facts {
             };
             let flushing: Option<f64> = mine.iter().map(|it| it.flush_ns.map(to_f64)).sum();
             let mut known = analysis.environment.devices.iter();
-            self.members.push(MemberFacts {
+            let mut member = MemberFacts {
                 name: (*name).to_owned(),
                 busy: a_second(|it| it.busy_ns),
                 in_flight: a_second(|it| it.queue_ns),
@@ -303,7 +319,12 @@ impl Facts {
                 written_bytes_per_s: a_second(|it| it.bytes.written) * 1e9,
                 alone: calibration.and_then(|it| alone(it, name, place, names.len())),
                 rotational: known.any(|it| it.name == *name && it.rotational),
-            });
+            };
+            // A device that does more now than alone was measured at a bad moment.
+            if member.refutes_alone() {
+                member.alone = None;
+            }
+            self.members.push(member);
         }
     }
 

@@ -179,8 +179,8 @@ impl Bottleneck {
 
 /// Names the bottleneck.
 pub(super) fn decide(facts: &Facts) -> Bottleneck {
-    let readings: Vec<(&'static Rule, Reading)> = RULES
-        .iter()
+    let rules = RULES.iter().filter(|rule| !facts.too_short || rule.refuses);
+    let readings: Vec<(&'static Rule, Reading)> = rules
         .filter_map(|&rule| Some((rule, (rule.read)(facts)?)))
         .collect();
     let looked_at = readings

@@ -292,7 +292,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if measured.outcome.runs == 0 {
         return Err(anyhow!("interrupted before the first run was done"));
     }
-    let (text, mut value) = measuring::report(&Analysis::of(&measured.records)?, &arguments.view)?;
+    let analysis = Analysis::of(&measured.records)?;
+    measuring::note_untried(&experiment, &analysis, ui);
+    let (text, mut value) = measuring::report(&analysis, &arguments.view)?;
     ui.line(text.trim_end());
     value["incidents"] = arrays::incidents(&measured.incidents);
     ui.json(&value);

@@ -111,6 +111,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let analysis = Analysis::of(&measured.records)?;
+    measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, &out, &[])?;
     let (text, value) = measuring::report(&analysis, &arguments.view)?;
     ui.line(text.trim_end());
