@@ -124,8 +124,10 @@ impl FioWork {
 
     /// Bytes of the file that it works on, where it makes one.
     pub(crate) fn file_bytes(&self) -> u64 {
-        let size = self.options["size"].to_uppercase().parse::<SizeBytes>();
-        size.map_or(0, |size| size.0)
+        // fio takes these too, and `SizeBytes` does not.
+        let size = self.options["size"].to_uppercase();
+        let size = size.trim_end_matches('B').trim_end_matches('I');
+        size.parse::<SizeBytes>().map_or(0, |size| size.0)
     }
 
     /// Makes the file, which is no part of the work.

@@ -107,9 +107,11 @@ pub struct Requests {
 pub struct LinkUse {
     /// Its name: `eth0`.
     pub name: String,
-    /// What it can carry in one direction, bits per second, of a shaped one what it is shaped to; `None`:
-    /// unknown.
+    /// What it can carry in one direction, bits per second; `None`: unknown.
     pub bits_per_s: Option<u64>,
+    /// To how much its queue shapes what it sends; what it receives is not held by it. `None`: it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_bits_per_s: Option<u64>,
     /// Bytes that came in.
     pub received: u64,
     /// Bytes that went out.

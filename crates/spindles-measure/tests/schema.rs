@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Beside, Doubt, JobShare, LateMember, NodeRun, Record, Run, Stage, Traffic, Trial, example,
-    from_lines, to_line,
+    Beside, Doubt, Evidence, JobShare, LateMember, LinkUse, NodeRun, Record, Run, Stage, Traffic,
+    Trial, example, from_lines, to_line,
 };
 
 fn schema() -> Value {
@@ -40,6 +40,13 @@ fn records() -> Vec<Record> {
             changed: true,
         }),
         doubts: vec![Doubt::default()],
+        evidence: Some(Evidence {
+            links: vec![LinkUse {
+                sent_bits_per_s: Some(1),
+                ..LinkUse::default()
+            }],
+            ..Evidence::default()
+        }),
         failed: Some("no space".to_owned()),
         nodes: vec![NodeRun::default()],
         fairness: Some(0.5),

@@ -121,8 +121,14 @@ pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String
         if status.success() {
             return Ok(said);
         }
-        let last = complained.lines().chain(said.lines()).next_back();
-        let why = last.unwrap_or("it said nothing").trim().to_owned();
+        // What it prints otherwise is the document, and that of its end.
+        let complaints = complained.lines().chain(said.lines()).map(str::trim);
+        let mut complaints =
+            complaints.filter(|line| line.starts_with("fio:") || line.contains("error"));
+        let why = complaints
+            .next_back()
+            .or_else(|| complained.lines().next_back());
+        let why = why.unwrap_or("it said nothing").to_owned();
         Err(Failure::Failed(format!("{FIO} failed ({status}): {why}")))
     })
 }

@@ -30,10 +30,10 @@ impl Link {
         let all = fs::read_to_string("/proc/net/dev").unwrap_or_default();
         let (received, sent) = carried(&all, &self.name).unwrap_or_default();
         let queue = queue(&self.name).unwrap_or_default();
-        let speed = || speed(Path::new("/sys/class/net"), &self.name, 0);
         LinkCounters(LinkUse {
             name: self.name.clone(),
-            bits_per_s: queue.bits_per_s.or_else(speed),
+            bits_per_s: speed(Path::new("/sys/class/net"), &self.name, 0),
+            sent_bits_per_s: queue.bits_per_s,
             received,
             sent,
             overlimits: queue.overlimits,
@@ -52,6 +52,7 @@ impl LinkCounters {
         LinkUse {
             name: now.name.clone(),
             bits_per_s: now.bits_per_s,
+            sent_bits_per_s: now.sent_bits_per_s,
             received: less(now.received, before.received),
             sent: less(now.sent, before.sent),
             overlimits: less(now.overlimits, before.overlimits),

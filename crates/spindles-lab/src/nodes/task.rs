@@ -132,7 +132,7 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
                 .map(|(name, text)| (name.clone(), parameter_of(text)));
             let plan = known.plan(&chosen.collect(), 1.0, *seed);
             let plan = plan.map_err(|error| failed(error.to_string()))?;
-            let (folder, scratch) = own_folder(site.folder)?;
+            let (folder, scratch) = own_folder(site.folder, plan.bytes())?;
             Ok(Box::new(FilesJob {
                 plan,
                 folder,
@@ -151,7 +151,7 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
                     )));
                 }
                 None => {
-                    let (folder, scratch) = own_folder(site.folder)?;
+                    let (folder, scratch) = own_folder(site.folder, work.file_bytes())?;
                     let file = folder.join("fio").to_string_lossy().into_owned();
                     (file, Some(scratch))
                 }
@@ -169,8 +169,20 @@ fn failed(why: String) -> Failure {
     Failure::Failed(why)
 }
 
-/// A new folder that goes with its `Scratch`.
-fn own_folder(parent: &Path) -> Result<(PathBuf, Scratch), Failure> {
+/// A new folder that goes with its `Scratch`, where there is room for so much.
+fn own_folder(parent: &Path, bytes: u64) -> Result<(PathBuf, Scratch), Failure> {
+    // Before the first byte: a disk that is full is others' trouble too.
+    if let Ok(stat) = rustix::fs::statvfs(parent) {
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free < bytes {
+            return Err(failed(format!(
+                "{} MiB are needed and {} are free in {}: choose a smaller size, or another --folder for the agent",
+                bytes >> 20,
+                free >> 20,
+                parent.display()
+            )));
+        }
+    }
     let scratch = Scratch::new(parent).and_then(|scratch| Ok((scratch.folder()?, scratch)));
     scratch.map_err(|error| {
         failed(format!(
@@ -240,7 +252,8 @@ struct CopyJob {
 
 impl CopyJob {
     fn new(task: &CopyTask, site: &Site<'_>) -> Result<Self, Failure> {
-        let own = task.disk.then(|| own_folder(site.folder)).transpose()?;
+        let own = task.disk.then(|| own_folder(site.folder, task.bytes));
+        let own = own.transpose()?;
         let folder = own.as_ref().map(|(folder, _)| folder.as_path());
         let place = if task.writes {
             let contents = (task.bytes, task.seed);

@@ -25,6 +25,8 @@ const SEEKS_PER_S_MAX: f64 = 1000.0;
 const BESIDE_MAX: f64 = 0.2;
 /// The largest packet that the kernel hands to an interface.
 const PACKET_BYTES: f64 = 65536.0;
+/// A link that carried more than this of what it can did not carry it at that rate.
+const BURST: f64 = 1.2;
 /// From this multiple of what was measured alone on, that was measured wrongly.
 const REFUTED: f64 = 1.5;
 /// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
@@ -329,22 +331,45 @@ impl Facts {
     }
 
     fn add_links(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
-        let mut links: BTreeMap<&str, (f64, f64, f64, Option<u64>)> = BTreeMap::new();
-        for link in runs.iter().flat_map(|(_, evidence)| &evidence.links) {
-            let sum = links.entry(&link.name).or_default();
-            sum.0 += to_f64(link.received);
-            sum.1 += to_f64(link.sent);
-            sum.2 += to_f64(link.overlimits.saturating_add(link.drops));
-            sum.3 = link.bits_per_s.or(sum.3);
+        /// Sums over all repetitions.
+        #[derive(Default)]
+        struct Sums {
+            received: f64,
+            sent: f64,
+            held_back: f64,
+            bits_per_s: Option<u64>,
+            sent_bits_per_s: Option<u64>,
         }
-        for (name, (received, sent, held_back, bits)) in links {
-            let bytes_per_s_max = bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
-            let a_second = received.max(sent) * 1e9 / window_ns;
+        let mut links: BTreeMap<&str, Sums> = BTreeMap::new();
+        for link in runs.iter().flat_map(|(_, evidence)| &evidence.links) {
+            let sums = links.entry(&link.name).or_default();
+            sums.received += to_f64(link.received);
+            sums.sent += to_f64(link.sent);
+            sums.held_back += to_f64(link.overlimits.saturating_add(link.drops));
+            sums.bits_per_s = link.bits_per_s.or(sums.bits_per_s);
+            sums.sent_bits_per_s = link.sent_bits_per_s.or(sums.sent_bits_per_s);
+        }
+        for (name, sums) in links {
+            // A queue shapes what is sent, and nothing that comes.
+            let bytes =
+                |bits: Option<u64>| bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
+            let receives_max = bytes(sums.bits_per_s);
+            let shaped = bytes(sums.sent_bits_per_s);
+            let sends_max =
+                receives_max.map_or(shaped, |most| Some(shaped.map_or(most, |it| it.min(most))));
+            let ways = [(sums.received, receives_max), (sums.sent, sends_max)];
+            let share =
+                |(bytes, most): (f64, Option<f64>)| Some((bytes * 1e9 / window_ns / most?, most));
+            let busiest = ways
+                .into_iter()
+                .filter_map(share)
+                .max_by(|a, b| a.0.total_cmp(&b.0));
             self.links.push(LinkFacts {
                 name: name.to_owned(),
-                busy: bytes_per_s_max.map(|most| a_second / most),
-                bytes_per_s_max,
-                held_back: held_back * PACKET_BYTES / received.max(sent).max(1.0),
+                // Beyond that a queue let a burst pass: a rate says nothing of so short a time.
+                busy: busiest.map(|it| it.0).filter(|share| *share <= BURST),
+                bytes_per_s_max: busiest.and_then(|it| it.1),
+                held_back: sums.held_back * PACKET_BYTES / sums.received.max(sums.sent).max(1.0),
             });
         }
     }
@@ -602,4 +627,37 @@ fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
         .next()
         .map(|other| other.geometric_mean)
         .filter(|&rate| rate > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LinkUse;
+
+    /// The share of a link that received or sent so many of 1000 bytes a second, and to how much its queue shapes.
+    fn busy(received: u64, sent: u64, sent_bits_per_s: Option<u64>) -> Option<f64> {
+        let evidence = Evidence {
+            links: vec![LinkUse {
+                name: "eth0".to_owned(),
+                bits_per_s: Some(8000),
+                sent_bits_per_s,
+                received,
+                sent,
+                ..LinkUse::default()
+            }],
+            ..Evidence::default()
+        };
+        let mut facts = Facts::default();
+        facts.add_links(&[(&Run::default(), &evidence)], 1e9);
+        facts.links[0].busy
+    }
+
+    #[test]
+    fn a_queue_shapes_only_what_is_sent() {
+        assert_eq!(busy(900, 10, None), Some(0.9));
+        assert_eq!(busy(900, 10, Some(800)), Some(0.9));
+        assert_eq!(busy(10, 95, Some(800)), Some(0.95));
+        // A burst passed the queue.
+        assert_eq!(busy(0, 500, Some(800)), None);
+    }
 }
