@@ -374,3 +374,22 @@ fn the_scale_shrinks_sizes_and_times_and_is_said() {
          least 0.1"
     );
 }
+
+/// `--max-blocks` is the most, also where the experiment asks for more.
+#[test]
+fn the_most_blocks_are_the_most() {
+    let text = format!("{HEAD}blocks = 5\n{SYSTEM}{WORKLOAD}");
+    let blocks = |blocks, blocks_max| {
+        let tuning = Tuning {
+            blocks,
+            blocks_max,
+            ..Tuning::default()
+        };
+        let experiment = Experiment::parse_tuned("x.toml", &text, &tuning).unwrap();
+        (experiment.blocks, experiment.blocks_max)
+    };
+    assert_eq!(blocks(None, None), (5, 5));
+    assert_eq!(blocks(None, Some(1)), (1, 1));
+    assert_eq!(blocks(None, Some(9)), (5, 9));
+    assert_eq!(blocks(Some(3), Some(1)), (3, 3));
+}

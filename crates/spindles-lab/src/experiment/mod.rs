@@ -471,7 +471,8 @@ impl Experiment {
         let max_blocks = reader.count(raw.max_blocks.as_ref(), "max_blocks", 1, BLOCKS_MAX)?;
         let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
         let small = |count: u64| u32::try_from(count).expect("checked above");
-        let blocks = tuning.blocks.unwrap_or(small(blocks.unwrap_or(5)));
+        let blocks = small(blocks.unwrap_or(5)).min(tuning.blocks_max.unwrap_or(u32::MAX));
+        let blocks = tuning.blocks.unwrap_or(blocks);
         let blocks_max = tuning.blocks_max.or(max_blocks.map(small));
         let scaled_how = match (raw.scaled.unwrap_or_default(), tuning.scale) {
             (said, scale) if scale >= 1.0 => said,

@@ -1,7 +1,7 @@
 //! What the rules look at: the counters of all repetitions of one cell, as shares and rates over the time
 //! they took, beside what the parts can do by themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Intervention;
 use super::trial::tried;
@@ -573,7 +573,13 @@ fn sweep(analysis: &Analysis, cell: &Cell) -> Vec<(f64, f64)> {
     let same = |a: &Workload, b: &Workload| {
         same_but_for_size(a, b) && a.in_flight_max == b.in_flight_max && b.size_bytes > 0
     };
-    alike(analysis, cell, same)
+    // The same work under another name is no other size.
+    let mut sizes = BTreeSet::new();
+    let own = |other: &Cell| other.workload == cell.workload;
+    let mut all: Vec<_> = alike(analysis, cell, same).collect();
+    all.sort_by_key(|(_, other)| !own(other));
+    all.into_iter()
+        .filter(|(workload, _)| sizes.insert(workload.size_bytes))
         .map(|(workload, cell)| (to_f64(workload.size_bytes), cell.geometric_mean))
         .filter(|(_, rate)| *rate > 0.0)
         .collect()

@@ -8,7 +8,7 @@ use super::phases::{ONE, phase, rotating};
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
-    FilePlan, FileWorkload, Parameter, Slot,
+    FilePlan, FileWorkload, Parameter,
 };
 use crate::plan::size_words;
 use crate::stream::Random;
@@ -116,7 +116,7 @@ pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let work = Work::of(plan, "Bonnie", u64::MAX, false);
+    let work = Work::of(plan, "Bonnie", false);
     match phase {
         0 => work.put(),
         1 => work.rewrite(),
@@ -127,67 +127,55 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
     }
 }
 
+/// The only file.
+const FILE: FileId = FileId(0);
+
 /// What Bonnie and its successor have in common.
 pub(super) struct Work {
     name: &'static str,
     size: u64,
     chunk: u32,
     stdio: u32,
-    /// The most bytes of one file; more go to further files.
-    file_bytes: u64,
     /// Whether what was written is made durable before the clock stops.
     fsync: bool,
 }
 
 impl Work {
-    pub(super) fn of(plan: &FilePlan, name: &'static str, file_bytes: u64, fsync: bool) -> Self {
+    pub(super) fn of(plan: &FilePlan, name: &'static str, fsync: bool) -> Self {
         let chunk = plan.small("chunk");
         Self {
             name,
             size: plan.value("size") / u64::from(chunk) * u64::from(chunk),
             chunk,
             stdio: plan.small("stdio"),
-            file_bytes,
             fsync,
         }
     }
 
-    /// The files with the bytes of each.
-    fn files(&self) -> impl Iterator<Item = (FileId, u64)> + use<> {
-        let (size, most) = (self.size, self.file_bytes);
-        (0..size.div_ceil(most)).map(move |number| {
-            let id = FileId(u32::try_from(number).expect("few files"));
-            (id, most.min(size - number * most))
-        })
-    }
-
-    /// For each file: removes it where that is said, opens it, goes through it in rounds of `unit` bytes,
-    /// closes it.
+    /// Removes the file where that is said, opens it, goes through it in rounds of `unit` bytes, closes it.
     fn through(
         &self,
         opened: impl Fn(FileId) -> Action,
         unit: u32,
         writes: bool,
         removes: bool,
-        mut steps: impl FnMut() -> Vec<Box<dyn FnMut(u64) -> FileIssue + Send>>,
+        steps: impl FnOnce() -> Vec<Box<dyn FnMut(u64) -> FileIssue + Send>>,
     ) -> Box<dyn FileWorkload> {
         let mut script = Script::new();
-        for (file, bytes) in self.files() {
-            // The clock starts once the file is open.
-            if removes {
-                script = script.then(FileIssue::new(Action::Unlink(file)).untimed());
-            }
-            script = script.then(FileIssue::new(opened(file)).untimed());
-            script = script.repeat(bytes / u64::from(unit), steps());
-            if !writes {
-                // The read that finds the end.
-                let read = Action::Read(ONE, At::Position, unit);
-                script = script.then(FileIssue::new(read));
-            } else if self.fsync {
-                script = script.then(FileIssue::new(Action::Fsync(ONE)));
-            }
-            script = script.then(FileIssue::new(Action::Close(ONE)));
+        // The clock starts once the file is open.
+        if removes {
+            script = script.then(FileIssue::new(Action::Unlink(FILE)).untimed());
         }
+        script = script.then(FileIssue::new(opened(FILE)).untimed());
+        script = script.repeat(self.size / u64::from(unit), steps());
+        if !writes {
+            // The read that finds the end.
+            let read = Action::Read(ONE, At::Position, unit);
+            script = script.then(FileIssue::new(read));
+        } else if self.fsync {
+            script = script.then(FileIssue::new(Action::Fsync(ONE)));
+        }
+        script = script.then(FileIssue::new(Action::Close(ONE)));
         Scripts::start(vec![script], naming(self.name))
     }
 
@@ -255,79 +243,67 @@ pub(super) struct Seeks {
     tickets: u64,
     chunk: u32,
     chunks: u64,
-    chunks_per_file: u64,
-    files: u32,
-    fsync: bool,
     seekers: Vec<Seeker>,
 }
 
 struct Seeker {
     random: Random,
-    opened: u32,
+    opened: bool,
     drawn: u64,
-    /// The chunk that was read and is written back next.
-    write_back: Option<(Slot, u64, u32)>,
-    /// Files still to be made durable, and then to be closed, at the end.
-    to_sync: u32,
-    to_close: u32,
+    /// The place of the chunk that was read and is written back next, and the integer that changes.
+    write_back: Option<(u64, u32)>,
+    /// Whether the file is still to be made durable, and then to be closed, at the end.
+    to_sync: bool,
+    to_close: bool,
 }
 
 impl Seeks {
     pub(super) fn start(plan: &FilePlan, work: &Work) -> Box<dyn FileWorkload> {
-        let files = u32::try_from(work.files().count()).expect("few files");
         let seeker = |number| Seeker {
             random: Random::new(plan.seed, plan.kind.name, number),
-            opened: 0,
+            opened: false,
             drawn: 0,
             write_back: None,
-            to_sync: if work.fsync { files } else { 0 },
-            to_close: files,
+            to_sync: work.fsync,
+            to_close: true,
         };
         Box::new(Self {
             name: work.name,
             tickets: plan.value("seeks"),
             chunk: work.chunk,
             chunks: work.size / u64::from(work.chunk),
-            chunks_per_file: work.file_bytes / u64::from(work.chunk),
-            files,
-            fsync: work.fsync,
             seekers: (0..plan.small("seekers")).map(seeker).collect(),
         })
     }
 
     fn next(&mut self, actor: u32) -> Option<FileIssue> {
         let seeker = &mut self.seekers[usize::try_from(actor).expect("an actor of ours")];
-        if seeker.opened < self.files {
-            let file = seeker.opened;
-            seeker.opened += 1;
-            let open = Action::Open(FileId(file), Slot(file), Access::ReadWrite);
+        if !seeker.opened {
+            seeker.opened = true;
+            let open = Action::Open(FILE, ONE, Access::ReadWrite);
             return Some(FileIssue::new(open).untimed());
         }
-        if let Some((slot, offset, integer)) = seeker.write_back.take() {
-            let write = Action::Write(slot, At::Offset(offset), self.chunk);
+        if let Some((offset, integer)) = seeker.write_back.take() {
+            let write = Action::Write(ONE, At::Offset(offset), self.chunk);
             return Some(FileIssue::new(write).touching(integer));
         }
         if self.tickets > 0 {
             self.tickets -= 1;
-            let chunk = seeker.random.below(self.chunks);
-            let slot = u32::try_from(chunk / self.chunks_per_file).expect("few files");
-            let offset = chunk % self.chunks_per_file * u64::from(self.chunk);
+            let offset = seeker.random.below(self.chunks) * u64::from(self.chunk);
             if seeker.drawn.is_multiple_of(UPDATE_EVERY) {
                 let integer = seeker.random.below(u64::from(self.chunk / 4));
                 let integer = u32::try_from(integer).expect("less than the chunk");
-                seeker.write_back = Some((Slot(slot), offset, integer));
+                seeker.write_back = Some((offset, integer));
             }
             seeker.drawn += 1;
-            let read = Action::Read(Slot(slot), At::Offset(offset), self.chunk);
+            let read = Action::Read(ONE, At::Offset(offset), self.chunk);
             return Some(FileIssue::new(read));
         }
-        if self.fsync && seeker.to_sync > 0 {
-            seeker.to_sync -= 1;
-            return Some(FileIssue::new(Action::Fsync(Slot(seeker.to_sync))));
+        if core::mem::take(&mut seeker.to_sync) {
+            return Some(FileIssue::new(Action::Fsync(ONE)));
         }
-        let slot = seeker.to_close.checked_sub(1)?;
-        seeker.to_close = slot;
-        Some(FileIssue::new(Action::Close(Slot(slot))))
+        let closes = core::mem::take(&mut seeker.to_close);
+        closes.then(|| FileIssue::new(Action::Close(ONE)))
     }
 }
 

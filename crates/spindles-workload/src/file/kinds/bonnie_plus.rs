@@ -17,9 +17,6 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// It splits what is larger into files of this size.
-const FILE_BYTES: u64 = 1 << 30;
-
 pub(super) static KIND: FileKind = FileKind {
     name: "bonnie++",
     summary: "bonnie++: putc, block write, rewrite, getc, block read, 8192 seeks; then many small files",
@@ -96,7 +93,7 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let work = Work::of(plan, "Bonnie", FILE_BYTES, true);
+    let work = Work::of(plan, "Bonnie", true);
     match PHASES.get(phase) {
         Some(&"putc") => work.put(),
         Some(&"block-write") => work.write(),
