@@ -91,7 +91,7 @@ impl Response {
         }
     }
 
-    /// What a request gets that was refused; `None` where nobody waits for an answer.
+    /// The answer to a request that was refused; `None` where the client is gone.
     pub(crate) fn refusal(refusal: Refusal) -> Option<Self> {
         let (status, text) = match refusal {
             Refusal::Malformed => (Status::BadRequest, "This is no request for this server."),

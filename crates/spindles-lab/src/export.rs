@@ -85,7 +85,7 @@ impl Exported {
         };
         let log = fs::File::create(runtime.join("log")).map_err(wrong)?;
         let mut child = command
-            // A registry of servers of its own: the user's commands don't see this one.
+            // It is not among the servers of this user, so that no name of theirs means it. Root's commands list it.
             .env(RUNTIME, &runtime)
             .stdin(Stdio::null())
             // Ctrl-C in the terminal is for the lab, which ends it when nothing needs it any more.

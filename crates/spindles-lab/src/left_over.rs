@@ -70,7 +70,7 @@ fn loops_on(folders: &[PathBuf]) -> Vec<String> {
     on_ours.collect()
 }
 
-/// Processes that were told to keep their sockets in these folders.
+/// Processes that keep their sockets in these folders.
 fn servers_of(folders: &[PathBuf]) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten();
     let ours = processes.flatten().filter_map(|process| {

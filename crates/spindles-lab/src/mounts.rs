@@ -64,7 +64,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 pub(crate) fn isolate(folder: &Path) {
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     for mount in below(folder).unwrap_or_default() {
-        // What refuses is not unmounted either, or is nobody's peer.
+        // A kernel that refuses this shares nothing of it.
         let _refused = rustix::mount::mount_change(mount.path, flags);
     }
 }
@@ -119,7 +119,6 @@ mod tests {
                 "SKIPPED a_folder_in_which_something_is_mounted_stays_whole: mounting takes root"
             );
         }
-        isolate(&folder);
         let precious = at.join("precious");
         fs::write(&precious, "data").unwrap();
         let refused = remove_dir_all(&folder).unwrap_err().to_string();
@@ -131,5 +130,38 @@ mod tests {
         );
         remove_dir_all(&folder).unwrap();
         assert!(!folder.exists());
+    }
+
+    /// A bind mount of a user's folder: what is unmounted in ours stays mounted in theirs.
+    #[test]
+    fn what_is_isolated_is_unmounted_nowhere_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let run = |line: &str| {
+            let words = line.split(' ');
+            let words = words.map(|word| word.strip_prefix('@').map_or(word.into(), &at));
+            let words: Vec<PathBuf> = words.collect();
+            let done = std::process::Command::new(&words[0])
+                .args(&words[1..])
+                .status();
+            done.is_ok_and(|status| status.success())
+        };
+        fs::create_dir_all(at("ours/mnt")).unwrap();
+        fs::create_dir(at("theirs")).unwrap();
+        if !run("mount -t tmpfs none @theirs") {
+            return println!(
+                "SKIPPED what_is_isolated_is_unmounted_nowhere_else: mounting takes root"
+            );
+        }
+        fs::create_dir(at("theirs/disk")).unwrap();
+        let prepared = run("mount --make-shared @theirs")
+            && run("mount -t tmpfs none @theirs/disk")
+            && run("mount --rbind @theirs @ours/mnt");
+        fs::write(at("theirs/disk/precious"), "data").unwrap();
+        isolate(&at("ours"));
+        let unmounted = run("umount @ours/mnt/disk") && run("umount @ours/mnt");
+        let kept = at("theirs/disk/precious").exists();
+        assert!(run("umount -R @theirs"));
+        assert!(prepared && unmounted && kept);
     }
 }

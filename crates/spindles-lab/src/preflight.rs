@@ -411,13 +411,6 @@ pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhas
     }
 }
 
-/// The level of what commands made of several members.
-const OF_COMMANDS: &str = "made by commands";
-/// The level of a device that the kernel makes of several: md, LVM.
-const OF_KERNEL: &str = "made by the kernel";
-/// The level of a folder of which nobody says on which disk it lies: of a network file system.
-const FOLDER: &str = "folder";
-
 /// The level of a device, or of what a file or folder lies on, and of how many devices it is.
 fn level_of(path: &Path) -> (&'static str, usize) {
     let slaves = fs::metadata(path).ok().and_then(|facts| {
@@ -427,9 +420,9 @@ fn level_of(path: &Path) -> (&'static str, usize) {
         fs::read_dir(format!("/sys/dev/block/{major}:{minor}/slaves")).ok()
     });
     match slaves.map_or(0, Iterator::count) {
-        0 | 1 if path.is_dir() && physical_device_of(path).is_none() => (FOLDER, 1),
+        0 | 1 if path.is_dir() && physical_device_of(path).is_none() => (System::FOLDER, 1),
         0 | 1 => ("single", 1),
-        several => (OF_KERNEL, several),
+        several => (System::OF_KERNEL, several),
     }
 }
 
@@ -448,7 +441,7 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
         ..System::default()
     };
     if let Some(made) = spec.commands.as_ref().filter(|it| it.members > 1) {
-        OF_COMMANDS.clone_into(&mut system.level);
+        System::OF_COMMANDS.clone_into(&mut system.level);
         system.members = u32::try_from(made.members).expect("few");
     }
     if let Some(array) = &facts.array {
@@ -472,7 +465,7 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     let (level, members) = match (&shape, &spec.commands) {
         (Ok(Expression::Array { level, members, .. }), _) => (level.name, members.len()),
         // What commands make of several members is no single disk, and which level it is they alone know.
-        (_, Some(made)) if made.members > 1 => (OF_COMMANDS, made.members),
+        (_, Some(made)) if made.members > 1 => (System::OF_COMMANDS, made.members),
         // The file system that the lab made is not what is compared.
         _ if spec.mounting.is_some() => level_of(Path::new(&spec.target)),
         _ => level_of(&place.folder),
@@ -540,7 +533,7 @@ mod tests {
             let slaves = fs::read_dir(entry.path().join("slaves")).map_or(0, Iterator::count);
             let device = Path::new("/dev").join(entry.file_name());
             if device.exists() && slaves > 1 {
-                assert_eq!(level_of(&device), (OF_KERNEL, slaves));
+                assert_eq!(level_of(&device), (System::OF_KERNEL, slaves));
             }
         }
     }

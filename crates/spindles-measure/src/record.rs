@@ -115,13 +115,18 @@ pub struct System {
     pub price: Option<f64>,
 }
 
-/// The levels of systems that others made: commands, the kernel, whoever serves a folder.
-const MADE_BY_OTHERS: [&str; 3] = ["made by commands", "made by the kernel", "folder"];
-
 impl System {
+    /// The level of what commands of the user made of several members.
+    pub const OF_COMMANDS: &str = "made by commands";
+    /// The level of a device that the kernel makes of several: md, LVM.
+    pub const OF_KERNEL: &str = "made by the kernel";
+    /// The level of a folder of which the kernel does not say on which disk it lies: of a network file system.
+    pub const FOLDER: &str = "folder";
+
     /// How many members may be missing, whichever they are; `None` where only those know who made it.
     pub fn known_to_survive(&self) -> Option<u32> {
-        (!MADE_BY_OTHERS.contains(&&*self.level)).then_some(self.survives)
+        (![Self::OF_COMMANDS, Self::OF_KERNEL, Self::FOLDER].contains(&&*self.level))
+            .then_some(self.survives)
     }
 }
 

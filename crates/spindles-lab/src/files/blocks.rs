@@ -362,7 +362,7 @@ impl Play<'_> {
         }
         doing.answer.bytes = bytes.into();
         doing.skew = self.skew(offset);
-        // What a block holds beside what is written to it.
+        // The bytes of its first and last block that are not written.
         let first = offset / block * block;
         let last = end / block * block;
         if offset > first && first < there {
@@ -588,7 +588,7 @@ mod tests {
     }
 
     /// Writes of all lengths at all places, over the ends of blocks and extents, change what they write and nothing
-    /// beside it.
+    /// else.
     #[test]
     fn what_is_written_is_there_and_all_else_stays() {
         let mut target = open_device("mem:16M", &OpenOptions::default()).unwrap();

@@ -68,7 +68,7 @@ struct Left {
     usage: (ThreadUsage, ThreadUsage),
 }
 
-/// How a phase goes beside what its plan says.
+/// How a phase goes: what its plan does not say.
 pub(crate) struct Course<'a> {
     /// Set when it is to end early.
     pub(crate) interrupt: &'a AtomicBool,

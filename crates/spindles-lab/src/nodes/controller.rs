@@ -21,7 +21,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// Round trips from which the fastest is taken.
 const PINGS: u32 = 12;
-/// How far ahead the start is, beside several round trips: until then counters are read.
+/// How far ahead the start is, in addition to several round trips: until then counters are read.
 const LEAD: Duration = Duration::from_millis(40);
 
 /// One moment on two clocks.

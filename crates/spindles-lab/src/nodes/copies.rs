@@ -130,7 +130,7 @@ fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
     all.chain((rest > 0).then(|| piece(rest)))
 }
 
-/// Sends so many bytes from a place; `moved` is told of each piece.
+/// Sends so many bytes from a place, and calls `moved` after each piece.
 pub(super) fn send(
     mut stream: &TcpStream,
     from: &mut Place,
@@ -148,7 +148,7 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Receives so many bytes into a place; `moved` is told of each piece.
+/// Receives so many bytes into a place, and calls `moved` after each piece.
 pub(super) fn receive(
     mut stream: &TcpStream,
     into: &mut Place,

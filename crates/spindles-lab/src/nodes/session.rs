@@ -73,7 +73,7 @@ impl Stage {
     }
 }
 
-/// What the worker is told.
+/// Orders for the worker.
 enum Order {
     Prepare(Task),
     Arm(usize),

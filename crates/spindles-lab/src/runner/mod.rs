@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use works::UnderTest;
 
-/// How to run, beside what the experiment says.
+/// How to run: what the experiment does not say.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// Lose what named devices hold.
@@ -313,7 +313,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Files take their places in the systems in random order, block by block. Devices keep
-    /// theirs: they may differ, and whoever listed them knows why so.
+    /// theirs: they may differ, and were listed so on purpose.
     fn members_for(&self, block: u32, side: usize) -> Vec<String> {
         let names = &self.pool.names;
         if self.pool.folder().is_none() {
@@ -349,10 +349,7 @@ impl<'a> Runner<'a> {
             match measured {
                 Err(Failure::Interrupted) => return Err(Stop::Interrupted),
                 Err(Failure::Failed(why)) => {
-                    for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
-                        run.failed = Some(why.clone());
-                        self.outcome.failed += 1;
-                    }
+                    self.outcome.failed += fail(&mut runs, &why);
                 }
                 Ok(()) => {}
             }
@@ -450,6 +447,16 @@ impl<'a> Runner<'a> {
             Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
         }
     }
+}
+
+/// Notes in all runs that were not measured why that is: how many these are.
+fn fail(runs: &mut [Run], why: &str) -> u32 {
+    let mut failed = 0;
+    for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
+        run.failed = Some(why.to_owned());
+        failed += 1;
+    }
+    failed
 }
 
 /// Whether a system is a file system or holds one. What commands made may be a device.

@@ -2,7 +2,7 @@
 //! made here. Each is tried in pairs of runs on a system made anew, one as it was and one with the change.
 
 use super::works::UnderTest;
-use super::{Runner, Stop, go_on};
+use super::{Runner, Stop, fail, go_on};
 use crate::execute::Failure;
 use crate::experiment::{BlockWork, Work, WorkloadSpec};
 use crate::preflight::{workload_records, workloads_as};
@@ -57,7 +57,9 @@ impl Runner<'_> {
             // The baseline's second self is there for the noise.
             let is_control = self.control.as_ref() == Some(&it.spec.name);
             for (workload, spec) in self.experiment.workloads.iter().enumerate() {
-                if is_control || spec.beside.is_some() || !spec.runs_on(workloads_as(&it.spec)) {
+                // Nodes are sent parameters: a change that is none would not reach them, and seem to have no effect.
+                let is_elsewhere = spec.nodes() > 0 || spec.beside.is_some();
+                if is_control || is_elsewhere || !spec.runs_on(workloads_as(&it.spec)) {
                     continue;
                 }
                 for (record, name) in workload_records(spec).iter().map(|it| &it.name).enumerate() {
@@ -154,9 +156,7 @@ impl Runner<'_> {
                     Ok(()) => {}
                     Err(Failure::Interrupted) => return Err(Stop::Interrupted),
                     Err(Failure::Failed(why)) => {
-                        for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
-                            run.failed = Some(why.clone());
-                        }
+                        fail(&mut runs, &why);
                         self.observer.trouble(&spec.name, &format!("{what}: {why}"));
                     }
                 }
