@@ -5,8 +5,10 @@ use crate::environment::{kib_of, read};
 use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Whose counters are looked at.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,64 @@ pub(crate) struct Watched {
     pub(crate) devices: BTreeSet<(String, bool)>,
     /// Processes that carry the I/O besides this one: a server.
     pub(crate) processes: Vec<u32>,
+    /// What counts the bytes of the members and of nobody else. Without it they are what reached the devices that are
+    /// members, from others too.
+    pub(crate) own: Option<OwnCounters>,
+}
+
+/// Counters of bytes that belong to a system alone.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnCounters {
+    /// Block devices of the kernel that it has for itself, by name.
+    Devices(Vec<String>),
+    /// The page of metrics of the server that has the array.
+    Server(SocketAddr),
+}
+
+/// How long a server may take to say a line of its page.
+const PAGE_MAX: Duration = Duration::from_secs(5);
+
+impl OwnCounters {
+    /// Bytes of each member until now; empty where they can't be had.
+    fn now(&self) -> Vec<Traffic> {
+        match self {
+            Self::Devices(names) => names
+                .iter()
+                .map(|name| device_use(name, true, &stat_of(name)).bytes)
+                .collect(),
+            Self::Server(address) => page_of(*address)
+                .map(|page| members_on(&page))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+fn page_of(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PAGE_MAX))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+/// What a page of metrics says of the devices, in its order.
+fn members_on(page: &str) -> Vec<Traffic> {
+    let of = |metric: &str| -> Vec<u64> {
+        let samples = page.lines().filter(|line| {
+            line.strip_prefix(metric)
+                .is_some_and(|it| it.starts_with('{'))
+        });
+        let numbers = samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok());
+        numbers.collect()
+    };
+    let (read, written) = (
+        of("spindles_device_read_bytes_total"),
+        of("spindles_device_written_bytes_total"),
+    );
+    let both = read.into_iter().zip(written);
+    both.map(|(read, written)| Traffic { read, written })
+        .collect()
 }
 
 /// Counters at one moment.
@@ -22,6 +82,8 @@ pub(crate) struct Watched {
 pub(crate) struct Counters {
     at: Instant,
     devices: Vec<DeviceUse>,
+    /// Bytes of each member.
+    members: Vec<Traffic>,
     /// CPU time of each thread of the processes.
     threads: BTreeMap<(u32, u32), (String, u64)>,
     pressure_us: Option<u64>,
@@ -32,10 +94,14 @@ impl Watched {
     /// The counters now.
     pub(crate) fn now(&self) -> Counters {
         let devices = self.devices.iter();
-        let devices = devices.map(|(name, member)| {
-            let stat = read(Path::new("/sys/class/block").join(name).join("stat"));
-            device_use(name, *member, &stat)
-        });
+        let devices = devices.map(|(name, member)| device_use(name, *member, &stat_of(name)));
+        let devices: Vec<DeviceUse> = devices.collect();
+        let members = if let Some(own) = &self.own {
+            own.now()
+        } else {
+            let members = devices.iter().filter(|device| device.member);
+            members.map(|device| device.bytes).collect()
+        };
         let threads = self
             .processes
             .iter()
@@ -43,7 +109,8 @@ impl Watched {
         let meminfo = read("/proc/meminfo");
         Counters {
             at: Instant::now(),
-            devices: devices.collect(),
+            devices,
+            members,
             threads: threads.collect(),
             pressure_us: pressure(&read("/proc/pressure/cpu")),
             dirty: kib_of(&meminfo, "Dirty") + kib_of(&meminfo, "Writeback"),
@@ -57,6 +124,14 @@ impl Counters {
         self.threads_since(earlier)
             .map(|thread| thread.cpu_ns)
             .sum()
+    }
+
+    /// Bytes of each member since `earlier`.
+    pub(crate) fn members_since(&self, earlier: &Self) -> Vec<Traffic> {
+        let members = self.members.iter().zip(&earlier.members);
+        members
+            .map(|(now, before)| traffic_since(*now, *before))
+            .collect()
     }
 
     fn threads_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ThreadUse> + 'a {
@@ -94,6 +169,10 @@ impl Counters {
             ..Evidence::default()
         }
     }
+}
+
+fn stat_of(device: &str) -> String {
+    read(Path::new("/sys/class/block").join(device).join("stat"))
 }
 
 /// From a line of `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms
@@ -135,10 +214,14 @@ fn used_since(now: &DeviceUse, before: &DeviceUse) -> DeviceUse {
             written: less(now.requests.written, before.requests.written),
             flushed: less(now.requests.flushed, before.requests.flushed),
         },
-        bytes: Traffic {
-            read: less(now.bytes.read, before.bytes.read),
-            written: less(now.bytes.written, before.bytes.written),
-        },
+        bytes: traffic_since(now.bytes, before.bytes),
+    }
+}
+
+fn traffic_since(now: Traffic, before: Traffic) -> Traffic {
+    Traffic {
+        read: now.read.saturating_sub(before.read),
+        written: now.written.saturating_sub(before.written),
     }
 }
 
@@ -187,6 +270,13 @@ mod tests {
             Some(17)
         );
         assert_eq!(pressure(""), None);
+        let page = "# TYPE spindles_device_read_bytes_total counter\n\
+                    spindles_device_read_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 5\n\
+                    spindles_device_read_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 6\n\
+                    spindles_device_written_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 7\n\
+                    spindles_device_written_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 8\n";
+        let members = [(5, 7), (6, 8)].map(|(read, written)| Traffic { read, written });
+        assert_eq!(members_on(page), members);
         let own = threads_of(std::process::id());
         assert!(own.iter().any(|(_, (_, cpu_ns))| *cpu_ns > 0), "{own:?}");
     }
@@ -196,6 +286,7 @@ mod tests {
         let watched = Watched {
             devices: BTreeSet::new(),
             processes: vec![std::process::id()],
+            own: None,
         };
         let before = watched.now();
         let mut sum = 0_u64;

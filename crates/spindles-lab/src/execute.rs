@@ -118,7 +118,7 @@ pub(crate) struct Orders<'a> {
     pub duration: Option<Duration>,
     /// Operations that come each second, whether or not earlier ones were answered.
     pub arrivals_per_s: Option<u64>,
-    /// Whose counters belong to the target, where it does not know that itself: a file on a file system of the lab's.
+    /// Whose counters belong to the target, where it does not count for itself: a file on a file system of the lab's.
     pub watched: Option<&'a Watched>,
 }
 
@@ -204,7 +204,9 @@ pub(crate) fn run(
         name: "workload and engine".to_owned(),
         cpu_ns: clock::thread_cpu_ns() - thread_cpu_ns,
     };
-    let mut evidence = watched.now().since(&seen, vec![own]);
+    let now = watched.now();
+    let moved = now.members_since(&seen);
+    let mut evidence = now.since(&seen, vec![own]);
     evidence.actors = plan.actors();
     evidence.actor_ns = recorder.actor_ns();
     evidence.cache.file_bytes = plan.size_bytes;
@@ -222,12 +224,9 @@ pub(crate) fn run(
     measured.window = Some(window);
     measured.evidence = evidence;
     measured.late_members = watch.end(target);
-    measured.members = if orders.watched.is_some() {
-        let devices = measured.evidence.devices.iter();
-        let members = devices.filter(|device| device.member);
-        members.map(|device| device.bytes).collect()
-    } else {
-        members_since(&after, &counters)
+    measured.members = match orders.watched {
+        Some(_) => moved,
+        None => members_since(&after, &counters),
     };
     measured.counted = counted(plan, &measured);
     measured.workload_cpu_ns = replay(plan, measured.operations);
@@ -255,6 +254,7 @@ pub(crate) fn watched(facts: &TargetFacts) -> Watched {
             .map(|name| (name, true))
             .collect(),
         processes: vec![std::process::id()],
+        own: None,
     }
 }
 

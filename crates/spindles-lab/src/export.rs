@@ -1,11 +1,13 @@
 //! A block device of the kernel for what a system is made of: the device itself, a loop device on a file,
 //! or an array that a server of ours exports.
 
+use crate::evidence::OwnCounters;
 use crate::left_over::RUNTIME;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
 use spindles_io::OpenOptions;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,8 @@ pub(crate) struct Exported {
     pub(crate) process: Option<u32>,
     /// In words: `FUSE and a loop device`.
     pub(crate) how: &'static str,
+    /// What counts the bytes that its members move for it.
+    pub(crate) counters: Option<OwnCounters>,
     _loop: Option<Undo>,
     _server: Option<Undo>,
     _scratch: Option<Scratch>,
@@ -41,6 +45,7 @@ impl Exported {
                 device: path.to_owned(),
                 process: None,
                 how: "as it is",
+                counters: of_devices(&[path.to_owned()]),
                 _loop: None,
                 _server: None,
                 _scratch: None,
@@ -48,6 +53,7 @@ impl Exported {
         }
         let (device, undo) = attach(path, &[])?;
         Ok(Self {
+            counters: of_devices(std::slice::from_ref(&device)),
             device,
             process: None,
             how: "a loop device",
@@ -73,6 +79,7 @@ impl Exported {
         command.arg("serve").args(devices);
         command.args(["--read-policy", open.read_policy.name]);
         command.args(["--rebuild-rate", &open.job_rate.to_string()]);
+        command.args(["--metrics", "0"]); // Any free port of this machine.
         if open.ignore_flushes {
             command.args(["--flushes", "ignored"]);
         }
@@ -96,12 +103,14 @@ impl Exported {
             .map_err(wrong)?;
         let server = Undo::new(What::Started(child.id()));
         await_ready(&mut child, &ready, &runtime.join("log"))?;
+        let counters = Some(OwnCounters::Server(metrics_of(&runtime.join("log"))?));
         let process = Some(child.id());
         if number.is_some() {
             return Ok(Self {
                 device: ready.to_string_lossy().into_owned(),
                 process,
                 how: "ublk",
+                counters,
                 _loop: None,
                 _server: Some(server),
                 _scratch: Some(scratch),
@@ -113,10 +122,46 @@ impl Exported {
             device,
             process,
             how: "FUSE and a loop device",
+            counters,
             _loop: Some(undo),
             _server: Some(server),
             _scratch: Some(scratch),
         })
+    }
+}
+
+/// The counters of block devices that one system has for itself; none where one is something else.
+pub(crate) fn of_devices(paths: &[String]) -> Option<OwnCounters> {
+    let name = |path: &String| {
+        let device = fs::canonicalize(path).ok()?;
+        let is_device = fs::metadata(&device).ok()?.file_type().is_block_device();
+        let name = device.file_name()?.to_string_lossy().into_owned();
+        is_device.then_some(name)
+    };
+    let names: Option<Vec<_>> = paths.iter().map(name).collect();
+    names
+        .filter(|names| !names.is_empty())
+        .map(OwnCounters::Devices)
+}
+
+/// Where a server that has begun says that its metrics are.
+fn metrics_of(log: &Path) -> Result<SocketAddr, String> {
+    let began = Instant::now();
+    loop {
+        let said = fs::read_to_string(log).unwrap_or_default();
+        let url = said
+            .lines()
+            .find_map(|line| line.strip_suffix("/metrics")?.rsplit_once("http://"));
+        match url.map(|(_, address)| address.parse()) {
+            Some(Ok(address)) => return Ok(address),
+            _ if began.elapsed() > SERVE_MAX => {
+                return Err(format!(
+                    "the array's server has no metrics: {}",
+                    said.trim()
+                ));
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
     }
 }
 

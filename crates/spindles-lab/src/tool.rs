@@ -32,6 +32,7 @@ pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
     Watched {
         devices: members.map(|name| (name, true)).collect(),
         processes: exported.process.into_iter().collect(),
+        own: exported.counters.clone(),
     }
 }
 
@@ -50,11 +51,7 @@ pub(crate) fn timed<T>(
     let ticks = MachineTicks::now().since(machine);
     let after = watched.now();
     let evidence = after.since(&before, Vec::new());
-    for member in evidence.devices.iter().filter(|device| device.member) {
-        run.each_member.push(member.bytes);
-        run.members.read += member.bytes.read;
-        run.members.written += member.bytes.written;
-    }
+    whole::of_members(after.members_since(&before), run);
     let engine_ns = after.cpu_ns_since(&before);
     run.cpu_ns = Cpu {
         workload: 0,

@@ -119,10 +119,7 @@ impl Whole {
         run.operations = self.operations;
         run.counted = self.counted;
         run.application = self.application;
-        for traffic in &self.each_member {
-            add(&mut run.members, *traffic);
-        }
-        run.each_member = self.each_member;
+        of_members(self.each_member, run);
         run.late_members = self.late_members;
         run.devices = devices(&self.evidence);
         run.evidence = Some(self.evidence);
@@ -202,12 +199,12 @@ pub(crate) fn without_warm_up(run: &mut Run) {
     ] {
         share(ns);
     }
-    run.members = Traffic::default();
-    for member in &mut run.each_member {
+    let mut members = std::mem::take(&mut run.each_member);
+    for member in &mut members {
         share(&mut member.read);
         share(&mut member.written);
-        add(&mut run.members, *member);
     }
+    of_members(members, run);
     if let Some(devices) = &mut run.devices {
         share(&mut devices.read);
         share(&mut devices.written);
@@ -221,6 +218,15 @@ fn devices(evidence: &Evidence) -> Option<Traffic> {
         add(&mut sum, device.bytes);
     }
     (!evidence.devices.is_empty()).then_some(sum)
+}
+
+/// Fills in what the members moved.
+pub(crate) fn of_members(each: Vec<Traffic>, run: &mut Run) {
+    run.members = Traffic::default();
+    for member in &each {
+        add(&mut run.members, *member);
+    }
+    run.each_member = each;
 }
 
 /// What was seen of several streams at once. Each watched the one device or its own; the longest look is

@@ -7,9 +7,11 @@ use spindles_measure::verdicts::Intervention;
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use spindles_workload::file::KINDS;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -430,13 +432,40 @@ fn file_systems_are_made_mounted_and_checked() {
          [[system]]\nname = \"made\"\ntarget = \"$DIR/mnt\"\ntakes = 2\n\
          up = \"mkfs.btrfs -q -f -d raid1 $MEMBERS; mkdir $DIR/mnt; mount -t btrfs $MEMBER0 $DIR/mnt\"\n\
          down = \"umount $DIR/mnt\"\n\
-         [[workload]]\nkind = \"dd-write\"\nsize = \"4M\"\n{}",
+         [[workload]]\nkind = \"dd-write\"\nsize = \"4M\"\n{}{}",
         folder.path().display(),
-        workload("touch", "files = 50")
+        workload("touch", "files = 50"),
+        workload("cp", "size = \"32M\", processes = 1")
     );
-    let kept = run(&text);
+    // What others write to the same disk meanwhile.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (run_is_under_way, ended) = std::sync::mpsc::channel::<()>();
+    let kept = std::thread::scope(|scope| {
+        let _dropped_at_the_end = run_is_under_way;
+        let noise = elsewhere.path().join("noise");
+        scope.spawn(move || {
+            while ended.try_recv() == Err(TryRecvError::Empty) {
+                let file = File::create(&noise).unwrap();
+                (&file).write_all(&vec![7; 16 << 20]).unwrap();
+                file.sync_all().unwrap();
+            }
+        });
+        run(&text)
+    });
     assert_eq!(kept.troubles, [""; 0]);
-    assert_eq!(kept.runs.len(), 8);
+    assert_eq!(kept.runs.len(), 12);
+    for run in &kept.runs {
+        let members = if run.system.name == "made" { 2 } else { 1 };
+        let written: Vec<_> = run.each_member.iter().map(|it| it.written >> 20).collect();
+        let wrote = run.application.written >> 20;
+        assert_eq!(written.len(), members);
+        // The file system writes tables of its own meanwhile.
+        let is_its_own = |mib: &u64| (0..wrote + 16).contains(mib);
+        assert!(written.iter().all(is_its_own), "{wrote}: {written:?}");
+        if run.workload.name == "dd-write" {
+            assert!(written.iter().all(|mib| *mib >= wrote), "{written:?}");
+        }
+    }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let ours = format!("spindles-lab-{}-", std::process::id());
     // Other tests of this process mount nothing there.

@@ -37,12 +37,7 @@ pub(super) fn merge(
     let (before, after) = &seen.counters;
     let engine_ns = after.cpu_ns_since(before);
     let mut evidence = after.since(before, own.threads.clone());
-    let moved = settled.since(before, Vec::new()).devices;
-    for member in moved.iter().filter(|device| device.member) {
-        run.each_member.push(member.bytes);
-        run.members.read += member.bytes.read;
-        run.members.written += member.bytes.written;
-    }
+    whole::of_members(settled.members_since(before), run);
     if let Some((before, after)) = &seen.link {
         evidence.links.push(after.since(before, &own.connections));
     }

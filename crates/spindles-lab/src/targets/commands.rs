@@ -2,7 +2,8 @@
 //! of a network file system.
 
 use super::{Kind, Place, Site, System, kind_of};
-use crate::export::{Exported, attach};
+use crate::evidence::OwnCounters;
+use crate::export::{Exported, attach, of_devices};
 use crate::mounts;
 use crate::scratch::Scratch;
 use crate::undo::{Undo, What, shell};
@@ -33,6 +34,8 @@ pub(crate) struct Made {
     inner: Box<dyn System>,
     /// The members that it was made of.
     members: Vec<String>,
+    /// What counts the bytes of these, if they are devices.
+    counters: Option<OwnCounters>,
     down: Option<Undo>,
     _loops: Vec<Undo>,
     scratch: Scratch,
@@ -82,6 +85,7 @@ impl Made {
         Ok(Box::new(Self {
             inner,
             members: site.members[..commands.members].to_vec(),
+            counters: of_devices(&members),
             down,
             _loops: loops,
             scratch,
@@ -124,6 +128,7 @@ impl System for Made {
             place.watched.devices = carriers.collect();
             place.watched.devices.extend(members);
         }
+        place.watched.own.clone_from(&self.counters);
         Ok(place)
     }
 

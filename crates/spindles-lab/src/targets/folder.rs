@@ -80,6 +80,7 @@ impl System for Folder {
             watched: Watched {
                 devices: device.into_iter().map(|name| (name, true)).collect(),
                 processes: Vec::new(),
+                own: None,
             },
             how: "",
         })

@@ -170,6 +170,7 @@ impl System for Mounted {
             watched: Watched {
                 devices: watched.into_iter().collect(),
                 processes: exported.process.into_iter().collect(),
+                own: exported.counters.clone(),
             },
             how: exported.how,
         })

@@ -294,7 +294,7 @@ fn bench_serves_mounts_and_checks_an_array() {
     let report: serde_json::Value = serde_json::from_str(&done.out).expect("one document");
     let cell = &report["report"]["cells"][0];
     assert!(cell["operations"].as_u64() > Some(0), "{cell}");
-    // Parity and copies: more bytes reach the members than the workload wrote.
+    // Parity: more bytes reach the members than the workload wrote.
     assert!(cell["members"]["written"].as_u64() > Some(0), "{cell}");
     let options = &report["report"]["experiment"]["systems"][0]["options"];
     assert_eq!(options["mount"], "noatime", "{options}");
@@ -418,6 +418,19 @@ fn kernel_peers_runs_whole() {
     assert!(done.out.contains("btrfs raid5"), "{}", done.out);
     // Six systems with the second self of the baseline, eight phases each.
     assert_eq!(runs(&results), 48);
+    // Each member's bytes are those of its system alone: a mirror writes the same to both of them.
+    let mut mirrored = 0;
+    for record in spindles_lab::load(&results).expect("records") {
+        let Record::Run(run) = record else { continue };
+        let members = run.each_member.len();
+        assert_eq!(u32::try_from(members), Ok(run.system.members));
+        if run.system.name == "raid1" {
+            let [one, other] = [0, 1].map(|member| run.each_member[member].written);
+            assert!(one.abs_diff(other) <= 1 << 20, "{one}, {other}");
+            mirrored += one;
+        }
+    }
+    assert!(mirrored > 10 << 20, "{mirrored}");
     let page = fs::read_to_string(results.join("report.html")).expect("a page");
     assert!(page.contains("at a scale of 0.02"));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);

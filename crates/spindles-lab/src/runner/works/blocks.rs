@@ -39,9 +39,11 @@ impl UnderTest<'_> {
                     return Ok(());
                 }
                 let warmup = self.experiment.warmup_operations;
-                // A file on a file system of ours lies on the members of the system.
+                // A file on a file system of ours lies on the members of the system. In a folder of others it is all that
+                // is ours.
                 let watched = if self.has_file_system {
-                    Some(self.system.folder().map_err(Failure::Failed)?.watched)
+                    let place = self.system.folder().map_err(Failure::Failed)?;
+                    Some(place.watched).filter(|it| it.own.is_some())
                 } else {
                     None
                 };

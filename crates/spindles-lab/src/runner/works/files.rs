@@ -130,15 +130,9 @@ fn run(
         run.evidence = Some(evidence);
         if measured.members.is_empty() {
             // What the workload wrote reaches the members later than its end.
-            let moved = settled.since(&before, Vec::new()).devices;
-            let members = moved.iter().filter(|device| device.member);
-            run.each_member = members.map(|device| device.bytes).collect();
+            whole::of_members(settled.members_since(&before), run);
         } else {
-            run.each_member = measured.members;
-        }
-        for member in &run.each_member {
-            run.members.read += member.read;
-            run.members.written += member.written;
+            whole::of_members(measured.members, run);
         }
         whole::without_warm_up(run);
     }
