@@ -116,7 +116,7 @@ pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let work = Work::of(plan, "Bonnie", false);
+    let work = Work::of(plan, plan.value("size"), false);
     match phase {
         0 => work.put(),
         1 => work.rewrite(),
@@ -132,19 +132,20 @@ const FILE: FileId = FileId(0);
 
 /// What Bonnie and its successor have in common.
 pub(super) struct Work {
-    name: &'static str,
     size: u64,
     chunk: u32,
+    /// Bytes that go through stdio, and how many at once.
+    characters: u64,
     stdio: u32,
     /// Whether what was written is made durable before the clock stops.
     fsync: bool,
 }
 
 impl Work {
-    pub(super) fn of(plan: &FilePlan, name: &'static str, fsync: bool) -> Self {
+    pub(super) fn of(plan: &FilePlan, characters: u64, fsync: bool) -> Self {
         let chunk = plan.small("chunk");
         Self {
-            name,
+            characters,
             size: plan.value("size") / u64::from(chunk) * u64::from(chunk),
             chunk,
             stdio: plan.small("stdio"),
@@ -152,11 +153,11 @@ impl Work {
         }
     }
 
-    /// Removes the file where that is said, opens it, goes through it in rounds of `unit` bytes, closes it.
+    /// Removes the file where that is said, opens it, goes through `size` bytes in rounds of `unit`, closes it.
     fn through(
         &self,
         opened: impl Fn(FileId) -> Action,
-        unit: u32,
+        (size, unit): (u64, u32),
         writes: bool,
         removes: bool,
         steps: impl FnOnce() -> Vec<Box<dyn FnMut(u64) -> FileIssue + Send>>,
@@ -167,30 +168,32 @@ impl Work {
             script = script.then(FileIssue::new(Action::Unlink(FILE)).untimed());
         }
         script = script.then(FileIssue::new(opened(FILE)).untimed());
-        script = script.repeat(self.size / u64::from(unit), steps());
-        if !writes {
+        script = script.repeat(size / u64::from(unit), steps());
+        if !writes && size == self.size {
             // The read that finds the end.
             let read = Action::Read(ONE, At::Position, unit);
             script = script.then(FileIssue::new(read));
-        } else if self.fsync {
+        } else if writes && self.fsync {
             script = script.then(FileIssue::new(Action::Fsync(ONE)));
         }
         script = script.then(FileIssue::new(Action::Close(ONE)));
-        Scripts::start(vec![script], naming(self.name))
+        Scripts::start(vec![script], name_of)
     }
 
     pub(super) fn put(&self) -> Box<dyn FileWorkload> {
         let unit = self.stdio;
         let made = |file| Action::Create(file, ONE, Access::ReadWrite);
         let put = move |_| FileIssue::new(Action::PutBytes(ONE, unit));
-        self.through(made, unit, true, false, || vec![step(put)])
+        let all = (self.characters, unit);
+        self.through(made, all, true, false, || vec![step(put)])
     }
 
     pub(super) fn get(&self) -> Box<dyn FileWorkload> {
         let unit = self.stdio;
         let opened = |file| Action::Open(file, ONE, Access::Read);
         let get = move |_| FileIssue::new(Action::GetBytes(ONE, unit));
-        self.through(opened, unit, false, false, || vec![step(get)])
+        let all = (self.characters, unit);
+        self.through(opened, all, false, false, || vec![step(get)])
     }
 
     pub(super) fn write(&self) -> Box<dyn FileWorkload> {
@@ -201,7 +204,8 @@ impl Work {
             let write = Action::Write(ONE, At::Position, chunk);
             FileIssue::new(write).touching(rotating(round, chunk))
         };
-        self.through(made, chunk, true, true, || vec![step(write)])
+        let all = (self.size, chunk);
+        self.through(made, all, true, true, || vec![step(write)])
     }
 
     pub(super) fn read(&self) -> Box<dyn FileWorkload> {
@@ -211,13 +215,14 @@ impl Work {
             let read = Action::Read(ONE, At::Position, chunk);
             FileIssue::new(read).touching(rotating(round, chunk))
         };
-        self.through(opened, chunk, false, false, || vec![step(read)])
+        let all = (self.size, chunk);
+        self.through(opened, all, false, false, || vec![step(read)])
     }
 
     pub(super) fn rewrite(&self) -> Box<dyn FileWorkload> {
         let chunk = self.chunk;
         let opened = |file| Action::Open(file, ONE, Access::ReadWrite);
-        self.through(opened, chunk, true, false, || {
+        self.through(opened, (self.size, chunk), true, false, || {
             vec![
                 step(move |_| FileIssue::new(Action::Read(ONE, At::Position, chunk))),
                 step(move |_| FileIssue::new(Action::SeekBack(ONE, chunk))),
@@ -230,8 +235,8 @@ impl Work {
     }
 }
 
-fn naming(name: &'static str) -> impl Fn(FileId) -> String + Send + 'static {
-    move |file| format!("{name}.{}", file.0)
+fn name_of(file: FileId) -> String {
+    format!("Bonnie.{}", file.0)
 }
 
 /// Every so manieth seek of each seeker writes back what it read.
@@ -239,7 +244,6 @@ const UPDATE_EVERY: u64 = 10;
 
 /// Seekers draw tickets; a ticket is one chunk at random.
 pub(super) struct Seeks {
-    name: &'static str,
     tickets: u64,
     chunk: u32,
     chunks: u64,
@@ -268,7 +272,6 @@ impl Seeks {
             to_close: true,
         };
         Box::new(Self {
-            name: work.name,
             tickets: plan.value("seeks"),
             chunk: work.chunk,
             chunks: work.size / u64::from(work.chunk),
@@ -313,6 +316,6 @@ impl FileWorkload for Seeks {
     }
 
     fn path(&self, file: FileId) -> String {
-        naming(self.name)(file)
+        name_of(file)
     }
 }

@@ -40,6 +40,14 @@ pub(super) static KIND: FileKind = FileKind {
             1 << 20,
             "bytes that putc and getc move at once",
         ),
+        Parameter::bytes(
+            "char-io",
+            20 << 20,
+            1 << 20,
+            1 << 44,
+            "bytes that putc and getc move at most, as its -f",
+        )
+        .multiple_of(1 << 20),
         Parameter::count(
             "files",
             16_384,
@@ -93,7 +101,8 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let work = Work::of(plan, "Bonnie", true);
+    let characters = plan.value("char-io").min(plan.value("size"));
+    let work = Work::of(plan, characters, true);
     match PHASES.get(phase) {
         Some(&"putc") => work.put(),
         Some(&"block-write") => work.write(),
