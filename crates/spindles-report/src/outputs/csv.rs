@@ -10,7 +10,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "csv",
     summary: "tidy CSV: one row for each run and metric",
     file_name: "report.csv",
+    has_sections: false,
     report,
+    together: super::under_one_header,
     change: Some(change),
 };
 

@@ -13,7 +13,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "html",
     summary: "one self-contained page with charts, readable without a network",
     file_name: "report.html",
+    has_sections: true,
     report,
+    together: super::only_one,
     change: Some(change),
 };
 

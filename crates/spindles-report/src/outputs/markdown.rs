@@ -11,7 +11,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "markdown",
     summary: "Markdown tables that paste into an issue",
     file_name: "report.md",
+    has_sections: false,
     report,
+    together: super::concatenated,
     change: Some(change),
 };
 

@@ -15,7 +15,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "terminal",
     summary: "tables for a terminal",
     file_name: "report.txt",
+    has_sections: false,
     report,
+    together: super::concatenated,
     change: Some(change),
 };
 
