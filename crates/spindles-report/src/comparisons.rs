@@ -86,11 +86,6 @@ fn row(
         None if !words::is_baseline(analysis, cell) => String::new(),
         comparison => verdict(comparison),
     };
-    let behind = words::behind(analysis, cell).filter(|_| quantity == Quantity::ResponseP99);
-    let said = match behind {
-        Some(behind) => format!("{said}; {behind}"),
-        None => said,
-    };
     [
         cell.system.clone(),
         figure,

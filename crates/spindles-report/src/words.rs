@@ -163,7 +163,8 @@ pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<S
         let baseline = baseline_name(analysis);
         format!("Not run by {baseline}: compared with {other}, the first that ran it.")
     });
-    let said: Vec<String> = of_another.into_iter().chain(of_times).collect();
+    let said = of_another.into_iter().chain(of_times);
+    let said: Vec<String> = said.chain(behind(analysis, workload)).collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 
@@ -178,10 +179,16 @@ pub(crate) fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
     cell.system == analysis.baseline_of(&cell.workload)
 }
 
-/// Of a system that did not keep up with the rate: how much it answered.
-pub(crate) fn behind(analysis: &Analysis, cell: &Cell) -> Option<String> {
-    let share = analysis.share_answered(cell)?;
-    Some(format!("did not keep up: {:.0} %", share * 100.0))
+/// Systems that did not keep up with the rate of a workload, and how much they answered.
+fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
+    let cells = analysis.cells.iter();
+    let mine = cells.filter(|cell| cell.workload == workload.name);
+    let behind = mine.filter_map(|cell| {
+        let share = analysis.share_answered(cell)?;
+        Some(format!("{} (answered {:.0} %)", cell.system, share * 100.0))
+    });
+    let behind: Vec<String> = behind.collect();
+    (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
 }
 
 /// The difference of a comparison in percent, where there is one.

@@ -191,7 +191,7 @@ fn odd_questions_read_as_they_did() {
         "not run by the single disk: raid0, the first that ran it, makes",
         "p99 response time, left is faster: the single disk takes",
         "time, left is faster: the single disk takes",
-        "did not keep up: 80 %",
+        "Did not keep up: raid5 (answered 80 %).",
     ] {
         assert!(page.contains(said), "{said}");
     }

@@ -13,7 +13,7 @@ pub(super) static CHART: Chart = Chart {
     caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster, or of a time \
               where a panel says so; the whisker is \
               the 95 % interval over repetition blocks. The band around zero is how far the \
-              baseline measured twice came out apart. One scale for all panels. The last one is over the \
+              baseline measured twice came out apart. One scale for all panels of rates, one for those of times. The last one is over the \
               workloads together, none of which need be yours.",
     panels,
 };
@@ -30,8 +30,13 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let all = analysis.comparisons.iter().chain(&analysis.overall);
-    let range = range(all.map(Comparison::percent));
+    // Times may differ by more than rates do: each kind has a scale.
+    let range_of = |is_time: bool| {
+        let all = analysis.comparisons.iter().chain(&analysis.overall);
+        let mine = all.filter(move |it| it.quantity.is_time() == is_time);
+        range(mine.map(Comparison::percent))
+    };
+    let (of_rates, of_times) = (range_of(false), range_of(true));
     let baseline = words::baseline_name(analysis);
     let workloads = analysis.experiment.workloads.iter();
     let asked = workloads.flat_map(|workload| {
@@ -54,6 +59,11 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             times => format!("{}, left is faster: {said} takes {figure}", times.words()),
         };
         let from = other.unwrap_or(&baseline);
+        let range = if quantity.is_time() {
+            of_times
+        } else {
+            of_rates
+        };
         panel(&workload.name, note, rows.collect(), range, from)
     });
     let overall = analysis.overall.iter().collect();
@@ -62,7 +72,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     of.dedup();
     let title = format!("Over {}", of.join(" or "));
     panels
-        .chain(panel(&title, note, overall, range, &baseline))
+        .chain(panel(&title, note, overall, of_rates, &baseline))
         .collect()
 }
 

@@ -12,7 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.bonnie++.csv",
     has_sections: false,
     report,
-    together: super::concatenated,
+    together: Some(super::concatenated),
     change: None,
 };
 

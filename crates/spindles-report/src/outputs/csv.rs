@@ -12,7 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.csv",
     has_sections: false,
     report,
-    together: super::under_one_header,
+    together: Some(super::under_one_header),
     change: Some(change),
 };
 

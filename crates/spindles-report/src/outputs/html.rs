@@ -15,7 +15,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.html",
     has_sections: true,
     report,
-    together: super::only_one,
+    together: None,
     change: Some(change),
 };
 

@@ -12,7 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.json",
     has_sections: false,
     report,
-    together,
+    together: Some(together),
     change: Some(change),
 };
 
@@ -21,13 +21,12 @@ fn report(analysis: &Analysis, _: &Options) -> String {
 }
 
 /// A document that has all of them, the one of `lab report --json`.
-fn together(reports: &[String]) -> Option<String> {
+fn together(reports: &[String]) -> String {
     let reports = reports.iter().map(|text| {
-        let mut document: Value = serde_json::from_str(text).ok()?;
-        Some(document["report"].take())
+        let document: Value = serde_json::from_str(text).expect("it was printed here");
+        document["report"].clone()
     });
-    let reports: Option<Vec<Value>> = reports.collect();
-    Some(printed("lab.report", "reports", json!(reports?)))
+    printed("lab.report", "reports", &reports.collect())
 }
 
 fn change(change: &Change, _: &Options) -> String {
@@ -37,10 +36,10 @@ fn change(change: &Change, _: &Options) -> String {
 fn document(kind: &str, value: serde_json::Result<Value>) -> String {
     let mut value = value.expect("an analysis holds strings, numbers and maps with string keys");
     round(&mut value);
-    printed(kind, kind, value)
+    printed(kind, kind, &value)
 }
 
-fn printed(schema: &str, name: &str, value: Value) -> String {
+fn printed(schema: &str, name: &str, value: &Value) -> String {
     let schema = format!("spindles.{schema}");
     let document = json!({ "schema": schema, "version": SCHEMA, name: value });
     format!("{document:#}\n")

@@ -13,7 +13,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.md",
     has_sections: false,
     report,
-    together: super::concatenated,
+    together: Some(super::concatenated),
     change: Some(change),
 };
 

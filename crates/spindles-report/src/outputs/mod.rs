@@ -30,8 +30,8 @@ pub struct Output {
     pub has_sections: bool,
     /// The report of one experiment. Empty where it has nothing to say of its runs.
     pub report: fn(&Analysis, &Options) -> String,
-    /// Several reports as one text, where that is still of this form.
-    pub together: fn(&[String]) -> Option<String>,
+    /// Several reports as one text, where there is such a form.
+    pub together: Option<fn(&[String]) -> String>,
     /// The report of a change from one experiment to another, where there is such a form.
     pub change: Option<DrawChange>,
 }
@@ -73,21 +73,16 @@ pub static OUTPUTS: &[&Output] = &[
 ];
 
 /// One report after the other.
-fn concatenated(reports: &[String]) -> Option<String> {
-    Some(reports.concat())
+fn concatenated(reports: &[String]) -> String {
+    reports.concat()
 }
 
 /// One table after the other, under the header of the first: all have the same.
-fn under_one_header(reports: &[String]) -> Option<String> {
-    let (first, later) = reports.split_first()?;
-    let rows = later.iter().filter_map(|it| it.split_once('\n'));
-    let rows: String = rows.map(|(_, rows)| rows).collect();
-    Some(first.clone() + &rows)
-}
-
-/// What can't be several.
-fn only_one(_: &[String]) -> Option<String> {
-    None
+fn under_one_header(reports: &[String]) -> String {
+    let first = reports.iter().take(1).map(String::as_str);
+    let later = reports.iter().skip(1);
+    let later = later.filter_map(|it| it.split_once('\n'));
+    first.chain(later.map(|(_, rows)| rows)).collect()
 }
 
 /// Names of the sections that a form with sections has, in their order.

@@ -17,7 +17,7 @@ pub(super) static OUTPUT: Output = Output {
     file_name: "report.txt",
     has_sections: false,
     report,
-    together: super::concatenated,
+    together: Some(super::concatenated),
     change: Some(change),
 };
 

@@ -36,10 +36,16 @@ const COLUMNS: &[(&str, bool)] = &[
 ];
 
 fn body(analysis: &Analysis) -> String {
+    let mut workloads = analysis.experiment.workloads.iter();
+    let has_times = workloads.any(|it| analysis.quantities(it) == [Quantity::Time]);
     let head: String = COLUMNS
         .iter()
         .map(|(title, figures)| {
             let class = if *figures { " class=\"n\"" } else { "" };
+            let title = match *title {
+                "rate" if has_times => "rate or time",
+                title => title,
+            };
             format!("<th scope=\"col\"{class}>{title}</th>")
         })
         .collect();
@@ -100,8 +106,6 @@ fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
         (true, _) => verdict(None),
         _ => compared(&|it| it.map_or(String::new(), |it| verdict(Some(it)))),
     };
-    let behind = words::behind(analysis, cell);
-    let behind = behind.map_or(String::new(), |it| format!("<br>{it}"));
     let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
     let latency = |of: fn(&spindles_measure::Latency) -> Option<u64>| {
         let latency = if is_paced {
@@ -116,7 +120,7 @@ fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
         words::figure(cell, shown),
         compared(&|it| it.map_or(String::new(), words::difference)),
         compared(&|it| it.map_or(String::new(), words::interval)),
-        verdicts + &behind,
+        verdicts,
         latency(|latency| Some(latency.p50_ns)),
         latency(|latency| Some(latency.p99_ns)),
         latency(|latency| latency.p99_9_ns),
@@ -130,6 +134,10 @@ fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
     ];
     for ((title, figures), content) in COLUMNS[1..].iter().zip(columns) {
         let class = if *figures { " class=\"n\"" } else { "" };
+        let title = match *title {
+            "rate" => shown.words(),
+            title => title,
+        };
         row += &super::cell(title, class, &content);
     }
     row + "</tr>"

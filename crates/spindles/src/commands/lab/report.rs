@@ -88,7 +88,7 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
             output.summary
         ),
         [only] => Some(only.clone()),
-        several => (output.together)(several),
+        several => output.together.map(|together| together(several)),
     };
     let text = text.ok_or_else(|| {
         Usage::error(format!(
