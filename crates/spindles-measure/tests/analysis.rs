@@ -885,6 +885,21 @@ fn the_last_percentile_needs_ten_thousand_operations() {
     }
 }
 
+/// Workloads on files go through the page cache on purpose: `O_DIRECT` is no advice for them.
+#[test]
+fn workloads_on_files_get_advice_of_their_own() {
+    let mut records = spotless();
+    for run in runs(&mut records) {
+        run.io.direct = false;
+        "files".clone_into(&mut run.io.backend);
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    let found = analysis.findings.iter();
+    let found: Vec<&Finding> = found.filter(|it| it.kind.contains("cache")).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].remedy.contains("empty the caches") && !found[0].remedy.contains("O_DIRECT"));
+}
+
 /// What was not read can't have come from a cache.
 #[test]
 fn caches_are_doubted_only_where_something_was_read() {
