@@ -12,8 +12,8 @@ use crate::statistics::{
 };
 use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
-    Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run,
-    Singles, System, Traffic, Workload, overall,
+    Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, OverallScope,
+    Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload, overall, quantity,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -35,13 +35,16 @@ pub struct Analysis {
     pub calibration: Option<Calibration>,
     /// One for each system × workload that has a run, workload by workload.
     pub cells: Vec<Cell>,
-    /// Each cell against the baseline's, the control's among them.
+    /// Each cell against the baseline's, the control's among them; against that of the first system that
+    /// ran a workload where the baseline did not. Of an open loop one for each quantity, p99 first.
     pub comparisons: Vec<Comparison>,
     /// Each cell of a system that has a baseline of its own against that one's.
     pub own_comparisons: Vec<Comparison>,
     /// Each system against the baseline over all workloads that both have, where there are at least
     /// two: the mean over blocks of the mean of the log-ratios, so of ratios the geometric mean.
     pub overall: Vec<Comparison>,
+    /// Which workloads those are over.
+    pub overall_scope: OverallScope,
     /// Each system against the mean of several single devices, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub singles: Option<Singles>,
@@ -50,6 +53,9 @@ pub struct Analysis {
     /// Every run, as it was recorded.
     #[serde(skip)]
     pub runs: Vec<Run>,
+    /// Runs that were recorded once more, and count once.
+    #[serde(skip)]
+    pub recorded_again: usize,
     /// Runs that were to confirm a verdict: they count in no result.
     #[serde(skip)]
     pub trials: Vec<Run>,
@@ -113,6 +119,9 @@ pub struct Repetition {
     pub per_second: f64,
     /// Far from its fellows; shown and kept.
     pub outlier: bool,
+    /// Response times, of an open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Response>,
 }
 
 /// Latencies of one kind of operation, in nanoseconds.
@@ -169,7 +178,8 @@ impl Verdict {
 }
 
 /// A cell against the cell of a baseline in the same repetition blocks. The estimates are
-/// natural logarithms of the ratio of rates: 0 is equal, above 0 faster.
+/// natural logarithms of the ratio of rates, or of the inverse ratio of times: 0 is equal, above 0
+/// faster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Name of the system.
@@ -178,6 +188,8 @@ pub struct Comparison {
     pub baseline: String,
     /// Name of the workload.
     pub workload: String,
+    /// What is compared.
+    pub quantity: Quantity,
     /// Whether the system is the baseline once more (the A/A pair).
     pub control: bool,
     /// Log-ratio: mean over blocks.
@@ -194,10 +206,30 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Difference of the rate from the baseline in percent: geometric mean, lower and upper end.
+    /// Difference of the quantity from the baseline's in percent: geometric mean, lower and upper end. Of
+    /// a time, less than 0 is faster.
     pub fn percent(&self) -> (f64, f64, f64) {
-        percent_of(&self.log_ratio)
+        difference_of(self.quantity, &self.log_ratio)
     }
+
+    /// The workload, with what is compared of an open loop.
+    pub fn of(&self) -> String {
+        self.quantity.of(&self.workload)
+    }
+}
+
+/// A log-ratio of speeds as a difference of the quantity in percent: the figure, the lower and the upper
+/// end.
+pub fn difference_of(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) {
+    if !quantity.is_time() {
+        return percent_of(log_ratio);
+    }
+    percent_of(&Estimate {
+        value: -log_ratio.value,
+        low: -log_ratio.high,
+        high: -log_ratio.low,
+        ..*log_ratio
+    })
 }
 
 /// A log-ratio as a difference in percent: the figure, the lower and the upper end.
@@ -240,15 +272,23 @@ impl Cell {
     /// Latency of the kind of operation there is most of; of two alike the slower one, so that
     /// a flush at the end does not stand for all writes.
     pub fn main_latency(&self) -> Option<&Latency> {
-        self.latency
-            .values()
-            .max_by_key(|latency| (latency.count, latency.p50_ns))
+        main_of(&self.latency)
+    }
+
+    /// The same of response times, of an open loop.
+    pub fn main_response(&self) -> Option<&Latency> {
+        main_of(&self.response)
     }
 
     /// Logical CPUs kept busy on average, the whole machine.
     pub fn cpus_busy(&self) -> f64 {
         per(self.cpu_ns.machine, self.elapsed_ns).unwrap_or(0.0)
     }
+}
+
+fn main_of(latencies: &BTreeMap<String, Latency>) -> Option<&Latency> {
+    let latencies = latencies.values();
+    latencies.max_by_key(|latency| (latency.count, latency.p50_ns))
 }
 
 fn per(amount: u64, of: u64) -> Option<f64> {
@@ -276,6 +316,7 @@ impl Analysis {
             calibration,
             runs,
             trials,
+            recorded_again,
         } = joined(records);
         if runs.is_empty() {
             return Err(AnalysisError::NoRuns);
@@ -284,7 +325,8 @@ impl Analysis {
         let cells = cells_of(&experiment, &runs);
         let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
-            overall: overall::comparisons(&experiment, &cells, &comparisons),
+            overall: Vec::new(),
+            overall_scope: OverallScope::default(),
             singles: Singles::of(&experiment, &cells, &runs),
             experiment,
             environment,
@@ -295,8 +337,10 @@ impl Analysis {
             findings: Vec::new(),
             runs,
             trials,
+            recorded_again,
         };
         analysis.refuse();
+        (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         let verdicts = analysis.cells.iter();
         let verdicts: Vec<Option<CellVerdicts>> = verdicts
             .map(|cell| CellVerdicts::of(&analysis, cell))
@@ -345,7 +389,7 @@ impl Analysis {
             .find(|cell| cell.system == system && cell.workload == workload)
     }
 
-    /// The comparison of a system for a workload.
+    /// The comparison of a system for a workload; of several quantities the main one.
     pub fn comparison(&self, system: &str, workload: &str) -> Option<&Comparison> {
         self.comparisons
             .iter()
@@ -383,31 +427,52 @@ struct Joined {
     calibration: Option<Calibration>,
     runs: Vec<Run>,
     trials: Vec<Run>,
+    recorded_again: usize,
+}
+
+/// What the numbers of an experiment's runs are moved by, so that they follow those of earlier ones.
+#[derive(Clone, Copy, Default)]
+struct Offsets {
+    block: u32,
+    order: u32,
+    pair: u32,
+}
+
+impl Offsets {
+    fn after(runs: &[Run], trials: &[Run]) -> Self {
+        let next = |of: fn(&Run) -> u32| {
+            let numbers = runs.iter().map(of);
+            numbers.map(|it| it.saturating_add(1)).max().unwrap_or(0)
+        };
+        let pairs = trials.iter().filter_map(|run| run.trial.as_ref());
+        Self {
+            block: next(|run| run.repetition_block),
+            order: next(|run| run.order),
+            pair: pairs.map(|it| it.pair.saturating_add(1)).max().unwrap_or(0),
+        }
+    }
 }
 
 fn joined(records: &[Record]) -> Joined {
-    let mut experiment: Option<Experiment> = None;
+    let mut experiments: Vec<(&Experiment, Offsets)> = Vec::new();
     let mut environment: Option<Environment> = None;
     let mut calibration: Option<Calibration> = None;
     let mut runs: Vec<Run> = Vec::new();
     let mut trials: Vec<Run> = Vec::new();
-    let (mut block_offset, mut order_offset, mut pair_offset) = (0, 0, 0);
+    let mut known: BTreeMap<(u64, u64, u64, &str, &str), Vec<&Run>> = BTreeMap::new();
+    let mut offsets = Offsets::default();
+    let mut recorded_again = 0;
     for record in records {
         match record {
-            Record::Experiment(this) if experiment.is_none() => experiment = Some(this.clone()),
-            Record::Experiment(_) => {
-                block_offset = runs
-                    .iter()
-                    .map(|run| run.repetition_block.saturating_add(1))
-                    .max()
-                    .unwrap_or(0);
-                let pairs = trials.iter().filter_map(|run| run.trial.as_ref());
-                pair_offset = pairs.map(|trial| trial.pair + 1).max().unwrap_or(0);
-                order_offset = runs
-                    .iter()
-                    .map(|run| run.order.saturating_add(1))
-                    .max()
-                    .unwrap_or(0);
+            Record::Experiment(this) => {
+                // One that is recorded again, as in files put one after the other, is no later one.
+                let mut earlier = experiments.iter();
+                let same = earlier.find(|(it, _)| this.started_unix_ms > 0 && *it == this);
+                offsets = match same {
+                    Some((_, offsets)) => *offsets,
+                    None => Offsets::after(&runs, &trials),
+                };
+                experiments.push((this, offsets));
             }
             Record::Environment(this) => {
                 environment.get_or_insert_with(|| this.clone());
@@ -415,28 +480,45 @@ fn joined(records: &[Record]) -> Joined {
             Record::Calibration(this) => {
                 calibration.get_or_insert_with(|| Calibration::clone(this));
             }
-            Record::Run(run) if run.trial.is_some() => {
-                let mut run = Run::clone(run);
-                // Pairs of a later experiment are others.
-                if let Some(trial) = &mut run.trial {
-                    trial.pair = trial.pair.saturating_add(pair_offset);
-                }
-                trials.push(run);
-            }
             Record::Run(run) => {
+                // Without a time nobody knows whether one that looks the same is the same.
+                if run.started_unix_ms > 0 {
+                    let (system, workload) = (&*run.system.name, &*run.workload.name);
+                    let key = (
+                        run.started_unix_ms,
+                        run.elapsed_ns,
+                        run.seed,
+                        system,
+                        workload,
+                    );
+                    let alike = known.entry(key).or_default();
+                    if alike.contains(&&**run) {
+                        recorded_again += 1;
+                        continue;
+                    }
+                    alike.push(run);
+                }
                 let mut run = Run::clone(run);
-                run.repetition_block = run.repetition_block.saturating_add(block_offset);
-                run.order = run.order.saturating_add(order_offset);
-                runs.push(run);
+                if let Some(trial) = &mut run.trial {
+                    trial.pair = trial.pair.saturating_add(offsets.pair);
+                    trials.push(run);
+                } else {
+                    run.repetition_block = run.repetition_block.saturating_add(offsets.block);
+                    run.order = run.order.saturating_add(offsets.order);
+                    runs.push(run);
+                }
             }
         }
     }
     Joined {
-        experiment: experiment.unwrap_or_default(),
+        experiment: experiments
+            .first()
+            .map_or_else(Experiment::default, |(it, _)| (*it).clone()),
         environment: environment.unwrap_or_default(),
         calibration,
         runs,
         trials,
+        recorded_again,
     }
 }
 
@@ -508,6 +590,7 @@ fn cell_of(experiment: &Experiment, system: &System, workload: &Workload, runs: 
             order: run.order,
             per_second: run.per_second(),
             outlier,
+            response: Response::of(&run.response),
         })
         .collect();
     let mut cell = Cell {
@@ -586,12 +669,13 @@ fn latency_of(histogram: Histogram) -> Latency {
 
 /// The comparisons with the baseline of the experiment, and those with baselines of their own.
 fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, Vec<Comparison>) {
-    let mut comparisons = compared_with(experiment, cells, |system| {
-        (*system != experiment.baseline).then_some(experiment.baseline.as_str())
+    let mut comparisons = compared_with(experiment, cells, |cell| {
+        let baseline = quantity::baseline_of(experiment, cells, &cell.workload)?;
+        (cell.system != baseline).then_some(baseline)
     });
-    let mut own = compared_with(experiment, cells, |name| {
+    let mut own = compared_with(experiment, cells, |cell| {
         let mut systems = experiment.systems.iter();
-        let system = systems.find(|system| system.name == *name);
+        let system = systems.find(|system| system.name == cell.system);
         system.and_then(|system| system.baseline.as_deref())
     });
 
@@ -600,18 +684,20 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
     correct(&mut comparisons, &errors, |c| !c.control);
     correct(&mut comparisons, &errors, |c| c.control);
     correct(&mut own, &errors, |_| true);
-    let floors: BTreeMap<String, f64> = comparisons
+    let floors: BTreeMap<Question, f64> = comparisons
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
-        .map(|c| (c.workload.clone(), c.log_ratio.value.abs()))
+        .map(|c| (question(c), c.log_ratio.value.abs()))
         .collect();
     for comparisons in [&mut comparisons, &mut own] {
         let asked = comparisons.iter().filter(|c| !c.control).count();
         let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
         for comparison in comparisons {
             if !comparison.control {
-                comparison.noise_floor = floors.get(&comparison.workload).copied();
+                comparison.noise_floor = floors.get(&question(comparison)).copied();
             }
+            let floors = comparison.noise_floor.into_iter();
+            comparison.noise_floor = floors.chain(comparison.quantity.floor()).reduce(f64::max);
             let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
             comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
         }
@@ -619,32 +705,45 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
     (comparisons, own)
 }
 
+/// What is asked of all systems at once: a quantity of a workload.
+type Question = (String, Quantity);
+
+fn question(comparison: &Comparison) -> Question {
+    (comparison.workload.clone(), comparison.quantity)
+}
+
 /// Every cell against that of the system that `baseline` names for its own.
 fn compared_with<'a>(
     experiment: &Experiment,
     cells: &[Cell],
-    baseline: impl Fn(&String) -> Option<&'a str>,
+    baseline: impl Fn(&Cell) -> Option<&'a str>,
 ) -> Vec<Comparison> {
-    let compared = cells.iter().filter_map(|cell| {
-        let name = baseline(&cell.system)?;
-        let mut others = cells.iter();
-        let other = others.find(|it| it.workload == cell.workload && it.system == name)?;
-        Some(compared(experiment, cell, other))
-    });
-    compared.collect()
+    let mut all = Vec::new();
+    for workload in &experiment.workloads {
+        let mine = || cells.iter().filter(|cell| cell.workload == workload.name);
+        for cell in mine() {
+            let name = baseline(cell);
+            let Some(other) = name.and_then(|name| mine().find(|it| it.system == name)) else {
+                continue;
+            };
+            let quantities = Quantity::of_workload(workload, cells).iter();
+            all.extend(quantities.map(|&it| compared(experiment, cell, other, it)));
+        }
+    }
+    all
 }
 
 /// Holm's correction over those that are asked for.
 fn correct(
     comparisons: &mut [Comparison],
-    errors: &BTreeMap<String, DesignError>,
+    errors: &BTreeMap<Question, DesignError>,
     is_asked: impl Fn(&Comparison) -> bool,
 ) {
     let mut asked: Vec<&mut Comparison> =
         comparisons.iter_mut().filter(|it| is_asked(it)).collect();
     let p_values: Vec<f64> = asked
         .iter()
-        .map(|comparison| match errors.get(&comparison.workload) {
+        .map(|comparison| match errors.get(&question(comparison)) {
             Some(error) => error.p_value(comparison.log_ratio.value),
             None => comparison.log_ratio.p_value,
         })
@@ -654,10 +753,14 @@ fn correct(
     }
 }
 
-/// For each workload the error of its blocks × systems, over the blocks that are complete.
-fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<String, DesignError> {
+/// For each question the error of its blocks × systems, over the blocks that are complete.
+fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<Question, DesignError> {
     let mut errors = BTreeMap::new();
-    for workload in &experiment.workloads {
+    let asked = experiment.workloads.iter().flat_map(|workload| {
+        let quantities = Quantity::of_workload(workload, cells).iter();
+        quantities.map(move |&quantity| (workload, quantity))
+    });
+    for (workload, quantity) in asked {
         let rows: Vec<&Cell> = cells
             .iter()
             .filter(|cell| cell.workload == workload.name && !cell.repetitions.is_empty())
@@ -677,18 +780,24 @@ fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<String, De
                 .iter()
                 .filter(|r| blocks.contains(&r.block));
             complete
-                .map(|repetition| repetition.per_second.ln())
+                .filter_map(|repetition| repetition.speed(quantity))
+                .map(f64::ln)
                 .collect()
         };
         let table: Vec<Vec<f64>> = rows.iter().map(|cell| logs(cell)).collect();
         if let Some(error) = design_error(&table) {
-            errors.insert(workload.name.clone(), error);
+            errors.insert((workload.name.clone(), quantity), error);
         }
     }
     errors
 }
 
-fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison {
+fn compared(
+    experiment: &Experiment,
+    cell: &Cell,
+    baseline: &Cell,
+    quantity: Quantity,
+) -> Comparison {
     let logs: Vec<f64> = cell
         .repetitions
         .iter()
@@ -697,7 +806,7 @@ fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison
                 .repetitions
                 .iter()
                 .find(|other| other.block == mine.block)?;
-            Some((mine.per_second / theirs.per_second).ln())
+            Some((mine.speed(quantity)? / theirs.speed(quantity)?).ln())
         })
         .collect();
     let seed = seed_of(experiment.seed, &[&cell.system, &cell.workload]);
@@ -706,7 +815,9 @@ fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison
         system: cell.system.clone(),
         baseline: baseline.system.clone(),
         workload: cell.workload.clone(),
-        control: Some(&cell.system) == experiment.control.as_ref(),
+        quantity,
+        control: Some(&cell.system) == experiment.control.as_ref()
+            && baseline.system == experiment.baseline,
         log_ratio_median: median_of_blocks(&logs, seed),
         p_corrected: log_ratio.p_value,
         noise_floor: None,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::analysis::{Cell, SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX, seed_of, verdict};
 use crate::statistics::{Estimate, difference_of_means, holm};
 use crate::work::{self, Difference};
-use crate::{Analysis, Finding, Rate, Verdict};
+use crate::{Analysis, Finding, Quantity, Rate, Verdict};
 
 /// What changed from one analysis to another.
 #[derive(Clone, Debug, Serialize)]
@@ -17,7 +17,7 @@ pub struct Change {
     pub after: (String, u64),
     /// What differs in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
-    /// One for each system × workload that both have.
+    /// One for each system × workload that both have; of an open loop one for each response time.
     pub rows: Vec<ChangeRow>,
     /// What differs between the two environments: name, before, after.
     pub environment: Vec<(String, String, String)>,
@@ -34,13 +34,15 @@ pub struct ChangeRow {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
+    /// What is compared.
+    pub quantity: Quantity,
     /// What the rate counts.
     pub rate: Rate,
-    /// Geometric mean of the rate per second before.
+    /// Geometric mean of the rate per second before; of a time, in nanoseconds.
     pub before: f64,
-    /// Geometric mean of the rate per second after.
+    /// The same after.
     pub after: f64,
-    /// Log-ratio of the rates, after to before.
+    /// Log-ratio of the rates, after to before, or of the inverse of times: above 0 is faster.
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
@@ -50,6 +52,13 @@ pub struct ChangeRow {
     pub verdict: Option<Verdict>,
     /// Whether the system is the baseline of the experiment: the yardstick.
     pub baseline: bool,
+}
+
+impl ChangeRow {
+    /// The workload, with what is compared of an open loop.
+    pub fn of(&self) -> String {
+        self.quantity.of(&self.workload)
+    }
 }
 
 /// Which rows get a verdict.
@@ -64,11 +73,13 @@ pub enum Verdicts {
 /// Compares two analyses. Their repetition blocks are no pairs, so the means of the
 /// logarithms are compared, each side resampled on its own.
 pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change {
-    let mut rows: Vec<ChangeRow> = before
-        .cells
-        .iter()
-        .filter_map(|cell| Some(row(before, cell, after.cell(&cell.system, &cell.workload)?)))
-        .collect();
+    let mut rows = Vec::new();
+    for cell in &before.cells {
+        if let Some(other) = after.cell(&cell.system, &cell.workload) {
+            let quantities = quantities(before, after, &cell.workload).iter();
+            rows.extend(quantities.map(|&it| row(before, cell, other, it)));
+        }
+    }
     let different_work = different_work(before, after, &mut rows);
     let asked = |row: &&mut ChangeRow| row.same_work || verdicts == Verdicts::All;
     let judged: Vec<&mut ChangeRow> = rows.iter_mut().filter(asked).collect();
@@ -76,7 +87,8 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     let corrected = judged.len() > UNCORRECTED_COMPARISONS_MAX;
     for (row, p) in judged.into_iter().zip(holm(&p_values)) {
         row.p_corrected = p;
-        row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), None));
+        let floor = row.quantity.floor();
+        row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), floor));
         let is_refused = |analysis: &Analysis| {
             let cell = analysis.cell(&row.system, &row.workload);
             cell.is_some_and(|cell| analysis.is_refused(cell))
@@ -104,12 +116,28 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     }
 }
 
-fn row(analysis: &Analysis, before: &Cell, after: &Cell) -> ChangeRow {
-    let logs = |cell: &Cell| -> Vec<f64> {
-        cell.repetitions
-            .iter()
-            .map(|repetition| repetition.per_second.ln())
-            .collect()
+/// What can be compared in a workload: what both sides have.
+fn quantities(before: &Analysis, after: &Analysis, workload: &str) -> &'static [Quantity] {
+    let of = |analysis: &Analysis| {
+        let mut workloads = analysis.experiment.workloads.iter();
+        let workload = workloads.find(|it| it.name == workload);
+        workload.map_or(&[][..], |it| analysis.quantities(it))
+    };
+    match (of(before), of(after)) {
+        (one, other) if one == other => one,
+        _ => &[Quantity::Rate],
+    }
+}
+
+fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> ChangeRow {
+    let logs = |cell: &Cell| -> Vec<f64> { cell.speeds(quantity).map(f64::ln).collect() };
+    let figure = |cell: &Cell| {
+        let time_ns = cell.time_ns(quantity);
+        time_ns.unwrap_or(if quantity.is_time() {
+            0.0
+        } else {
+            cell.geometric_mean
+        })
     };
     let seed = seed_of(
         analysis.experiment.seed,
@@ -118,9 +146,10 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell) -> ChangeRow {
     ChangeRow {
         system: before.system.clone(),
         workload: before.workload.clone(),
+        quantity,
         rate: before.rate,
-        before: before.geometric_mean,
-        after: after.geometric_mean,
+        before: figure(before),
+        after: figure(after),
         log_ratio: difference_of_means(&logs(before), &logs(after), seed),
         p_corrected: 1.0,
         same_work: true,
@@ -178,9 +207,10 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         .zip(holm(&p_values))
         .filter(|(row, p)| *p < SIGNIFICANCE && row.log_ratio.excludes_zero())
         .map(|(row, _)| {
-            let (percent, ..) = crate::percent_of(&row.log_ratio);
+            let (percent, ..) = crate::difference_of(row.quantity, &row.log_ratio);
             let percent = crate::doubts::signed(percent);
-            format!("{} changed by {percent} % in {}", row.system, row.workload)
+            let of = row.quantity.of(&row.workload);
+            format!("{} changed by {percent} % in {of}", row.system)
         })
         .collect();
     if !moved.is_empty() {

@@ -13,6 +13,7 @@ mod histogram;
 mod jobs;
 mod late;
 mod overall;
+mod quantity;
 mod record;
 mod resolution;
 mod series;
@@ -24,7 +25,7 @@ mod work;
 
 pub use analysis::{
     Analysis, AnalysisError, Cell, Comparison, Latency, P99_9_COUNT_MIN, Repetition, SIGNIFICANCE,
-    UNCORRECTED_COMPARISONS_MAX, Verdict, percent_of,
+    UNCORRECTED_COMPARISONS_MAX, Verdict, difference_of, percent_of,
 };
 pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;
@@ -35,6 +36,8 @@ pub use evidence::{
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
+pub use overall::{LeftOut, OverallScope, Reason};
+pub use quantity::{Quantity, Response};
 pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part, Phase, Rate,
     ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload, from_lines, to_line,

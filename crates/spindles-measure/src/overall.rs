@@ -1,35 +1,122 @@
 //! Each system over all workloads: the geometric mean of its ratios to the baseline. Of normalised
 //! results it is the one mean that doesn't depend on what they are normalised to (Fleming and
-//! Wallace 1986). Every workload counts the same; those whose rate was set beforehand don't count.
+//! Wallace 1986). Every workload counts the same, so those whose ratio says nothing of speed don't count,
+//! for no system: means over other workloads can't be held against each other.
 
 use std::collections::BTreeMap;
 
-use crate::Experiment;
-use crate::analysis::{Cell, Comparison, Verdict, seed_of, verdict};
-use crate::statistics::{mean, mean_of_blocks, median_of_blocks};
+use serde::Serialize;
 
-/// One for each system that is compared in at least two workloads; the `workload` of each says of how
-/// many it is.
-pub(crate) fn comparisons(
-    experiment: &Experiment,
-    cells: &[Cell],
-    comparisons: &[Comparison],
-) -> Vec<Comparison> {
-    // What comes at a set rate is answered at that rate by whoever can.
-    let paced = experiment
-        .workloads
-        .iter()
-        .filter(|it| it.arrivals_per_s > 0);
-    let paced: Vec<&String> = paced.map(|it| &it.name).collect();
-    let systems = experiment.systems.iter();
+use crate::analysis::{Cell, Comparison, Verdict, seed_of, verdict};
+use crate::doubts::seconds_if_short;
+use crate::statistics::{mean, mean_of_blocks, median_of_blocks};
+use crate::{Analysis, Experiment, Quantity, Workload};
+
+/// Which workloads the comparison over all of them is over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OverallScope {
+    /// Names of those that count, for systems that ran them.
+    pub workloads: Vec<String>,
+    /// Those that don't, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A workload that does not count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub workload: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a workload does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Its rate was set beforehand.
+    SetRate,
+    /// The baseline did not run it.
+    NoBaseline,
+    /// Some figure of it is one of the load generator.
+    Refused,
+    /// Some system was through with it too soon.
+    TooShort,
+}
+
+impl Reason {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SetRate => "its rate was set",
+            Self::NoBaseline => "not run by the baseline",
+            Self::Refused => "a figure of the load generator",
+            Self::TooShort => "too short to be measured",
+        }
+    }
+}
+
+impl OverallScope {
+    fn of(analysis: &Analysis) -> Self {
+        let mut scope = Self::default();
+        for workload in &analysis.experiment.workloads {
+            // What nobody can be compared in is not left out.
+            if analysis.comparison_any(workload) {
+                match reason(analysis, workload) {
+                    None => scope.workloads.push(workload.name.clone()),
+                    Some(reason) => scope.left_out.push(LeftOut {
+                        workload: workload.name.clone(),
+                        reason,
+                    }),
+                }
+            }
+        }
+        scope
+    }
+}
+
+impl Analysis {
+    fn comparison_any(&self, workload: &Workload) -> bool {
+        let mut comparisons = self.comparisons.iter();
+        comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0)
+    }
+}
+
+/// Why a workload does not count, if it does not.
+fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
+    let cells = || {
+        analysis
+            .cells
+            .iter()
+            .filter(|it| it.workload == workload.name)
+    };
+    if workload.arrivals_per_s > 0 {
+        Some(Reason::SetRate)
+    } else if analysis.baseline_of(&workload.name) != analysis.experiment.baseline {
+        Some(Reason::NoBaseline)
+    } else if cells().any(|cell| analysis.is_refused(cell)) {
+        Some(Reason::Refused)
+    } else if cells().any(|cell| seconds_if_short(analysis, cell).is_some()) {
+        Some(Reason::TooShort)
+    } else {
+        None
+    }
+}
+
+/// One for each system that is compared in at least two workloads that count; the `workload` of each says
+/// of how many it is.
+pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
+    let scope = OverallScope::of(analysis);
+    let systems = analysis.experiment.systems.iter();
     let mut overall: Vec<Comparison> = systems
         .filter_map(|system| {
-            let mine: Vec<&Comparison> = comparisons
+            let mine: Vec<&Comparison> = analysis
+                .comparisons
                 .iter()
                 .filter(|it| it.system == system.name && it.log_ratio.blocks > 0)
-                .filter(|it| !paced.contains(&&it.workload))
+                .filter(|it| scope.workloads.contains(&it.workload))
                 .collect();
-            (mine.len() > 1).then(|| overall_of(experiment, cells, &mine))
+            (mine.len() > 1).then(|| overall_of(&analysis.experiment, &analysis.cells, &mine))
         })
         .collect();
     let floor = (overall.iter())
@@ -41,7 +128,7 @@ pub(crate) fn comparisons(
         }
         comparison.verdict = verdict(&comparison.log_ratio, None, comparison.noise_floor);
     }
-    overall
+    (overall, scope)
 }
 
 fn overall_of(experiment: &Experiment, cells: &[Cell], mine: &[&Comparison]) -> Comparison {
@@ -61,6 +148,7 @@ fn overall_of(experiment: &Experiment, cells: &[Cell], mine: &[&Comparison]) -> 
         system: first.system.clone(),
         baseline: first.baseline.clone(),
         workload: format!("{} workloads", mine.len()),
+        quantity: Quantity::Rate,
         control: first.control,
         log_ratio_median: median_of_blocks(&means, seed),
         p_corrected: log_ratio.p_value,

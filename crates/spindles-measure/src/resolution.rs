@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::statistics::blocks_needed;
-use crate::{Analysis, Comparison, Verdict};
+use crate::{Analysis, Comparison, Quantity, Verdict};
 
 /// Half-width of an interval that settles a question, as a log-ratio: 5 %.
 pub const HALF_WIDTH_TARGET: f64 = 0.05;
@@ -29,6 +29,8 @@ impl Analysis {
         // What is refused stays so, however often it is measured.
         let mut headlines: Vec<&Comparison> = self.comparisons.iter().collect();
         headlines.retain(|it| !it.control && it.verdict != Verdict::Refused);
+        // Of response times the 99 of 100 are the headline.
+        headlines.retain(|it| it.quantity != Quantity::ResponseP50);
         headlines
             .into_iter()
             .filter(|it| it.log_ratio.half_width() > target)

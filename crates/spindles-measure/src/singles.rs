@@ -51,7 +51,12 @@ impl Singles {
             return None;
         }
         let mut rows = Vec::new();
-        for cell in cells {
+        // What comes at a set rate is answered at that rate by whoever can.
+        let is_paced = |name: &str| {
+            let mut workloads = experiment.workloads.iter();
+            workloads.any(|it| it.name == name && it.arrivals_per_s > 0)
+        };
+        for cell in cells.iter().filter(|cell| !is_paced(&cell.workload)) {
             if Some(&cell.system) != experiment.control.as_ref() {
                 rows.extend(row(experiment, &systems, cell, runs));
             }

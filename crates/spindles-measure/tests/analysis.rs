@@ -5,9 +5,9 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
-    Environment, Evidence, Experiment, HALF_WIDTH_TARGET, Histogram, Io, LateMember, MemberRate,
-    Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts, change, doubts, example,
-    from_lines,
+    Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io, LateMember,
+    MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts,
+    change, doubts, example, from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade},
@@ -119,6 +119,29 @@ const CAUSES: &[(&str, Plant)] = &[
     }),
     ("cache-effect", |records| {
         runs(records).for_each(|run| run.io.direct = false);
+    }),
+    ("page-cache", |records| {
+        runs(records).for_each(|run| {
+            run.io = Io {
+                backend: "files".to_owned(),
+                direct: false,
+            };
+        });
+    }),
+    ("overload", |records| {
+        of_system(records, "raid5").for_each(|run| {
+            run.workload.arrivals_per_s = 1_000_000;
+            run.operations = 900_000;
+        });
+        for record in records {
+            if let Record::Experiment(experiment) = record {
+                experiment.workloads[0].arrivals_per_s = 1_000_000;
+            }
+        }
+    }),
+    ("recorded-again", |records| {
+        let again = records.last().unwrap().clone();
+        records.push(again);
     }),
     ("no-disk", |records| {
         of_system(records, "raid1").for_each(|run| {
@@ -540,7 +563,15 @@ fn records_without_their_experiment_still_make_a_report() {
 #[test]
 fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
     let mut records = example::records(3);
-    records.extend(example::records(3));
+    let mut later = example::records(3);
+    for record in &mut later {
+        match record {
+            Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
+            Record::Run(run) => run.started_unix_ms += 1_000_000,
+            Record::Environment(_) | Record::Calibration(_) => {}
+        }
+    }
+    records.extend(later);
     let analysis = Analysis::of(&records).unwrap();
     assert_eq!(analysis.blocks(), 6);
     assert_eq!(
@@ -550,6 +581,209 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
             .log_ratio
             .blocks,
         6
+    );
+}
+
+/// Files put one after the other, of which the first is cut short in its last block.
+#[test]
+fn what_was_recorded_twice_counts_once() {
+    let whole = example::records(3);
+    let cut = &whole[..whole.len() - 2];
+    let expected = Analysis::of(&whole).unwrap();
+    let found = Analysis::of(&[cut, &whole].concat()).unwrap();
+    let runs = |records: &[Record]| {
+        let runs = records.iter().filter(|it| matches!(it, Record::Run(_)));
+        runs.count()
+    };
+    assert_eq!(found.recorded_again, runs(cut));
+    assert_eq!(found.runs, expected.runs);
+    let said = found.findings.iter();
+    let said: Vec<&Finding> = said.filter(|it| it.kind == "recorded-again").collect();
+    assert_eq!(
+        said[0].details,
+        [format!("{} runs were recorded once more", runs(cut))]
+    );
+    // Two that look the same are two where nobody knows when they began.
+    let mut records = whole.clone();
+    self::runs(&mut records).for_each(|run| run.started_unix_ms = 0);
+    if let Record::Experiment(experiment) = &mut records[0] {
+        experiment.started_unix_ms = 0;
+    }
+    records.extend_from_within(..);
+    assert_eq!(Analysis::of(&records).unwrap().blocks(), 6);
+}
+
+/// Without the baseline the first system that ran a workload takes its place, there alone.
+#[test]
+fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
+    let mut records = spotless();
+    let is_without =
+        |run: &Run| run.workload.name == "seeks" && run.system.name.starts_with("single");
+    records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
+    of_system(&mut records, "raid5").for_each(|run| run.elapsed_ns *= 2);
+    let analysis = Analysis::of(&records).unwrap();
+    assert_eq!(analysis.baseline_of("seeks"), "raid0");
+    assert_eq!(analysis.baseline_of("dd-read"), "single");
+    assert!(analysis.comparison("raid0", "seeks").is_none());
+    for (workload, baseline) in [("seeks", "raid0"), ("dd-read", "single")] {
+        let found = analysis.comparison("raid5", workload).unwrap();
+        assert_eq!(found.baseline, baseline);
+        assert_eq!(found.verdict, Verdict::Slower);
+        assert!((found.percent().0 + 50.0).abs() < 0.1);
+    }
+    // Means of ratios to different systems are none.
+    let left_out = &analysis.overall_scope.left_out;
+    assert_eq!(left_out.len(), 1);
+    assert_eq!(
+        (&*left_out[0].workload, left_out[0].reason),
+        ("seeks", Reason::NoBaseline)
+    );
+    let of = analysis.overall.iter().map(|it| &*it.workload);
+    assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
+}
+
+/// Where operations come at a set rate, response times are compared, and their ratio is that of what is shown.
+#[test]
+fn open_loops_are_compared_by_their_response_times() {
+    let histogram = |ns: u64, tail_ns: u64| {
+        let mut histogram = Histogram::new();
+        histogram.record_many(ns, 980);
+        histogram.record_many(tail_ns, 20);
+        [("read".to_owned(), histogram)].into()
+    };
+    let mut records = spotless();
+    for record in &mut records {
+        match record {
+            Record::Experiment(experiment) => {
+                let mut workloads = experiment.workloads.iter_mut();
+                workloads
+                    .find(|it| it.name == "seeks")
+                    .unwrap()
+                    .arrivals_per_s = 1000;
+            }
+            Record::Run(run) if run.workload.name == "seeks" => {
+                run.workload.arrivals_per_s = 1000;
+                run.operations = 1000;
+                let slower = if run.system.name == "raid5" { 2 } else { 1 };
+                let jitter = u64::from(run.repetition_block) * 40_000;
+                run.response = histogram(1_000_000 + jitter, (8_000_000 + jitter) * slower);
+                if run.system.name == "raid6" {
+                    // One bucket further, which is no difference.
+                    run.response = histogram(1_016_000 + jitter, 8_000_000 + jitter);
+                    run.operations = 800;
+                }
+                // The rate would say that it is twice as fast.
+                if run.system.name == "raid5" {
+                    run.elapsed_ns /= 2;
+                    run.operations /= 2;
+                }
+            }
+            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+        }
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    let of = |system: &str, quantity: Quantity| {
+        let mut all = analysis.comparisons.iter();
+        all.find(|it| it.system == system && it.workload == "seeks" && it.quantity == quantity)
+            .unwrap()
+    };
+    assert_eq!(
+        analysis.comparison("raid5", "seeks").unwrap().quantity,
+        Quantity::ResponseP99
+    );
+    let p99 = of("raid5", Quantity::ResponseP99);
+    assert_eq!(p99.verdict, Verdict::Slower);
+    assert!((p99.percent().0 - 100.0).abs() < 3.0, "{:?}", p99.percent());
+    let time = |system: &str| {
+        let cell = analysis.cell(system, "seeks").unwrap();
+        cell.time_ns(Quantity::ResponseP99).unwrap()
+    };
+    assert!((time("raid5") / time("single") - (-p99.log_ratio.value).exp()).abs() < 1e-9);
+    assert_eq!(
+        of("raid5", Quantity::ResponseP50).verdict,
+        Verdict::NoDifferenceShown
+    );
+    assert_eq!(
+        of("raid6", Quantity::ResponseP50).verdict,
+        Verdict::NoDifferenceShown
+    );
+    let rate = |it: &&Comparison| it.quantity == Quantity::Rate;
+    assert!(
+        analysis
+            .comparisons
+            .iter()
+            .filter(rate)
+            .all(|it| it.workload != "seeks")
+    );
+    let share = |system: &str| analysis.share_answered(analysis.cell(system, "seeks").unwrap());
+    assert_eq!(share("raid5"), None);
+    assert!((share("raid6").unwrap() - 0.8).abs() < 1e-6);
+    // Before and after too.
+    let change = change(&analysis, &analysis, Verdicts::SameWork);
+    let rows = change.rows.iter().filter(|it| it.workload == "seeks");
+    let mut rows: Vec<Quantity> = rows.map(|it| it.quantity).collect();
+    rows.dedup();
+    assert_eq!(rows[..2], [Quantity::ResponseP99, Quantity::ResponseP50]);
+}
+
+/// What is one operation is a time, and less of it is faster.
+#[test]
+fn one_operation_is_compared_by_its_time() {
+    let mut records = spotless();
+    for record in &mut records {
+        if let Record::Run(run) = record
+            && run.workload.name == "seeks"
+        {
+            run.counted = 1;
+            if run.system.name == "raid0" {
+                run.elapsed_ns /= 2;
+            }
+        }
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    let found = analysis.comparison("raid0", "seeks").unwrap();
+    assert_eq!(
+        (found.quantity, found.verdict),
+        (Quantity::Time, Verdict::Faster)
+    );
+    assert!(
+        (found.percent().0 + 50.0).abs() < 0.1,
+        "{:?}",
+        found.percent()
+    );
+    assert!(found.percent().1 <= found.percent().2);
+}
+
+/// What is too short or refused on one system counts for none.
+#[test]
+fn over_all_workloads_what_is_no_measure_counts_for_none() {
+    let mut records = spotless();
+    of_system(&mut records, "raid5")
+        .filter(|run| run.workload.name == "dd-read")
+        .for_each(|run| {
+            run.elapsed_ns /= 20;
+            run.counted /= 20;
+        });
+    let left_out = |records: &[Record]| {
+        let scope = Analysis::of(records).unwrap().overall_scope;
+        let left_out = scope.left_out.iter();
+        let left_out: Vec<(String, Reason)> = left_out
+            .map(|it| (it.workload.clone(), it.reason))
+            .collect();
+        (scope.workloads.len(), left_out)
+    };
+    assert_eq!(
+        left_out(&records),
+        (2, vec![("dd-read".to_owned(), Reason::TooShort)])
+    );
+    let calibration = Calibration {
+        ceilings: [("dd-read".to_owned(), 1_000_000.0)].into(),
+        ..Calibration::default()
+    };
+    records.push(Record::Calibration(Box::new(calibration)));
+    assert_eq!(
+        left_out(&records),
+        (2, vec![("dd-read".to_owned(), Reason::Refused)])
     );
 }
 
@@ -649,6 +883,21 @@ fn the_last_percentile_needs_ten_thousand_operations() {
             assert_eq!(cell.latency["read"].p99_9_ns, expected);
         }
     }
+}
+
+/// Workloads on files go through the page cache on purpose: `O_DIRECT` is no advice for them.
+#[test]
+fn workloads_on_files_get_advice_of_their_own() {
+    let mut records = spotless();
+    for run in runs(&mut records) {
+        run.io.direct = false;
+        "files".clone_into(&mut run.io.backend);
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    let found = analysis.findings.iter();
+    let found: Vec<&Finding> = found.filter(|it| it.kind.contains("cache")).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].remedy.contains("empty the caches") && !found[0].remedy.contains("O_DIRECT"));
 }
 
 /// What was not read can't have come from a cache.

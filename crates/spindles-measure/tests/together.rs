@@ -89,9 +89,8 @@ fn over_all_workloads_it_is_the_mean_of_the_log_ratios() {
         assert!(!analysis.overall.is_empty());
         for overall in &analysis.overall {
             let mine = analysis.comparisons.iter().filter(|it| {
-                let mut paced = analysis.experiment.workloads.iter();
-                let is_paced = paced.any(|w| w.name == it.workload && w.arrivals_per_s > 0);
-                it.system == overall.system && !is_paced
+                let counted = &analysis.overall_scope.workloads;
+                it.system == overall.system && counted.contains(&it.workload)
             });
             let ratios: Vec<f64> = mine.map(|it| it.log_ratio.value).collect();
             let mean = spindles_measure::statistics::mean(&ratios);

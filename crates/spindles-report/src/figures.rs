@@ -1,6 +1,6 @@
 //! Figures as people read them: rates, sizes, times, differences and dates.
 
-use spindles_measure::{Rate, Verdict, statistics::Estimate};
+use spindles_measure::{Rate, Verdict};
 use std::time::{Duration, UNIX_EPOCH};
 
 const KIB: f64 = 1024.0;
@@ -80,7 +80,7 @@ pub(crate) fn round(figure: &str) -> String {
     format!("{digits}{unit}")
 }
 
-fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -120,9 +120,8 @@ pub(crate) fn signed(percent: f64) -> String {
     format!("{sign}{digits}")
 }
 
-/// The interval of a log-ratio as differences in percent: `−36 … −31`.
-pub(crate) fn interval(log_ratio: &Estimate) -> String {
-    let (_, low, high) = spindles_measure::percent_of(log_ratio);
+/// The interval of a difference in percent: `−36 … −31`.
+pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     if low.is_finite() && high.is_finite() {
         format!("{} … {}", signed(low), signed(high))
     } else {

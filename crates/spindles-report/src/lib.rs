@@ -10,6 +10,7 @@
 )]
 
 mod charts;
+mod comparisons;
 mod figures;
 mod jobs;
 mod legacy;

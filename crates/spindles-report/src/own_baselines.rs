@@ -28,7 +28,7 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<[String; 5]> {
 fn row(comparison: &Comparison) -> [String; 5] {
     [
         format!("{} beside {}", comparison.system, comparison.baseline),
-        comparison.workload.clone(),
+        comparison.of(),
         words::difference(comparison),
         words::interval(comparison),
         words::marked(comparison),

@@ -1,6 +1,6 @@
 //! What a system costs for what it holds and for what it moves, as rows of texts that every output shows.
 
-use spindles_measure::{Analysis, Rate, System};
+use spindles_measure::{Analysis, Quantity, Rate, System};
 
 use crate::figures;
 
@@ -48,8 +48,8 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
         }),
     ];
     let workloads = analysis.experiment.workloads.iter();
-    // A rate that was set beforehand is the same for all.
-    for workload in workloads.filter(|it| it.arrivals_per_s == 0) {
+    // A rate that was set beforehand is the same for all, and what is one operation has a time.
+    for workload in workloads.filter(|it| analysis.quantities(it) == [Quantity::Rate]) {
         let (unit, words) = match workload.rate {
             Rate::Bytes => (MB, "MB/s"),
             Rate::Operations => (1.0, "op/s"),

@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 use spindles_measure::verdicts::{
-    Bottleneck, CacheVerdict, CellVerdicts, Grade, Intervention, RULES, TrialOutcome, Tried,
+    Bottleneck, CacheVerdict, CellVerdicts, Grade, Intervention, Look, RULES, TrialOutcome, Tried,
 };
 
 use crate::charts;
@@ -12,6 +12,9 @@ pub(crate) const CAPTION: &str = "What kept each system from being faster, said 
     the workload, with the evidence and a change that would confirm it. Undetermined: nothing was seen at its limit, or more \
     than one cause was near it. A cache figure says more of a cache than of the disks. Workloads with a \
     named bottleneck come first.";
+
+/// So many reasons are given why a bottleneck is undetermined, the strongest first.
+const REASONS_SHOWN: usize = 2;
 
 /// What is called undetermined.
 const UNDETERMINED: &str = "undetermined";
@@ -121,21 +124,25 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
             refuted,
             looked_at,
         } => {
-            let near = looked_at.iter();
-            let near: Vec<&str> = near
-                .filter(|look| contenders.contains(&look.rule))
-                .map(|look| &*look.evidence)
-                .collect();
-            let nearest = looked_at
-                .iter()
-                .max_by(|a, b| a.level.total_cmp(&b.level))
-                .map_or(String::new(), |look| {
-                    format!("; nearest: {}", look.evidence)
-                });
-            let evidence = match near.as_slice() {
-                [] => format!("nothing was seen at its limit{nearest}"),
-                near if *refuted => format!("it looked as if: {}", near.join("; ")),
-                near => format!("near its limit: {}", near.join("; ")),
+            let mut strongest: Vec<&Look> = looked_at.iter().collect();
+            strongest.sort_by(|a, b| b.level.total_cmp(&a.level));
+            let is_near = |look: &&&Look| contenders.contains(&look.rule);
+            let near = strongest.iter().filter(is_near);
+            let near: Vec<&str> = near.map(|look| &*look.evidence).collect();
+            let first = near.iter().take(REASONS_SHOWN).copied();
+            let first = first.collect::<Vec<_>>().join("; ");
+            let more = match near.len().saturating_sub(REASONS_SHOWN) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            let evidence = match (near.len(), strongest.first()) {
+                (0, None) => "nothing that was watched says".to_owned(),
+                (0, Some(look)) => {
+                    format!("nothing was seen at its limit; nearest: {}", look.evidence)
+                }
+                _ if *refuted => format!("refuted by trial: {first}"),
+                (1, _) => format!("near its limit, not at it: {first}"),
+                _ => format!("more than one near its limit: {first}{more}"),
             };
             (evidence, None)
         }
@@ -221,7 +228,7 @@ fn in_words(cards: &[Card<'_>]) -> String {
 fn part(card: &Card<'_>) -> String {
     let systems: Vec<&str> = card.seen.iter().map(|seen| seen.system).collect();
     let evidence = match (card.kind, card.seen.as_slice()) {
-        (Kind::Undetermined, _) | (_, []) => String::new(),
+        (_, []) => String::new(),
         (_, [only]) => format!(" ({})", only.evidence),
         (_, [first, ..]) => format!(" ({}: {})", first.system, first.evidence),
     };

@@ -1,7 +1,8 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
 use spindles_measure::{
-    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Run, System, Verdict,
+    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Run, System,
+    Verdict, Workload,
 };
 
 use crate::figures;
@@ -56,7 +57,20 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
         0 => format!("{what} none"),
         count => format!("{what} {count}"),
     };
-    let mut lead = format!("Against {}: ", baseline_name(analysis));
+    let mut others: Vec<&str> = asked.iter().map(|it| &*it.baseline).collect();
+    others.retain(|it| *it != analysis.experiment.baseline);
+    others.dedup();
+    let mut lead = match others.as_slice() {
+        [] => format!("Against {}: ", baseline_name(analysis)),
+        others if asked.iter().all(|it| others.contains(&&*it.baseline)) => {
+            format!("Against {}: ", others.join(" or "))
+        }
+        others => format!(
+            "Against {}, and {} where that did not run: ",
+            baseline_name(analysis),
+            others.join(" or ")
+        ),
+    };
     lead += &if compared == 0 {
         "nothing can be compared".to_owned()
     } else if one_block == compared {
@@ -89,12 +103,92 @@ fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{s}")
 }
 
-/// The rate of a cell, where a repetition finished.
-pub(crate) fn rate(cell: &Cell) -> String {
-    match &*cell.repetitions {
-        [] => Verdict::Failed.words().to_owned(),
-        _ => figures::rate(cell.geometric_mean, cell.rate),
+/// The figure of a cell that is compared, where a repetition finished: its rate, or a time where that says more.
+pub(crate) fn figure(cell: &Cell, quantity: Quantity) -> String {
+    match (&*cell.repetitions, quantity.is_time()) {
+        ([], _) => Verdict::Failed.words().to_owned(),
+        (_, true) => cell.time_ns(quantity).map_or(String::new(), figures::time),
+        (_, false) => figures::rate(cell.geometric_mean, cell.rate),
     }
+}
+
+/// What is said of an overview in which some differences are not those of the rate from the baseline.
+pub(crate) fn exceptions(analysis: &Analysis) -> String {
+    let workloads = || analysis.experiment.workloads.iter();
+    let of = |is_one: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
+        let some = workloads().filter(|it| is_one(it));
+        some.map(|it| &*it.name).collect()
+    };
+    let is_first = |workload: &Workload, quantity: Quantity| {
+        analysis.quantities(workload).first() == Some(&quantity)
+    };
+    let mut said = String::new();
+    for (quantity, what) in [
+        (Quantity::ResponseP99, "the p99 response time"),
+        (Quantity::Time, "the time"),
+    ] {
+        let some = of(&|it| is_first(it, quantity));
+        if !some.is_empty() {
+            said += &format!(
+                " Of {} it is that of {what}: less is faster.",
+                some.join(", ")
+            );
+        }
+    }
+    let others = of(&|it| other_baseline(analysis, it).is_some());
+    if !others.is_empty() {
+        said += &format!(
+            " Of {}, not run by {}, it is that from the first system that ran it, whose figure is given.",
+            others.join(", "),
+            baseline_name(analysis)
+        );
+    }
+    said
+}
+
+/// What is compared in a workload and needs no saying where it is the rate: to be said of its table.
+pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<String> {
+    let of_times = match analysis.quantities(workload).first() {
+        Some(Quantity::ResponseP99 | Quantity::ResponseP50) => Some(format!(
+            "Operations come at a set rate, {} a second: response times are compared, from when an operation \
+             was due, and less is faster.",
+            figures::thousands(figures::float(workload.arrivals_per_s)),
+        )),
+        Some(Quantity::Time) => {
+            Some("A run is one operation: its time is compared, and less is faster.".to_owned())
+        }
+        Some(Quantity::Rate) | None => None,
+    };
+    let of_another = other_baseline(analysis, workload).map(|other| {
+        let baseline = baseline_name(analysis);
+        format!("Not run by {baseline}: compared with {other}, the first that ran it.")
+    });
+    let said = of_another.into_iter().chain(of_times);
+    let said: Vec<String> = said.chain(behind(analysis, workload)).collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+/// The system that is compared with in a workload, where that is not the baseline.
+pub(crate) fn other_baseline<'a>(analysis: &'a Analysis, workload: &Workload) -> Option<&'a str> {
+    let baseline = analysis.baseline_of(&workload.name);
+    (baseline != analysis.experiment.baseline).then_some(baseline)
+}
+
+/// What a system did whose cell is no comparison: `baseline`, or nothing where it is none.
+pub(crate) fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
+    cell.system == analysis.baseline_of(&cell.workload)
+}
+
+/// Systems that did not keep up with the rate of a workload, and how much they answered.
+fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
+    let cells = analysis.cells.iter();
+    let mine = cells.filter(|cell| cell.workload == workload.name);
+    let behind = mine.filter_map(|cell| {
+        let share = analysis.share_answered(cell)?;
+        Some(format!("{} (answered {:.0} %)", cell.system, share * 100.0))
+    });
+    let behind: Vec<String> = behind.collect();
+    (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
 }
 
 /// The difference of a comparison in percent, where there is one.
@@ -109,7 +203,7 @@ pub(crate) fn difference(comparison: &Comparison) -> String {
 pub(crate) fn interval(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
-        _ => figures::interval(&comparison.log_ratio),
+        _ => figures::interval(comparison.percent()),
     }
 }
 
@@ -142,9 +236,9 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
         format!(
             "{what}: {} in {}, {} (95 % interval {}).",
             comparison.system,
-            comparison.workload,
+            comparison.of(),
             figures::percent(percent),
-            figures::interval(&comparison.log_ratio),
+            figures::interval(comparison.percent()),
         )
     };
     let mut extremes = Vec::new();
@@ -161,9 +255,29 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
-/// How to read the comparison over all workloads.
-pub(crate) const OVERALL: &str = "Geometric mean of the ratios to the baseline over all workloads, with its 95 % \
-    interval over repetition blocks. Every workload counts the same, however little it matters to you.";
+/// How to read the comparison over all workloads: over which it goes, and which are left out.
+pub(crate) fn overall(analysis: &Analysis) -> String {
+    let scope = &analysis.overall_scope;
+    let (counted, left_out) = (scope.workloads.len(), scope.left_out.len());
+    let which = match left_out {
+        0 => "all workloads".to_owned(),
+        // What is less is named.
+        few if few <= counted => format!("{counted} of {} workloads", counted + few),
+        _ => scope.workloads.join(", "),
+    };
+    let reasons = scope.left_out.iter();
+    let reasons: Vec<String> = reasons
+        .map(|it| format!("{} ({})", it.workload, it.reason.words()))
+        .collect();
+    let without = match reasons.as_slice() {
+        [] => String::new(),
+        some => format!(" Left out: {}.", some.join(", ")),
+    };
+    format!(
+        "Geometric mean of the ratios to the baseline over {which}: each counts the same, however little it \
+         matters to you.{without}"
+    )
+}
 
 /// So many doubts are shown before the rest is folded.
 pub(crate) const DOUBTS_SHOWN: usize = 3;
@@ -240,23 +354,25 @@ pub(crate) fn change_sums(change: &Change) -> String {
 /// The texts of a row of a change: before, after, change, interval, verdict.
 pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     let (before, after) = (row.before, row.after);
-    let [before, after] = [before, after].map(|rate| match row.verdict {
-        Some(Verdict::Failed) if rate <= 0.0 => Verdict::Failed.words().to_owned(),
-        _ => figures::rate(rate, row.rate),
+    let [before, after] = [before, after].map(|figure| match row.verdict {
+        Some(Verdict::Failed) if figure <= 0.0 => Verdict::Failed.words().to_owned(),
+        _ if row.quantity.is_time() => figures::time(figure),
+        _ => figures::rate(figure, row.rate),
     });
     let Some(verdict) = row.verdict else {
         let [change, interval] = [String::new(), String::new()];
         return [before, after, change, interval, "different work".to_owned()];
     };
     let words = format!("{} {}", figures::mark(verdict), verdict.words());
+    let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
     if verdict == Verdict::Failed {
         return [before, after, String::new(), String::new(), words];
     }
     [
         before,
         after,
-        figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
-        figures::interval(&row.log_ratio),
+        figures::percent(percent.0),
+        figures::interval(percent),
         words,
     ]
 }
@@ -273,7 +389,7 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         "Noise floor: {} measured twice under two names differed by at most {:.1} % ({}).",
         baseline_name(analysis),
         percent.abs(),
-        widest.workload,
+        widest.of(),
     ))
 }
 

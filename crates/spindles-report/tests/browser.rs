@@ -32,6 +32,15 @@ for (const svg of document.querySelectorAll("svg[role=img]")) {
     }
   }
 }
+// Labels of cards side by side, which nothing but room keeps apart.
+const touching = [];
+for (const row of document.querySelectorAll(".glance tbody tr")) {
+  const cells = [...row.querySelectorAll("td")].filter((cell) => getComputedStyle(cell).display === "block");
+  for (const [at, cell] of cells.entries()) {
+    const [a, b] = [cell, cells[at + 1]].map((it) => it?.getBoundingClientRect());
+    if (b && a.top === b.top && b.left - a.right < 8) touching.push(cell.dataset.column);
+  }
+}
 const result = {
   cut: [...document.querySelectorAll("svg text")].map((text) => text.textContent).filter((text) => text.includes("…")),
   legends: document.querySelectorAll(".legend").length - document.querySelectorAll("figure > .legend").length,
@@ -47,6 +56,7 @@ const result = {
   dead: [...document.querySelectorAll("a[href^='#']")].map((a) => a.hash).filter((hash) => !document.querySelector(hash)),
   overflowing,
   crossing,
+  touching,
   sections: [...document.querySelectorAll("section")].map((section) => section.id),
 };
 return result;
@@ -114,6 +124,7 @@ fn the_page_holds_in_a_browser() {
         for (what, why) in [
             ("cut", "is cut short"),
             ("crossing", "is written over another label"),
+            ("touching", "touches the label beside it"),
         ] {
             assert_eq!(found[what], Value::Array(Vec::new()), "{width}: {why}");
         }

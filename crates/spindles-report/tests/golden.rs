@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use spindles_measure::{Analysis, Record, Verdicts, change, example};
+use spindles_measure::{Analysis, Rate, Record, Verdicts, Workload, change, example};
 use spindles_report::{Options, outputs};
 
 /// Few enough systems and workloads that a person reads the files.
@@ -108,6 +108,92 @@ fn reports_read_as_they_did() {
         };
         let output = outputs::by_name(output).unwrap();
         check(name, &(output.report)(&analysis, &options));
+    }
+}
+
+/// A workload that the baseline did not run, an open loop with which one system did not keep up, and one whose runs
+/// are one operation each.
+fn odd_questions() -> Analysis {
+    let systems = ["single", "raid0", "raid5"];
+    let workloads = ["dd-write", "seeks", "rewrite", "dd-read"];
+    let mut records = example::records(5);
+    records.retain(|record| match record {
+        Record::Run(run) => {
+            let is_missing = run.system.name == "single" && run.workload.name == "dd-write";
+            systems.contains(&&*run.system.name)
+                && workloads.contains(&&*run.workload.name)
+                && !is_missing
+        }
+        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+    });
+    for record in &mut records {
+        match record {
+            Record::Experiment(experiment) => {
+                experiment.control = None;
+                let all = &mut experiment.systems;
+                all.retain(|system| systems.contains(&&*system.name));
+                let all = &mut experiment.workloads;
+                all.retain(|workload| workloads.contains(&&*workload.name));
+                for workload in all {
+                    pace(workload);
+                }
+            }
+            Record::Run(run) if run.workload.name == "seeks" => {
+                pace(&mut run.workload);
+                // Of raid5 more comes than it answers.
+                let answered = if run.system.name == "raid5" {
+                    16_000
+                } else {
+                    20_000
+                };
+                run.elapsed_ns = run.operations * 1_000_000_000 / answered;
+                run.response = run.latency.clone();
+            }
+            Record::Run(run) if run.workload.name == "rewrite" => {
+                pace(&mut run.workload);
+                run.counted = 1;
+            }
+            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+        }
+    }
+    Analysis::of(&records).expect("the example has runs")
+}
+
+fn pace(workload: &mut Workload) {
+    match &*workload.name {
+        "seeks" => workload.arrivals_per_s = 20_000,
+        "rewrite" => workload.rate = Rate::Operations,
+        _ => {}
+    }
+}
+
+/// What is compared otherwise is said to be, in every form.
+#[test]
+fn odd_questions_read_as_they_did() {
+    let analysis = odd_questions();
+    for (output, name) in [
+        ("terminal", "odd.txt"),
+        ("markdown", "odd.md"),
+        ("csv", "odd.csv"),
+    ] {
+        let output = outputs::by_name(output).unwrap();
+        check(name, &(output.report)(&analysis, &Options::default()));
+    }
+    let options = Options {
+        sections: ["overview", "difference", "comparison"]
+            .map(str::to_owned)
+            .into(),
+        ..Options::default()
+    };
+    let page = (outputs::by_name("html").unwrap().report)(&analysis, &options);
+    for said in [
+        "Not run by the single disk: compared with raid0, the first that ran it.",
+        "not run by the single disk: raid0, the first that ran it, makes",
+        "p99 response time, left is faster: the single disk takes",
+        "time, left is faster: the single disk takes",
+        "Did not keep up: raid5 (answered 80 %).",
+    ] {
+        assert!(page.contains(said), "{said}");
     }
 }
 

@@ -22,6 +22,8 @@ mod no_io_uring;
 mod noise_floor_high;
 mod not_steady;
 mod outliers;
+mod overload;
+mod recorded_again;
 mod scaled;
 mod shared_device;
 mod short_runs;
@@ -31,6 +33,7 @@ mod undecided;
 mod virtual_machine;
 
 pub(crate) use few_blocks::blocks;
+pub(crate) use short_runs::seconds_if_short;
 
 use std::collections::BTreeMap;
 
@@ -59,7 +62,9 @@ pub static KINDS: &[&Kind] = &[
     &debug_build::KIND,
     &no_disk::KIND,
     &load_generator::KIND,
+    &overload::KIND,
     &cache_effect::KIND,
+    &cache_effect::OF_FILES,
     &different_promises::KIND,
     &shared_device::KIND,
     &busy_machine::KIND,
@@ -69,6 +74,7 @@ pub static KINDS: &[&Kind] = &[
     &late_members::KIND,
     &drifting::KIND,
     &scaled::KIND,
+    &recorded_again::KIND,
     &short_runs::KIND,
     &stolen_time::KIND,
     &stopped_early::KIND,

@@ -27,13 +27,13 @@ pub(super) static KIND: Kind = Kind {
                 if low.is_finite() && high.is_finite() {
                     format!(
                         "{}: {} % ({} … {})",
-                        c.workload,
+                        c.of(),
                         signed(value),
                         signed(low),
                         signed(high)
                     )
                 } else {
-                    format!("{}: {} %", c.workload, signed(value))
+                    format!("{}: {} %", c.of(), signed(value))
                 }
             })
             .collect()

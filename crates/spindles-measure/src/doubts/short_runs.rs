@@ -3,6 +3,7 @@
 use super::{Kind, by_workload};
 use crate::histogram::to_f64;
 use crate::statistics::median;
+use crate::{Analysis, Cell};
 
 /// Median time of a run below which it is called short, in seconds.
 const SECONDS_MIN: f64 = 0.1;
@@ -15,14 +16,19 @@ pub(super) static KIND: Kind = Kind {
              settled. Give the workload more to do.",
     find: |analysis| {
         by_workload(analysis, |cell| {
-            let seconds: Vec<f64> = analysis
-                .runs
-                .iter()
-                .filter(|run| run.system.name == cell.system && run.workload.name == cell.workload)
-                .map(|run| to_f64(run.elapsed_ns) / 1e9)
-                .collect();
-            let typical = median(&seconds);
-            (typical < SECONDS_MIN).then(|| format!("{:.0} ms", typical * 1e3))
+            let seconds = seconds_if_short(analysis, cell)?;
+            Some(format!("{:.0} ms", seconds * 1e3))
         })
     },
 };
+
+/// The median time of the runs of a cell, where it is too short to mean much.
+pub(crate) fn seconds_if_short(analysis: &Analysis, cell: &Cell) -> Option<f64> {
+    let runs = analysis.runs.iter();
+    let seconds: Vec<f64> = runs
+        .filter(|run| run.system.name == cell.system && run.workload.name == cell.workload)
+        .map(|run| to_f64(run.elapsed_ns) / 1e9)
+        .collect();
+    let typical = median(&seconds);
+    (typical < SECONDS_MIN).then_some(typical)
+}

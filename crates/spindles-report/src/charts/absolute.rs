@@ -1,8 +1,8 @@
 //! Rates as they are, the fastest first, with their intervals.
 
-use spindles_measure::{Analysis, Cell};
+use spindles_measure::{Analysis, Cell, Quantity, Rate, Workload};
 
-use super::{Chart, Panel, Rows, legend, rate_tick, shown};
+use super::{Chart, Panel, Rows, legend, rate_tick, shown, time_tick};
 use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
@@ -11,7 +11,7 @@ pub(super) static CHART: Chart = Chart {
     title: "Rates",
     caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % interval over \
               repetition blocks. What disturbs a whole block widens the whiskers of all systems alike, so \
-              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale.",
+              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale; where a run is one operation, bars are its time, and shorter is faster.",
     panels,
 };
 
@@ -29,25 +29,38 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             (cells.len() > 1).then(|| Panel {
                 title: workload.name.clone(),
                 note: workload.summary.clone(),
-                svg: draw(analysis, &workload.name, &cells),
-                legend: legend_of(analysis, &cells),
+                svg: draw(analysis, workload, &cells),
+                legend: legend_of(analysis, what(analysis, workload), &cells),
             })
         })
         .collect()
 }
 
+/// What the bars of a workload are.
+fn what(analysis: &Analysis, workload: &Workload) -> &'static str {
+    match analysis.quantities(workload) {
+        [Quantity::Time] => Quantity::Time.words(),
+        _ => Quantity::Rate.words(),
+    }
+}
+
 fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
-    cell.system == analysis.experiment.baseline
+    words::is_baseline(analysis, cell)
 }
 
 fn is_known(cell: &Cell) -> bool {
     cell.log_rate.low.is_finite() && cell.log_rate.high.is_finite()
 }
 
-fn legend_of(analysis: &Analysis, cells: &[&Cell]) -> Vec<(String, String)> {
-    let mut swatches = legend(&[("rate", "rate")]);
-    if cells.iter().any(|cell| is_baseline(analysis, cell)) {
-        swatches.extend(legend(&[("equal", &words::baseline_name(analysis))]));
+fn legend_of(analysis: &Analysis, what: &str, cells: &[&Cell]) -> Vec<(String, String)> {
+    let mut swatches = legend(&[("rate", what)]);
+    if let Some(cell) = cells.iter().find(|cell| is_baseline(analysis, cell)) {
+        let name = if cell.system == analysis.experiment.baseline {
+            words::baseline_name(analysis)
+        } else {
+            cell.system.clone()
+        };
+        swatches.extend(legend(&[("equal", &name)]));
     }
     if cells.iter().any(|cell| is_known(cell)) {
         swatches.extend(legend(&[("interval", "95 % interval")]));
@@ -55,27 +68,74 @@ fn legend_of(analysis: &Analysis, cells: &[&Cell]) -> Vec<(String, String)> {
     swatches
 }
 
-fn draw(analysis: &Analysis, workload: &str, cells: &[&Cell]) -> String {
-    let rate = cells[0].rate;
-    let fastest = cells[0].geometric_mean;
+/// What is drawn of a workload: rates, or the times of what is one operation.
+struct Drawn {
+    quantity: Quantity,
+    rate: Rate,
+}
+
+impl Drawn {
+    /// The figure and the ends of its interval.
+    fn of(&self, cell: &Cell) -> (f64, (f64, f64)) {
+        let ends = (cell.log_rate.low.exp(), cell.log_rate.high.exp());
+        match cell.time_ns(self.quantity) {
+            Some(time_ns) => (time_ns, (1e9 / ends.1, 1e9 / ends.0)),
+            None => (cell.geometric_mean, ends),
+        }
+    }
+
+    fn figure(&self, value: f64) -> String {
+        if self.quantity.is_time() {
+            figures::time(value)
+        } else {
+            figures::rate(value, self.rate)
+        }
+    }
+}
+
+fn draw(analysis: &Analysis, workload: &Workload, cells: &[&Cell]) -> String {
+    let quantities = analysis.quantities(workload);
+    let drawn = Drawn {
+        quantity: if quantities == [Quantity::Time] {
+            Quantity::Time
+        } else {
+            Quantity::Rate
+        },
+        rate: cells[0].rate,
+    };
+    let longest = cells
+        .iter()
+        .map(|cell| drawn.of(cell).0)
+        .fold(0.0, f64::max);
     let ends = cells.iter().filter(|cell| is_known(cell));
     // An interval that is wider than the bars themselves is cut off rather than squeezing them.
     let most = ends
-        .map(|cell| cell.log_rate.high.exp())
-        .fold(fastest, f64::max)
-        .min(fastest * 1.5);
-    let (unit, words) = figures::rate_unit(most, rate);
+        .map(|cell| drawn.of(cell).1.1)
+        .fold(longest, f64::max)
+        .min(longest * 1.5);
+    let is_time = drawn.quantity.is_time();
+    let (unit, unit_words) = if is_time {
+        (1.0, "")
+    } else {
+        figures::rate_unit(most, drawn.rate)
+    };
     let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
     let range = (0.0, most / unit * 1.02);
-    let mut chart = Rows::new(&names, range, 78.0, |tick| rate_tick(tick, words));
+    let mut chart = Rows::new(&names, range, 78.0, |tick| {
+        if is_time {
+            time_tick(tick)
+        } else {
+            rate_tick(tick, unit_words)
+        }
+    });
     let mut said = Vec::new();
     for (index, cell) in cells.iter().enumerate() {
         let middle = chart.middle(index);
-        let figure = figures::rate(cell.geometric_mean, rate);
-        let ends = (cell.log_rate.low.exp(), cell.log_rate.high.exp());
+        let (value, ends) = drawn.of(cell);
+        let figure = drawn.figure(value);
         let mut title = format!("{}: {figure}", cell.system);
         if is_known(cell) {
-            let [low, high] = [ends.0, ends.1].map(|end| figures::rate(end, rate));
+            let [low, high] = [ends.0, ends.1].map(|end| drawn.figure(end));
             title += &format!(", 95 % interval {low} … {high}");
         }
         let class = if is_baseline(analysis, cell) {
@@ -83,10 +143,7 @@ fn draw(analysis: &Analysis, workload: &str, cells: &[&Cell]) -> String {
         } else {
             "bar rate"
         };
-        let bar = (
-            chart.scale.at(0.0),
-            chart.scale.at(cell.geometric_mean / unit),
-        );
+        let bar = (chart.scale.at(0.0), chart.scale.at(value / unit));
         chart.svg.bar(class, bar, (middle - 6.0, 12.0), &title);
         if is_known(cell) {
             chart.whisker(middle, (ends.0 / unit, ends.1 / unit));
@@ -94,8 +151,10 @@ fn draw(analysis: &Analysis, workload: &str, cells: &[&Cell]) -> String {
         chart.label(index, &cell.system, "figure plain", &figure);
         said.push(format!("{} {figure}", cell.system));
     }
+    let what = if is_time { "times" } else { "rates" };
     chart.svg.finish(&format!(
-        "{workload}, rates, the fastest first: {}",
+        "{}, {what}, the fastest first: {}",
+        workload.name,
         said.join(", ")
     ))
 }

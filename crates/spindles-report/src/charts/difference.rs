@@ -1,7 +1,7 @@
 //! Bars of the percentage difference from the baseline, with the 95 % interval
 //! as a whisker and the A/A pair's difference as a band.
 
-use spindles_measure::{Analysis, Comparison, Verdict};
+use spindles_measure::{Analysis, Comparison, Quantity, Verdict};
 
 use super::{Chart, Panel, Rows, float, legend};
 use crate::{figures, words};
@@ -10,9 +10,10 @@ pub(super) static CHART: Chart = Chart {
     name: "difference",
     entry: "Difference",
     title: "Difference from the baseline",
-    caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster; the whisker is \
+    caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster, or of a time \
+              where a panel says so; the whisker is \
               the 95 % interval over repetition blocks. The band around zero is how far the \
-              baseline measured twice came out apart. One scale for all panels. The last one is over the \
+              baseline measured twice came out apart. One scale for all panels of rates, one for those of times. The last one is over the \
               workloads together, none of which need be yours.",
     panels,
 };
@@ -29,25 +30,49 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let all = analysis.comparisons.iter().chain(&analysis.overall);
-    let range = range(all.map(Comparison::percent));
+    // Times may differ by more than rates do: each kind has a scale.
+    let range_of = |is_time: bool| {
+        let all = analysis.comparisons.iter().chain(&analysis.overall);
+        let mine = all.filter(move |it| it.quantity.is_time() == is_time);
+        range(mine.map(Comparison::percent))
+    };
+    let (of_rates, of_times) = (range_of(false), range_of(true));
     let baseline = words::baseline_name(analysis);
     let workloads = analysis.experiment.workloads.iter();
-    let panels = workloads.filter_map(|workload| {
-        let cell = analysis.cell(&analysis.experiment.baseline, &workload.name)?;
-        let rate = words::rate(cell);
+    let asked = workloads.flat_map(|workload| {
+        let quantities = analysis.quantities(workload).iter();
+        quantities.map(move |&quantity| (workload, quantity))
+    });
+    let panels = asked.filter_map(|(workload, quantity)| {
+        let other = words::other_baseline(analysis, workload);
+        let name = analysis.baseline_of(&workload.name);
+        let figure = words::figure(analysis.cell(name, &workload.name)?, quantity);
         let comparisons = analysis.comparisons.iter();
-        let rows = comparisons.filter(|c| c.workload == workload.name && c.log_ratio.blocks > 0);
-        let note = format!("{baseline} makes {rate}");
-        panel(&workload.name, note, rows.collect(), range, &baseline)
+        let mine = comparisons.filter(|c| c.workload == workload.name && c.quantity == quantity);
+        let rows = mine.filter(|c| c.log_ratio.blocks > 0);
+        let said = match other {
+            None => baseline.clone(),
+            Some(other) => format!("not run by {baseline}: {other}, the first that ran it,"),
+        };
+        let note = match quantity {
+            Quantity::Rate => format!("{said} makes {figure}"),
+            times => format!("{}, left is faster: {said} takes {figure}", times.words()),
+        };
+        let from = other.unwrap_or(&baseline);
+        let range = if quantity.is_time() {
+            of_times
+        } else {
+            of_rates
+        };
+        panel(&workload.name, note, rows.collect(), range, from)
     });
     let overall = analysis.overall.iter().collect();
-    let note = "geometric mean of the ratios; every workload counts the same".to_owned();
+    let note = words::overall(analysis);
     let mut of: Vec<&str> = (analysis.overall.iter()).map(|it| &*it.workload).collect();
     of.dedup();
     let title = format!("Over {}", of.join(" or "));
     panels
-        .chain(panel(&title, note, overall, range, &baseline))
+        .chain(panel(&title, note, overall, of_rates, &baseline))
         .collect()
 }
 
@@ -138,7 +163,7 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
             "{} in {workload}: {}, 95 % interval {}, {}",
             comparison.system,
             figures::percent(percent.0),
-            figures::interval(&comparison.log_ratio),
+            figures::interval(percent),
             words::verdict(comparison),
         ),
     }

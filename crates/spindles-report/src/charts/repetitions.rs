@@ -1,6 +1,6 @@
 //! Every repetition as a dot: what scatters, what jumps and what lies far out.
 
-use spindles_measure::{Analysis, Cell};
+use spindles_measure::{Analysis, Cell, Quantity};
 
 use super::{Chart, Panel, Rows, legend, rate_tick, shown};
 use crate::{figures, words};
@@ -89,12 +89,17 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
             let line = ((mean, middle - 8.0), (mean, middle + 8.0));
             chart.svg.line("mean", line.0, line.1);
         }
-        chart.label(index, &cell.system, "figure plain", &words::rate(cell));
+        chart.label(
+            index,
+            &cell.system,
+            "figure plain",
+            &words::figure(cell, Quantity::Rate),
+        );
     }
     let said: Vec<String> = cells
         .iter()
         .map(|cell| {
-            let rate = words::rate(cell);
+            let rate = words::figure(cell, Quantity::Rate);
             format!("{} {rate}", cell.system)
         })
         .collect();

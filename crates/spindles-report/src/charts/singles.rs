@@ -87,7 +87,7 @@ fn bar<'a>(
             "{} in {}: {what} {ratio} of the mean, 95 % interval of the difference {} %",
             row.system,
             row.workload,
-            figures::interval(estimate),
+            figures::interval(percent),
         ),
     }
 }

@@ -10,7 +10,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "bonnie++",
     summary: "the CSV of bonnie++ for bon_csv2html, of runs of the workload bonnie++",
     file_name: "report.bonnie++.csv",
+    has_sections: false,
     report,
+    together: Some(super::concatenated),
     change: None,
 };
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Rate, Run, Verdict};
+use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Quantity, Rate, Run, Verdict};
 
 use super::{Options, Output};
 
@@ -10,7 +10,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "csv",
     summary: "tidy CSV: one row for each run and metric",
     file_name: "report.csv",
+    has_sections: false,
     report,
+    together: Some(super::under_one_header),
     change: Some(change),
 };
 
@@ -20,12 +22,12 @@ const HEADER: &str = "experiment,system,expression,level,members,workload,repeti
 fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = HEADER.to_owned();
     for run in &analysis.runs {
-        run_rows(run, &mut text);
+        run_rows(analysis, run, &mut text);
     }
     text
 }
 
-fn run_rows(run: &Run, text: &mut String) {
+fn run_rows(analysis: &Analysis, run: &Run, text: &mut String) {
     let key = [
         field(&run.experiment),
         field(&run.system.name),
@@ -52,6 +54,10 @@ fn run_rows(run: &Run, text: &mut String) {
         Rate::Operations => "operations/s",
     };
     row("", "rate", unit, format!("{:.3}", run.per_second()));
+    for (quantity, baseline, ratio) in ratios(analysis, run) {
+        let unit = format!("{} of {baseline}", quantity.words());
+        row("", "ratio", &field(&unit), format!("{ratio:.6}"));
+    }
     row("", "elapsed", "ns", run.elapsed_ns.to_string());
     row("", "operations", "1", run.operations.to_string());
     row(
@@ -86,21 +92,50 @@ fn run_rows(run: &Run, text: &mut String) {
     }
 }
 
+/// What a run made of what the system did that it is compared with, in the same block: the quantity, that system, and
+/// the ratio.
+fn ratios<'a>(analysis: &'a Analysis, run: &Run) -> Vec<(Quantity, &'a str, f64)> {
+    let baseline = analysis.baseline_of(&run.workload.name);
+    if baseline == run.system.name {
+        return Vec::new();
+    }
+    let speed = |system: &str, quantity: Quantity| {
+        let cell = analysis.cell(system, &run.workload.name)?;
+        let mut repetitions = cell.repetitions.iter();
+        let mine = repetitions.find(|it| it.block == run.repetition_block)?;
+        mine.speed(quantity)
+    };
+    let quantities = analysis.quantities(&run.workload).iter();
+    let ratios = quantities.filter_map(|&quantity| {
+        let of = |system: &str| speed(system, quantity);
+        let (mine, theirs) = (of(&run.system.name)?, of(baseline)?);
+        let ratio = if quantity.is_time() {
+            theirs / mine
+        } else {
+            mine / theirs
+        };
+        Some((quantity, baseline, ratio))
+    });
+    ratios.collect()
+}
+
 fn change(change: &Change, _: &Options) -> String {
     let mut text =
-        "system,workload,before,after,ratio,ratio_low,ratio_high,p_corrected,verdict\n".to_owned();
+        "system,workload,quantity,before,after,ratio,ratio_low,ratio_high,p_corrected,verdict\n"
+            .to_owned();
     for row in &change.rows {
-        let estimate = &row.log_ratio;
+        let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
         writeln!(
             text,
-            "{},{},{:.3},{:.3},{:.6},{:.6},{:.6},{:.6},{}",
+            "{},{},{},{:.3},{:.3},{:.6},{:.6},{:.6},{:.6},{}",
             field(&row.system),
             field(&row.workload),
+            row.quantity.words(),
             row.before,
             row.after,
-            estimate.value.exp(),
-            estimate.low.exp(),
-            estimate.high.exp(),
+            1.0 + percent.0 / 100.0,
+            1.0 + percent.1 / 100.0,
+            1.0 + percent.2 / 100.0,
             row.p_corrected,
             row.verdict.map_or("different work", Verdict::words),
         )

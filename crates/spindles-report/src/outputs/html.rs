@@ -13,7 +13,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "html",
     summary: "one self-contained page with charts, readable without a network",
     file_name: "report.html",
+    has_sections: true,
     report,
+    together: None,
     change: Some(change),
 };
 
@@ -86,7 +88,7 @@ pub fn change_page(change: &Change) -> Page {
         "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
          <li>After: {}</li>{}</ul></section>\
          <section id=\"comparison\"><h2>Comparison</h2><p class=\"caption\">\
-         Rates are geometric means, and the change is their ratio with its 95 % interval; the repetitions \
+         Rates and times are geometric means, and the change is their ratio with its 95 % interval; the repetitions \
          before and after are no pairs, so each side is resampled on its own. Read a change of an \
          array beside the change of the baseline.</p>{table}</section>\
          <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
@@ -127,14 +129,7 @@ fn change_row(row: &ChangeRow) -> String {
         row.verdict.map_or("", class),
         verdict.trim_start_matches("· "),
     );
-    let texts = [
-        escape(&row.workload),
-        before,
-        after,
-        change,
-        interval,
-        verdict,
-    ];
+    let texts = [escape(&row.of()), before, after, change, interval, verdict];
     let cells: String = COLUMNS[1..]
         .iter()
         .zip(texts)

@@ -10,12 +10,23 @@ pub(super) static OUTPUT: Output = Output {
     name: "json",
     summary: "everything that was drawn from the records, for programs",
     file_name: "report.json",
+    has_sections: false,
     report,
+    together: Some(together),
     change: Some(change),
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {
     document("report", serde_json::to_value(analysis))
+}
+
+/// A document that has all of them, the one of `lab report --json`.
+fn together(reports: &[String]) -> String {
+    let reports = reports.iter().map(|text| {
+        let document: Value = serde_json::from_str(text).expect("it was printed here");
+        document["report"].clone()
+    });
+    printed("lab.report", "reports", &reports.collect())
 }
 
 fn change(change: &Change, _: &Options) -> String {
@@ -25,8 +36,12 @@ fn change(change: &Change, _: &Options) -> String {
 fn document(kind: &str, value: serde_json::Result<Value>) -> String {
     let mut value = value.expect("an analysis holds strings, numbers and maps with string keys");
     round(&mut value);
-    let schema = format!("spindles.{kind}");
-    let document = json!({ "schema": schema, "version": SCHEMA, kind: value });
+    printed(kind, kind, &value)
+}
+
+fn printed(schema: &str, name: &str, value: &Value) -> String {
+    let schema = format!("spindles.{schema}");
+    let document = json!({ "schema": schema, "version": SCHEMA, name: value });
     format!("{document:#}\n")
 }
 

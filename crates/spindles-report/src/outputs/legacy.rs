@@ -10,7 +10,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "legacy",
     summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same runs",
     file_name: "report.legacy.txt",
+    has_sections: false,
     report,
+    together: Some(super::concatenated),
     change: None,
 };
 

@@ -2,16 +2,18 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, Finding, Workload};
+use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{comparisons, figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
     summary: "Markdown tables that paste into an issue",
     file_name: "report.md",
+    has_sections: false,
     report,
+    together: Some(super::concatenated),
     change: Some(change),
 };
 
@@ -45,9 +47,12 @@ fn overall(analysis: &Analysis, text: &mut String) {
     if analysis.overall.is_empty() {
         return;
     }
-    line(text, &format!("\n## Overall\n\n{}\n", words::OVERALL));
+    line(
+        text,
+        &format!("\n## Overall\n\n{}\n", words::overall(analysis)),
+    );
     let columns = ["system", "of", "difference", "95 % interval", "verdict"];
-    table_head(text, &columns, &[]);
+    table_head(text, &columns);
     for it in &analysis.overall {
         let columns = [
             cell(&it.system),
@@ -71,7 +76,7 @@ fn priced(analysis: &Analysis, text: &mut String) {
         .map(|it| cell(it))
         .collect();
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    table_head(text, &columns, &[]);
+    table_head(text, &columns);
     for row in rows {
         let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
@@ -88,7 +93,7 @@ fn beside_own_baselines(analysis: &Analysis, text: &mut String) {
         text,
         &format!("\n## Beside their own baselines\n\n{caption}\n"),
     );
-    table_head(text, own_baselines::COLUMNS, &[]);
+    table_head(text, own_baselines::COLUMNS);
     for row in rows {
         let cells = row.map(|text| cell(&text));
         line(text, &format!("| {} |", cells.join(" | ")));
@@ -104,7 +109,7 @@ fn on_nodes(analysis: &Analysis, text: &mut String) {
         text,
         &format!("\n## On several machines\n\n{}\n", nodes::CAPTION),
     );
-    table_head(text, nodes::COLUMNS, &[]);
+    table_head(text, nodes::COLUMNS);
     for row in rows {
         let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
@@ -117,7 +122,7 @@ fn beside_jobs(analysis: &Analysis, text: &mut String) {
         return;
     }
     line(text, &format!("\n## Beside jobs\n\n{}\n", jobs::CAPTION));
-    table_head(text, jobs::COLUMNS, &[]);
+    table_head(text, jobs::COLUMNS);
     for row in rows {
         let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
@@ -133,43 +138,16 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
             cell(&workload.summary)
         ),
     );
-    let per = figures::cpu_unit(workload.rate);
-    table_head(
-        text,
-        &[
-            "system",
-            "rate",
-            "difference",
-            "95 % interval",
-            "verdict",
-            "p99",
-            "member bytes",
-        ],
-        &[&format!("CPU {per}")],
-    );
-    for system in &analysis.experiment.systems {
-        let Some(found) = analysis.cell(&system.name, &workload.name) else {
-            continue;
-        };
-        let comparison = analysis.comparison(&system.name, &workload.name);
-        let p99 = found.main_latency().map(|latency| latency.p99_ns);
-        let columns = [
-            cell(&system.name),
-            words::rate(found),
-            comparison.map_or(String::new(), words::difference),
-            comparison.map_or(String::new(), words::interval),
-            comparison.map_or("baseline".to_owned(), words::marked),
-            p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
-            found
-                .traffic_amplification()
-                .map_or(String::new(), figures::times),
-            found
-                .cpu_per_counted()
-                .map_or(String::new(), |(workload, engine, rest)| {
-                    figures::cpu(workload + engine + rest, found.rate)
-                }),
-        ];
-        line(text, &format!("| {} |", columns.join(" | ")));
+    if let Some(how) = words::how_compared(analysis, workload) {
+        line(text, &format!("{}\n", cell(&how)));
+    }
+    let verdict = |it: Option<&Comparison>| it.map_or("baseline".to_owned(), words::marked);
+    let columns = comparisons::columns(analysis, workload, &verdict);
+    let titles: Vec<&str> = columns.iter().map(|it| &*it.title).collect();
+    table_head(text, &titles);
+    for row in 0..columns[0].texts.len() {
+        let cells: Vec<String> = columns.iter().map(|it| cell(&it.texts[row])).collect();
+        line(text, &format!("| {} |", cells.join(" | ")));
     }
 }
 
@@ -229,10 +207,9 @@ fn change(change: &Change, _: &Options) -> String {
             "95 % interval",
             "verdict",
         ],
-        &[],
     );
     for row in &change.rows {
-        let names = [cell(&row.workload), cell(&row.system)];
+        let names = [cell(&row.of()), cell(&row.system)];
         let columns = [&names[..], &words::change_row(row)].concat();
         line(&mut text, &format!("| {} |", columns.join(" | ")));
     }
@@ -282,16 +259,15 @@ fn doubt(finding: &Finding, text: &mut String) {
 
 fn environment(analysis: &Analysis, text: &mut String) {
     line(text, "\n## Environment\n");
-    table_head(text, &["what", "value"], &[]);
+    table_head(text, &["what", "value"]);
     for (name, value) in words::environment(analysis) {
         line(text, &format!("| {} | {} |", cell(&name), cell(&value)));
     }
 }
 
-fn table_head(text: &mut String, columns: &[&str], more: &[&str]) {
-    let all: Vec<&str> = columns.iter().chain(more).copied().collect();
-    line(text, &format!("| {} |", all.join(" | ")));
-    line(text, &format!("|{}", " --- |".repeat(all.len())));
+fn table_head(text: &mut String, columns: &[&str]) {
+    line(text, &format!("| {} |", columns.join(" | ")));
+    line(text, &format!("|{}", " --- |".repeat(columns.len())));
 }
 
 /// Text that stays in its cell.

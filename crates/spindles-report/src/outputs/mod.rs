@@ -26,8 +26,12 @@ pub struct Output {
     pub summary: &'static str,
     /// The name of the file it is usually kept in.
     pub file_name: &'static str,
-    /// The report of one experiment.
+    /// Whether it has the sections of the page, of which some may be chosen.
+    pub has_sections: bool,
+    /// The report of one experiment. Empty where it has nothing to say of its runs.
     pub report: fn(&Analysis, &Options) -> String,
+    /// Several reports as one text, where there is such a form.
+    pub together: Option<fn(&[String]) -> String>,
     /// The report of a change from one experiment to another, where there is such a form.
     pub change: Option<DrawChange>,
 }
@@ -67,6 +71,19 @@ pub static OUTPUTS: &[&Output] = &[
     &legacy::OUTPUT,
     &bonnie_plus::OUTPUT,
 ];
+
+/// One report after the other.
+fn concatenated(reports: &[String]) -> String {
+    reports.concat()
+}
+
+/// One table after the other, under the header of the first: all have the same.
+fn under_one_header(reports: &[String]) -> String {
+    let first = reports.iter().take(1).map(String::as_str);
+    let later = reports.iter().skip(1);
+    let later = later.filter_map(|it| it.split_once('\n'));
+    first.chain(later.map(|(_, rows)| rows)).collect()
+}
 
 /// Names of the sections that a form with sections has, in their order.
 pub fn section_names() -> Vec<&'static str> {

@@ -11,7 +11,9 @@ pub(super) static OUTPUT: Output = Output {
     name: "series",
     summary: "tidy CSV: one row for each slot of time of each run",
     file_name: "report.series.csv",
+    has_sections: false,
     report,
+    together: Some(super::under_one_header),
     change: None,
 };
 

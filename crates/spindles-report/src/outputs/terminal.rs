@@ -5,16 +5,19 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use spindles_measure::{Analysis, Change, Comparison, Finding, Stage, Verdict, Workload};
+use spindles_measure::{Analysis, Change, Comparison, Finding, Stage, Verdict};
 
 use super::{Options, Output};
+use crate::comparisons::{self, Column};
 use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
     summary: "tables for a terminal",
     file_name: "report.txt",
+    has_sections: false,
     report,
+    together: Some(super::concatenated),
     change: Some(change),
 };
 
@@ -24,16 +27,6 @@ const DETAILS_SHOWN: usize = 3;
 const BOTTLENECK_LINES_MAX: usize = 12;
 /// Below this many columns a verdict is only its mark.
 const NARROW: u16 = 72;
-
-/// A column: its title and, row by row, its texts. Columns to the right of the first are
-/// aligned to the right where they hold figures.
-struct Column {
-    title: String,
-    texts: Vec<String>,
-    figures: bool,
-    /// The least needed goes first where there is no room; 0 always stays, in a table below if need be.
-    expendable: u8,
-}
 
 /// Tables one below the other, and the columns that found no room in them.
 #[derive(Default)]
@@ -52,7 +45,11 @@ fn report(analysis: &Analysis, options: &Options) -> String {
             "  ",
             options.width,
         );
-        tables.draw(columns(analysis, workload, options), options);
+        if let Some(how) = words::how_compared(analysis, workload) {
+            wrapped(&mut tables.text, &format!("  {how}"), "  ", options.width);
+        }
+        let columns = comparisons::columns(analysis, workload, &|it| verdict(it, options));
+        tables.draw(columns, options);
     }
     beside_own_baselines(analysis, options, &mut tables);
     beside_jobs(analysis, options, &mut tables.text);
@@ -174,57 +171,12 @@ fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
     }
 }
 
-fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<Column> {
-    let per = figures::cpu_unit(workload.rate);
-    let mut columns = [
-        ("system", false, 0),
-        ("rate", true, 0),
-        ("difference", true, 0),
-        ("95 % interval", true, 2),
-        ("verdict", false, 0),
-        ("p99", true, 4),
-        ("member bytes", true, 3),
-        (&*format!("CPU {per}"), true, 5),
-    ]
-    .map(|(title, figures, expendable)| Column {
-        title: title.to_owned(),
-        texts: Vec::new(),
-        figures,
-        expendable,
-    });
-    for system in &analysis.experiment.systems {
-        let Some(cell) = analysis.cell(&system.name, &workload.name) else {
-            continue;
-        };
-        let comparison = analysis.comparison(&system.name, &workload.name);
-        let p99 = cell.main_latency().map(|latency| latency.p99_ns);
-        let texts = [
-            system.name.clone(),
-            words::rate(cell),
-            comparison.map_or(String::new(), words::difference),
-            comparison.map_or(String::new(), words::interval),
-            match comparison {
-                None if options.width < NARROW => String::new(),
-                None => "  baseline".to_owned(),
-                Some(c) => verdict(c, options),
-            },
-            p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
-            cell.traffic_amplification()
-                .map_or(String::new(), figures::times),
-            cell.cpu_per_counted()
-                .map_or(String::new(), |(workload, engine, rest)| {
-                    figures::cpu(workload + engine + rest, cell.rate)
-                }),
-        ];
-        for (column, text) in columns.iter_mut().zip(texts) {
-            column.texts.push(text);
-        }
-    }
-    columns.into()
-}
-
 /// The verdict with its words, or with its mark alone where there is little room.
-fn verdict(comparison: &Comparison, options: &Options) -> String {
+fn verdict(comparison: Option<&Comparison>, options: &Options) -> String {
+    let Some(comparison) = comparison else {
+        let is_narrow = options.width < NARROW;
+        return if is_narrow { "" } else { "  baseline" }.to_owned();
+    };
     match (options.width < NARROW, comparison.control) {
         (true, true) => "A/A".to_owned(),
         (true, false) => figures::mark(comparison.verdict).to_owned(),
@@ -253,11 +205,21 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         figures,
         expendable: 0,
     };
+    let figure = |system: &str, name: &str| {
+        let cell = analysis.cell(system, name)?;
+        let mut workloads = experiment.workloads.iter();
+        let workload = workloads.find(|it| it.name == name)?;
+        let quantity = analysis.quantities(workload).first()?;
+        words::is_baseline(analysis, cell).then(|| words::figure(cell, *quantity))
+    };
     let difference = |system: &str, workload: &str| {
         let found = match workload {
             OVERALL => analysis.overall.iter().find(|c| c.system == system),
             workload => analysis.comparison(system, workload),
         };
+        if let Some(figure) = figure(system, workload) {
+            return figure;
+        }
         found.map_or(String::new(), |c| match c.verdict {
             Verdict::Failed => words::marked(c),
             verdict => {
@@ -274,11 +236,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let mut rates: Vec<String> = experiment
         .workloads
         .iter()
-        .map(|workload| {
-            analysis
-                .cell(&experiment.baseline, &workload.name)
-                .map_or(String::new(), words::rate)
-        })
+        .map(|workload| figure(&experiment.baseline, &workload.name).unwrap_or_default())
         .collect();
     if !analysis.overall.is_empty() {
         names.push(OVERALL.to_owned());
@@ -306,10 +264,14 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         }
     }
     let baseline = words::baseline_name(analysis);
-    let title = format!(
-        "Difference from {baseline} in percent: {}",
+    let mut title = format!(
+        "Difference from {baseline} in percent: {}.",
         legend(analysis)
     );
+    title += &words::exceptions(analysis);
+    if !analysis.overall.is_empty() {
+        title += &format!(" {}", words::overall(analysis));
+    }
     wrapped(&mut tables.text, &title, "  ", options.width);
     tables.draw(columns, options);
 }
@@ -379,8 +341,8 @@ fn change(change: &Change, options: &Options) -> String {
     let titles = [
         ("workload", false, 0),
         ("system", false, 0),
-        ("before", true, 3),
-        ("after", true, 1),
+        ("before", true, 0),
+        ("after", true, 0),
         ("change", true, 0),
         ("95 % interval", true, 2),
         ("verdict", false, 0),
@@ -393,10 +355,14 @@ fn change(change: &Change, options: &Options) -> String {
     });
     for row in &change.rows {
         let mut texts = words::change_row(row);
-        if let Some(verdict) = row.verdict.filter(|_| options.width < NARROW) {
-            figures::mark(verdict).clone_into(&mut texts[4]);
+        // With these words intervals find room beside the rates before and after.
+        let mark = row.verdict.map(figures::mark);
+        match row.verdict {
+            Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),
+            Some(Verdict::NoDifferenceShown) => "· none shown".clone_into(&mut texts[4]),
+            _ => {}
         }
-        let names = [row.workload.clone(), row.system.clone()];
+        let names = [row.of(), row.system.clone()];
         for (column, text) in columns.iter_mut().zip(names.into_iter().chain(texts)) {
             column.texts.push(text);
         }

@@ -1,12 +1,12 @@
 //! The whole comparison as one table: rates, differences with their intervals,
 //! verdicts, latencies, member bytes and CPU.
 
-use spindles_measure::{Analysis, Cell, Comparison, Workload};
+use spindles_measure::{Analysis, Cell, Comparison, Quantity, Workload};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
 use crate::svg::escape;
-use crate::{figures, words};
+use crate::{comparisons, figures, words};
 
 pub(super) static SECTION: Section = Section {
     name: "comparison",
@@ -17,7 +17,8 @@ pub(super) static SECTION: Section = Section {
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
     ratio, with its 95 % interval over repetition blocks; a difference is called one only when the \
     whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
-    are more than ten comparisons. Latencies are of the operation there is most of, p99.9 from 10,000 of them on. Member bytes are all bytes moved at the members for each byte the \
+    are more than ten comparisons. Latencies are of the operation there is most of, p99.9 from 10,000 of them on; where operations come at a set \
+    rate they are response times, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \
     workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
@@ -35,10 +36,16 @@ const COLUMNS: &[(&str, bool)] = &[
 ];
 
 fn body(analysis: &Analysis) -> String {
+    let mut workloads = analysis.experiment.workloads.iter();
+    let has_times = workloads.any(|it| analysis.quantities(it) == [Quantity::Time]);
     let head: String = COLUMNS
         .iter()
         .map(|(title, figures)| {
             let class = if *figures { " class=\"n\"" } else { "" };
+            let title = match *title {
+                "rate" if has_times => "rate or time",
+                title => title,
+            };
             format!("<th scope=\"col\"{class}>{title}</th>")
         })
         .collect();
@@ -59,7 +66,7 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
         .iter()
         .filter_map(|system| {
             let cell = analysis.cell(&system.name, &workload.name)?;
-            Some(row(cell, analysis.comparison(&system.name, &workload.name)))
+            Some(row(analysis, cell, analysis.quantities(workload)))
         })
         .collect();
     if rows.is_empty() {
@@ -67,25 +74,53 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
     }
     format!(
         "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{} <small>{}; CPU \
-         {}</small></span></th></tr>{rows}</tbody>",
+         {}{}</small></span></th></tr>{rows}</tbody>",
         COLUMNS.len(),
         escape(&workload.name),
         escape(workload.summary.trim_end_matches('.')),
         figures::cpu_unit(workload.rate),
+        words::how_compared(analysis, workload)
+            .map_or(String::new(), |how| format!(". {}", escape(&how))),
     )
 }
 
-fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
+fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
+    let is_paced = quantities.contains(&Quantity::ResponseP99);
+    let compared = |text: &dyn Fn(Option<&Comparison>) -> String| {
+        let texts = quantities.iter().map(|&quantity| {
+            let text = text(comparisons::comparison(analysis, cell, quantity));
+            match quantity {
+                Quantity::ResponseP99 if !text.is_empty() => format!("p99 {text}"),
+                Quantity::ResponseP50 if !text.is_empty() => format!("p50 {text}"),
+                _ => text,
+            }
+        });
+        texts.collect::<Vec<_>>().join("<br>")
+    };
+    let shown = if is_paced {
+        Quantity::Rate
+    } else {
+        quantities[0]
+    };
+    let verdicts = match (words::is_baseline(analysis, cell), quantities) {
+        (true, _) => verdict(None),
+        _ => compared(&|it| it.map_or(String::new(), |it| verdict(Some(it)))),
+    };
     let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
     let latency = |of: fn(&spindles_measure::Latency) -> Option<u64>| {
-        let found = cell.main_latency().and_then(of);
+        let latency = if is_paced {
+            cell.main_response()
+        } else {
+            cell.main_latency()
+        };
+        let found = latency.and_then(of);
         found.map_or(String::new(), |ns| figures::time(figures::float(ns)))
     };
     let columns = [
-        words::rate(cell),
-        comparison.map_or(String::new(), words::difference),
-        comparison.map_or(String::new(), words::interval),
-        verdict(comparison),
+        words::figure(cell, shown),
+        compared(&|it| it.map_or(String::new(), words::difference)),
+        compared(&|it| it.map_or(String::new(), words::interval)),
+        verdicts,
         latency(|latency| Some(latency.p50_ns)),
         latency(|latency| Some(latency.p99_ns)),
         latency(|latency| latency.p99_9_ns),
@@ -99,6 +134,10 @@ fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
     ];
     for ((title, figures), content) in COLUMNS[1..].iter().zip(columns) {
         let class = if *figures { " class=\"n\"" } else { "" };
+        let title = match *title {
+            "rate" => shown.words(),
+            title => title,
+        };
         row += &super::cell(title, class, &content);
     }
     row + "</tr>"

@@ -1,6 +1,6 @@
 //! Everything at a glance: systems down, workloads across.
 
-use spindles_measure::{Analysis, Comparison, System, Verdict};
+use spindles_measure::{Analysis, Comparison, System, Verdict, Workload};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
@@ -32,10 +32,8 @@ fn body(analysis: &Analysis) -> String {
             escape(&workload.summary),
             escape(&workload.name)
         );
-        let rate = analysis
-            .cell(&experiment.baseline, &workload.name)
-            .map_or(String::new(), words::rate);
-        first += &super::cell(&workload.name, " class=\"n\"", &rate);
+        let figure = figure(analysis, &experiment.baseline, workload);
+        first += &super::cell(&workload.name, " class=\"n\"", &figure.unwrap_or_default());
     }
     let has_overall = !analysis.overall.is_empty();
     if has_overall {
@@ -56,8 +54,11 @@ fn body(analysis: &Analysis) -> String {
         rows += &format!("<tr>{}", row_head(system));
         for workload in &experiment.workloads {
             let comparison = analysis.comparison(&system.name, &workload.name);
-            let missing = super::cell(&workload.name, "", "");
-            rows += &comparison.map_or(missing, |it| cell(&it.workload, it));
+            rows += &match (figure(analysis, &system.name, workload), comparison) {
+                (Some(figure), _) => super::cell(&workload.name, " class=\"n\"", &figure),
+                (None, Some(it)) => cell(&it.workload, it),
+                (None, None) => super::cell(&workload.name, "", ""),
+            };
         }
         if has_overall {
             let mut overall = analysis.overall.iter();
@@ -69,13 +70,13 @@ fn body(analysis: &Analysis) -> String {
     let caption = format!(
         "Difference of the rate from {}, whose rates are in the first row. \
          <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
-         without a mark no difference was shown.{}",
+         without a mark no difference was shown.{}{}",
         escape(&words::baseline_name(analysis)),
+        escape(&words::exceptions(analysis)),
         if has_overall {
-            " The last column is the geometric mean of the ratios: every workload counts the same, \
-             however little it matters to you."
+            format!(" The last column: {}", escape(&words::overall(analysis)))
         } else {
-            ""
+            String::new()
         },
     );
     let class = match experiment.workloads.len() {
@@ -85,6 +86,13 @@ fn body(analysis: &Analysis) -> String {
     let body = format!("<tbody>{rows}</tbody>");
     let table = table(SECTION.title, class, &head, &body);
     section(SECTION.name, SECTION.title, &caption, &table)
+}
+
+/// The figure of the system that others are compared with in a workload.
+fn figure(analysis: &Analysis, system: &str, workload: &Workload) -> Option<String> {
+    let cell = analysis.cell(system, &workload.name)?;
+    let quantity = analysis.quantities(workload).first()?;
+    words::is_baseline(analysis, cell).then(|| words::figure(cell, *quantity))
 }
 
 fn row_head(system: &System) -> String {

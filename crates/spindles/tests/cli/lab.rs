@@ -70,13 +70,40 @@ fn an_experiment_runs_and_reports() {
         .json();
     assert_eq!(json["reports"].as_array().map(Vec::len), Some(1));
     let compared = spindles(&["lab", "compare", text(&results), text(&results)]).ok();
-    assert!(
-        compared.out.contains("no difference shown"),
-        "{}",
-        compared.out
-    );
+    assert!(compared.out.contains("none shown"), "{}", compared.out);
     let json = spindles(&["lab", "compare", text(&results), text(&results), "--json"]);
     assert!(json.ok().json().is_object());
+    several_reports_are_one_text(&results);
+}
+
+/// In each form, or they are refused with what to do instead.
+fn several_reports_are_one_text(results: &Path) {
+    let report = |arguments: &[&str]| spindles(&[&["lab", "report"], arguments].concat());
+    let results = text(results);
+    let one = report(&[results, "--format", "csv"]).ok().out;
+    let two = report(&[results, results, "--format", "csv"]).ok().out;
+    assert_eq!(two.lines().count(), 2 * one.lines().count() - 1);
+    let two = report(&[results, results, "--format", "json"]).ok().json();
+    assert_eq!(two["schema"], "spindles.lab.report");
+    assert_eq!(two["reports"].as_array().map(Vec::len), Some(2));
+    assert_eq!(two["reports"][0]["experiment"]["name"], "small");
+    let html = report(&[results, results, "--format", "html"]);
+    html.fails(2, &["--format html holds one report", "give one folder"]);
+
+    let bonnie = report(&[results, "--format", "bonnie++"]);
+    bonnie.fails(
+        1,
+        &["of runs of the workload bonnie++", "run such a workload"],
+    );
+    let sections = ["--sections", "headline"];
+    let markdown = report(&[&[results, "--format", "markdown"][..], &sections].concat());
+    markdown.fails(2, &["--format markdown has none", "--format html"]);
+    let json = report(&[&[results, "--json"][..], &sections].concat());
+    json.fails(2, &["--json writes no page", "leave them out"]);
+    let records = format!("{results}/records.jsonl");
+    let file = report(&[&[&*records][..], &sections].concat());
+    file.fails(2, &["no page is written beside a file", "--format html"]);
+    report(&[&[results, "--format", "html"][..], &sections].concat()).ok();
 }
 
 /// Two runs that differ in more than what they are compared for.

@@ -1,6 +1,7 @@
 //! `spindles lab report`: reports again from stored records.
 
 use super::Command;
+use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
@@ -8,14 +9,14 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_measure::Analysis;
-use spindles_report::outputs;
-use std::path::PathBuf;
+use spindles_report::{Output, outputs};
+use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "report",
     about: "Report again from the records of a run",
     details: "Prints the table and writes report.html anew; with --format prints the report in \
-              that form and writes nothing.\n\n\
+              that form and writes nothing; of several folders as one text, such as one document of JSON.\n\n\
               spindles lab report lab-results/*\n\
               spindles lab report results --format csv > results.csv",
     hidden: false,
@@ -44,30 +45,89 @@ fn sections() -> PossibleValuesParser {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let format = arguments.format.chosen(ui)?;
+    match arguments.format.chosen(ui)? {
+        Some(output) => print(&arguments, output, ui),
+        None => show(&arguments, ui),
+    }
+}
+
+fn analysis_of(folder: &Path) -> anyhow::Result<Analysis> {
+    let records = spindles_lab::load(folder)?;
+    Analysis::of(&records).with_context(|| format!("{}", folder.display()))
+}
+
+/// All of them in one form, as one text.
+fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> {
+    let name = output.name;
+    if !arguments.sections.is_empty() && !output.has_sections {
+        return Err(Usage::error(format!(
+            "--sections are those of the page, and --format {name} has none: leave them out, or choose \
+             --format html"
+        )));
+    }
+    let options = outputs::Options {
+        sections: arguments.sections.clone(),
+        ..measuring::report_options(&arguments.view)
+    };
     let mut reports = Vec::new();
     for folder in &arguments.folders {
-        let records = spindles_lab::load(folder)?;
-        let analysis = Analysis::of(&records).with_context(|| format!("{}", folder.display()))?;
-        if let Some(output) = format {
-            let options = outputs::Options {
-                sections: arguments.sections.clone(),
-                ..measuring::report_options(&arguments.view)
-            };
-            ui.line((output.report)(&analysis, &options).trim_end());
-        } else {
-            let (text, _) = measuring::report(&analysis, &arguments.view)?;
-            ui.line(text.trim_end());
-            if folder.is_dir()
-                && !ui.wants_json()
-                && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?
-            {
-                ui.line(format!("\nReport: {}", page.display()));
-            }
+        let report = (output.report)(&analysis_of(folder)?, &options);
+        reports.push(report);
+    }
+    let is_some = |report: &String| !report.is_empty();
+    if reports.iter().any(is_some) {
+        let all = arguments.folders.iter().zip(&reports);
+        for (folder, _) in all.filter(|(_, report)| report.is_empty()) {
+            ui.note(format!("{}: nothing for --format {name}", folder.display()));
         }
-        if ui.wants_json() {
-            reports.push(measuring::report(&analysis, &arguments.view)?.1["report"].take());
+    }
+    reports.retain(is_some);
+    let text = match reports.as_slice() {
+        [] => anyhow::bail!(
+            "--format {name} is {}, and there are none: choose another form, or run such a workload",
+            output.summary
+        ),
+        [only] => Some(only.clone()),
+        several => output.together.map(|together| together(several)),
+    };
+    let text = text.ok_or_else(|| {
+        Usage::error(format!(
+            "--format {name} holds one report: give one folder, or leave --format out, which writes \
+             a page into each"
+        ))
+    })?;
+    ui.line(text.trim_end());
+    Ok(())
+}
+
+/// Their tables, and the page anew in each folder.
+fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
+    let is_file = |folder: &&PathBuf| !folder.is_dir();
+    let without_page = match arguments.folders.iter().find(is_file) {
+        _ if ui.wants_json() => Some("--json writes no page".to_owned()),
+        Some(file) => Some(format!(
+            "{}: no page is written beside a file",
+            file.display()
+        )),
+        None => None,
+    };
+    if let Some(without_page) = without_page.filter(|_| !arguments.sections.is_empty()) {
+        return Err(Usage::error(format!(
+            "{without_page}, and --sections are those of the page: leave them out, or choose --format html"
+        )));
+    }
+    let mut reports = Vec::new();
+    for folder in &arguments.folders {
+        let analysis = analysis_of(folder)?;
+        let (text, mut json) = measuring::report(&analysis, &arguments.view)?;
+        ui.line(text.trim_end());
+        if folder.is_dir()
+            && !ui.wants_json()
+            && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?
+        {
+            ui.line(format!("\nReport: {}", page.display()));
         }
+        reports.push(json["report"].take());
     }
     ui.json(&json!({ "reports": reports }));
     Ok(())

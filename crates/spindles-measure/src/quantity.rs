@@ -1,0 +1,171 @@
+//! What a comparison divides: rates, or times where a rate says nothing. What comes at a set rate is
+//! answered at that rate by whoever keeps up, so its response times are compared; and of a result that is
+//! one operation people read the time it took.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::histogram::to_f64;
+use crate::statistics::geometric_mean;
+use crate::{
+    Analysis, Cell, Experiment, Histogram, RELATIVE_ERROR_MAX, Rate, Repetition, Workload,
+};
+
+/// What is compared. Of times the inverse is what a log-ratio is made of, so that above 0 is faster
+/// for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Bytes or operations per second.
+    #[default]
+    Rate,
+    /// How long the one operation took that a run is.
+    Time,
+    /// The response time that 99 of 100 operations had at most, of an open loop.
+    ResponseP99,
+    /// The response time that half of them had at most.
+    ResponseP50,
+}
+
+impl Quantity {
+    /// Whether less of it is faster.
+    pub fn is_time(self) -> bool {
+        self != Self::Rate
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Time => "time",
+            Self::ResponseP99 => "p99 response time",
+            Self::ResponseP50 => "p50 response time",
+        }
+    }
+
+    /// A workload with its quantity, where it has several.
+    pub(crate) fn of(self, workload: &str) -> String {
+        match self {
+            Self::Rate | Self::Time => workload.to_owned(),
+            Self::ResponseP99 | Self::ResponseP50 => format!("{workload}, {}", self.words()),
+        }
+    }
+
+    /// Differences that are none: percentiles are read off buckets, and may be neighbours among those.
+    pub(crate) fn floor(self) -> Option<f64> {
+        match self {
+            Self::Rate | Self::Time => None,
+            Self::ResponseP99 | Self::ResponseP50 => Some(RELATIVE_ERROR_MAX.ln_1p()),
+        }
+    }
+
+    /// What is compared in a workload, the main one first.
+    pub(crate) fn of_workload(workload: &Workload, cells: &[Cell]) -> &'static [Self] {
+        let mine = || cells.iter().filter(|cell| cell.workload == workload.name);
+        let has_responses = |cell: &Cell| cell.repetitions.iter().any(|it| it.response.is_some());
+        let is_one_operation =
+            |cell: &Cell| cell.counted == u64::try_from(cell.repetitions.len()).unwrap_or(0);
+        if workload.arrivals_per_s > 0 && mine().any(has_responses) {
+            &[Self::ResponseP99, Self::ResponseP50]
+        } else if workload.rate == Rate::Operations && mine().all(is_one_operation) {
+            &[Self::Time]
+        } else {
+            &[Self::Rate]
+        }
+    }
+}
+
+/// Response times of one repetition of an open loop, all its operations together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Response {
+    /// Half took at most this, in nanoseconds.
+    pub p50_ns: u64,
+    /// 99 of 100 took at most this, in nanoseconds.
+    pub p99_ns: u64,
+}
+
+impl Response {
+    /// `None` of a closed loop.
+    pub(crate) fn of(response: &BTreeMap<String, Histogram>) -> Option<Self> {
+        let mut all = Histogram::default();
+        for operation in response.values() {
+            all.merge(operation);
+        }
+        (!all.is_empty()).then(|| Self {
+            p50_ns: all.percentile(50.0).max(1),
+            p99_ns: all.percentile(99.0).max(1),
+        })
+    }
+}
+
+impl Repetition {
+    /// How fast it was: the rate, or how often its time fits into a second.
+    pub fn speed(&self, quantity: Quantity) -> Option<f64> {
+        let per_second = |ns: u64| 1e9 / to_f64(ns);
+        match quantity {
+            Quantity::Rate | Quantity::Time => Some(self.per_second),
+            Quantity::ResponseP99 => self.response.map(|it| per_second(it.p99_ns)),
+            Quantity::ResponseP50 => self.response.map(|it| per_second(it.p50_ns)),
+        }
+    }
+}
+
+impl Cell {
+    /// Geometric mean over repetitions of a time, in nanoseconds. `None` of a rate, and where no
+    /// repetition has it.
+    pub fn time_ns(&self, quantity: Quantity) -> Option<f64> {
+        let speeds: Vec<f64> = self.speeds(quantity).collect();
+        let is_there = quantity.is_time() && !speeds.is_empty();
+        is_there.then(|| 1e9 / geometric_mean(&speeds))
+    }
+
+    /// How fast each repetition was.
+    pub(crate) fn speeds(&self, quantity: Quantity) -> impl Iterator<Item = f64> {
+        let repetitions = self.repetitions.iter();
+        repetitions.filter_map(move |it| it.speed(quantity))
+    }
+}
+
+/// Of the operations that came, the share from which on a system kept up with them.
+const KEPT_UP_SHARE: f64 = 0.95;
+
+impl Analysis {
+    /// What is compared in a workload, the main one first.
+    pub fn quantities(&self, workload: &Workload) -> &'static [Quantity] {
+        Quantity::of_workload(workload, &self.cells)
+    }
+
+    /// The system that others are compared with in a workload: the baseline, or the first system that ran
+    /// it where the baseline did not.
+    pub fn baseline_of(&self, workload: &str) -> &str {
+        let found = baseline_of(&self.experiment, &self.cells, workload);
+        found.unwrap_or(&self.experiment.baseline)
+    }
+
+    /// Of a system that did not keep up with the rate at which operations came: the share that it answered.
+    pub fn share_answered(&self, cell: &Cell) -> Option<f64> {
+        let mut workloads = self.experiment.workloads.iter();
+        let workload = workloads.find(|it| it.name == cell.workload)?;
+        let came = to_f64(workload.arrivals_per_s) * to_f64(cell.elapsed_ns) / 1e9;
+        let answered = to_f64(cell.operations);
+        // Arrivals are a Poisson process: by chance alone so many fewer may come.
+        let by_chance = 3.0 * came.sqrt();
+        (came > 0.0 && answered < KEPT_UP_SHARE * came && answered < came - by_chance)
+            .then(|| answered / came)
+    }
+}
+
+/// See [`Analysis::baseline_of`]. `None` where nobody ran it to its end.
+pub(crate) fn baseline_of<'a>(
+    experiment: &'a Experiment,
+    cells: &'a [Cell],
+    workload: &str,
+) -> Option<&'a str> {
+    let mine = || cells.iter().filter(|cell| cell.workload == workload);
+    if mine().any(|cell| cell.system == experiment.baseline) {
+        return Some(&experiment.baseline);
+    }
+    let first = mine().find(|cell| !cell.repetitions.is_empty());
+    first.map(|cell| &*cell.system)
+}

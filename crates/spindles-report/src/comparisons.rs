@@ -1,0 +1,115 @@
+//! The systems of one workload beside its baseline, as columns of texts for a terminal and for Markdown.
+
+use spindles_measure::{Analysis, Cell, Comparison, Quantity, Workload};
+
+use crate::{figures, words};
+
+/// A column: its title and, row by row, its texts. Columns to the right of the first are
+/// aligned to the right where they hold figures.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    pub(crate) texts: Vec<String>,
+    pub(crate) figures: bool,
+    /// The least needed goes first where there is no room; 0 always stays, in a table below if need be.
+    pub(crate) expendable: u8,
+}
+
+/// The columns of a workload: a row for each system, and for each response time of an open loop. `verdict` says
+/// what came of a comparison, or of the baseline.
+pub(crate) fn columns(
+    analysis: &Analysis,
+    workload: &Workload,
+    verdict: &dyn Fn(Option<&Comparison>) -> String,
+) -> Vec<Column> {
+    let quantities = analysis.quantities(workload);
+    let is_paced = quantities.contains(&Quantity::ResponseP99);
+    let per = figures::cpu_unit(workload.rate);
+    let is_time = quantities.contains(&Quantity::Time);
+    let figure = match (is_paced, is_time) {
+        (true, _) => "response time",
+        (_, true) => "time",
+        _ => "rate",
+    };
+    let titles: [(&str, bool, u8); 8] = [
+        ("system", false, 0),
+        (figure, true, 0),
+        ("difference", true, 0),
+        ("95 % interval", true, 2),
+        ("verdict", false, 0),
+        // What came at a set rate is answered at that rate, unless it is too much.
+        (if is_paced { "answered" } else { "p99" }, true, 4),
+        ("member bytes", true, 3),
+        (&format!("CPU {per}"), true, 5),
+    ];
+    let mut columns = titles.map(|(title, figures, expendable)| Column {
+        title: title.to_owned(),
+        texts: Vec::new(),
+        figures,
+        expendable,
+    });
+    for system in &analysis.experiment.systems {
+        let Some(cell) = analysis.cell(&system.name, &workload.name) else {
+            continue;
+        };
+        for (at, &quantity) in quantities.iter().enumerate() {
+            let mut texts = row(analysis, cell, quantity, verdict);
+            if at > 0 {
+                texts[5..].iter_mut().for_each(String::clear);
+            }
+            for (column, text) in columns.iter_mut().zip(texts) {
+                column.texts.push(text);
+            }
+        }
+    }
+    columns.into()
+}
+
+fn row(
+    analysis: &Analysis,
+    cell: &Cell,
+    quantity: Quantity,
+    verdict: &dyn Fn(Option<&Comparison>) -> String,
+) -> [String; 8] {
+    let comparison = comparison(analysis, cell, quantity);
+    let figure = words::figure(cell, quantity);
+    let (figure, beside) = match quantity {
+        Quantity::ResponseP99 => (format!("p99 {figure}"), words::figure(cell, Quantity::Rate)),
+        Quantity::ResponseP50 => (format!("p50 {figure}"), String::new()),
+        Quantity::Rate | Quantity::Time => {
+            let p99 = cell.main_latency().map(|latency| latency.p99_ns);
+            let p99 = p99.map_or(String::new(), |ns| figures::time(figures::float(ns)));
+            (figure, p99)
+        }
+    };
+    let said = match comparison {
+        None if !words::is_baseline(analysis, cell) => String::new(),
+        comparison => verdict(comparison),
+    };
+    [
+        cell.system.clone(),
+        figure,
+        comparison.map_or(String::new(), words::difference),
+        comparison.map_or(String::new(), words::interval),
+        said,
+        beside,
+        cell.traffic_amplification()
+            .map_or(String::new(), figures::times),
+        cell.cpu_per_counted()
+            .map_or(String::new(), |(workload, engine, rest)| {
+                figures::cpu(workload + engine + rest, cell.rate)
+            }),
+    ]
+}
+
+/// What came of a quantity of a cell beside its baseline.
+pub(crate) fn comparison<'a>(
+    analysis: &'a Analysis,
+    cell: &Cell,
+    quantity: Quantity,
+) -> Option<&'a Comparison> {
+    let mut all = analysis.comparisons.iter();
+    all.find(|it| {
+        it.system == cell.system && it.workload == cell.workload && it.quantity == quantity
+    })
+}
