@@ -6,7 +6,7 @@ use crate::execute::Measured;
 use crate::files;
 use spindles_io::TargetFacts;
 use spindles_measure::{
-    Cpu, Doubt, Evidence, Histogram, Io, LateMember, Phase, Run, Series, Traffic,
+    Cpu, Doubt, Evidence, Histogram, Io, LateMember, Phase, Run, Series, Slot, Traffic,
 };
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -181,34 +181,43 @@ fn add(sum: &mut Traffic, more: Traffic) {
     sum.written += more.written;
 }
 
-/// Takes the warm-up's share off what is only known of the whole window: CPU time and bytes below.
+/// Takes the warm-up's share off what is only known of the whole window: bytes below by the bytes that the workload
+/// moved, CPU time by its operations.
 pub(crate) fn without_warm_up(run: &mut Run) {
-    let warm_up_ns = run.series.as_ref().map_or(0, Series::warm_up_ns);
-    if warm_up_ns == 0 {
+    let Some(series) = run.series.as_ref().filter(|it| it.warm_up_slots > 0) else {
         return;
-    }
-    let (kept, whole) = (run.elapsed_ns, run.elapsed_ns + warm_up_ns);
-    let share = |amount: &mut u64| {
-        let shrunk = u128::from(*amount) * u128::from(kept) / u128::from(whole);
-        *amount = u64::try_from(shrunk).expect("no more than it was");
     };
+    let kept_of = |amount: fn(&Slot) -> u64| {
+        let warm_up = usize::try_from(series.warm_up_slots).expect("32 bits fit");
+        let sum = |slots: &[Slot]| slots.iter().map(amount).sum::<u64>();
+        let kept = series.slots.get(warm_up..).unwrap_or_default();
+        (sum(kept), sum(&series.slots))
+    };
+    let operations = kept_of(|slot| slot.operations);
+    let read = kept_of(|slot| slot.bytes.read);
+    let written = kept_of(|slot| slot.bytes.written);
+    // Where the workload only reads, what is written below goes with its reads, and the reverse.
+    let or = |one: (u64, u64), other| if one.1 > 0 { one } else { other };
+    let (read, written) = (or(read, written), or(written, read));
     for ns in [
         &mut run.cpu_ns.workload,
         &mut run.cpu_ns.engine,
         &mut run.cpu_ns.machine,
     ] {
-        share(ns);
+        shrink(ns, operations);
     }
     let mut members = std::mem::take(&mut run.each_member);
-    for member in &mut members {
-        share(&mut member.read);
-        share(&mut member.written);
+    for traffic in members.iter_mut().chain(&mut run.devices) {
+        shrink(&mut traffic.read, or(read, operations));
+        shrink(&mut traffic.written, or(written, operations));
     }
     of_members(members, run);
-    if let Some(devices) = &mut run.devices {
-        share(&mut devices.read);
-        share(&mut devices.written);
-    }
+}
+
+/// Leaves the share `kept` of `whole` of an amount.
+fn shrink(amount: &mut u64, (kept, whole): (u64, u64)) {
+    let shrunk = u128::from(*amount) * u128::from(kept.min(whole)) / u128::from(whole.max(1));
+    *amount = u64::try_from(shrunk).expect("no more than it was");
 }
 
 /// Bytes that the physical devices moved, where the kernel says so.

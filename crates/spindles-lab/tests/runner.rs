@@ -618,6 +618,18 @@ fn times_rates_and_mixes() {
             .map(|(_, histogram)| histogram.total())
             .sum();
         assert_eq!(counted, run.operations);
+        // Without an array the member moves what the workload does, the warm-up of both left out. What was under way at
+        // the end is in one of them only.
+        for (below, above) in [
+            (run.members.read, run.application.read),
+            (run.members.written, run.application.written),
+        ] {
+            let in_flight = u64::from(run.workload.in_flight_max) * run.workload.operation_bytes;
+            assert!(
+                below.abs_diff(above) <= above / 50 + 2 * in_flight,
+                "{below}, {above}"
+            );
+        }
     }
     let [reads, writes] = ["read", "write"].map(|name| runs[0].latency[name].total());
     let percent = reads * 100 / (reads + writes);

@@ -46,40 +46,47 @@ pub(crate) struct Measured {
 }
 
 /// What the harness counts a second in a phase if no operation takes any time: its own ceiling, measured for
-/// about so long. One thread plays all actors, so several threads may reach more.
+/// about so long: what ends earlier begins anew. One thread plays all actors, so several threads may reach more.
 pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 {
     let facts = &plan.phases()[phase];
-    let mut workload = plan.start(phase);
     let collector = Collector::default();
     let mut recorder = Recorder::new(Clock::start(None), &collector);
-    let mut ready: VecDeque<(u32, Option<Answer>)> =
-        (0..facts.actors).map(|it| (it, None)).collect();
-    let began = Instant::now();
-    let mut before = began;
-    while let Some((actor, answer)) = ready.pop_front() {
-        match workload.step(actor, answer) {
-            FileNext::Do(issue) => {
-                let answer = as_asked(&issue);
-                let now = Instant::now();
-                if issue.timed {
-                    recorder.count(issue.class, before, now, moved(&issue, answer));
+    let mut elapsed = Duration::ZERO;
+    while elapsed < duration {
+        let mut workload = plan.start(phase);
+        let mut ready: VecDeque<(u32, Option<Answer>)> =
+            (0..facts.actors).map(|it| (it, None)).collect();
+        let began = Instant::now();
+        let mut before = began;
+        while let Some((actor, answer)) = ready.pop_front() {
+            match workload.step(actor, answer) {
+                FileNext::Do(issue) => {
+                    let answer = as_asked(&issue);
+                    let now = Instant::now();
+                    if issue.timed {
+                        recorder.count(issue.class, before, now, moved(&issue, answer));
+                    }
+                    before = now;
+                    ready.push_back((actor, Some(answer)));
                 }
-                before = now;
-                ready.push_back((actor, Some(answer)));
+                FileNext::Wait | FileNext::Done => {}
             }
-            FileNext::Wait | FileNext::Done => {}
+            while let Some(woken) = workload.woken() {
+                ready.push_back((woken, None));
+            }
+            if elapsed + (before - began) > duration {
+                break;
+            }
         }
-        while let Some(woken) = workload.woken() {
-            ready.push_back((woken, None));
+        if before == began {
+            break; // It does nothing.
         }
-        if before - began > duration {
-            break;
-        }
+        elapsed += before - began;
     }
     recorder.hand_over();
     let clock = Clock::start(None);
     let all = collector.take_counted(&clock);
-    let elapsed_ns = clock::duration_ns(before - began);
+    let elapsed_ns = clock::duration_ns(elapsed);
     crate::calibrate::per_second(counted_of(facts.counted, &all), elapsed_ns)
 }
 
@@ -143,5 +150,23 @@ fn usage_of(threads: &[(ThreadUsage, ThreadUsage)]) -> Usage {
         voluntary_switches: sum(|it| it.voluntary_switches),
         involuntary_switches: sum(|it| it.involuntary_switches),
         major_faults: sum(|it| it.major_faults),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_workload::file::{Value, by_name};
+
+    #[test]
+    fn a_short_phase_has_the_ceiling_of_a_long_one() {
+        let ceiling_with = |files: u64| {
+            let kind = by_name("touch").expect("it is a kind");
+            let chosen = BTreeMap::from([("files".to_owned(), Value::Number(files))]);
+            let plan = kind.plan(&chosen, 1.0, 7).expect("it may have so many");
+            ceiling(&plan, 1, Duration::from_millis(50))
+        };
+        let [short, long] = [10, 10_000].map(ceiling_with);
+        assert!(short * 4 > long, "{short}, {long}");
     }
 }
