@@ -85,11 +85,15 @@ impl FormatArguments {
 }
 
 impl ChangeFormatArguments {
-    /// What draws a change in the form that was chosen, or in the one for terminals.
-    pub(crate) fn drawing(&self, ui: &Ui) -> anyhow::Result<outputs::DrawChange> {
+    /// The form that was chosen, or the one for terminals, and what draws a change in it.
+    pub(crate) fn drawing(
+        &self,
+        ui: &Ui,
+    ) -> anyhow::Result<(&'static Output, outputs::DrawChange)> {
         let chosen = chosen(self.format.as_deref(), ui)?;
-        let output = chosen.unwrap_or_else(|| form("terminal"));
-        Ok(output.change.expect("only forms of changes can be chosen"))
+        let output = chosen.unwrap_or_else(|| form(TERMINAL));
+        let draw = output.change.expect("only forms of changes can be chosen");
+        Ok((output, draw))
     }
 }
 
@@ -100,6 +104,18 @@ fn chosen(format: Option<&str>, ui: &Ui) -> anyhow::Result<Option<&'static Outpu
             "--format {format} and --json are two forms of one result: leave one out"
         ))),
         format => Ok(format.and_then(outputs::by_name)),
+    }
+}
+
+/// The form for terminals.
+const TERMINAL: &str = "terminal";
+
+/// Prints what was drawn in a form.
+pub(crate) fn show(output: &Output, text: &str, ui: &Ui) {
+    if output.name == TERMINAL {
+        ui.drawn(text.trim_end());
+    } else {
+        ui.line(text.trim_end());
     }
 }
 
@@ -265,7 +281,7 @@ pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
 /// The report for the terminal and as JSON: `{"report": ...}`.
 pub(crate) fn report(analysis: &Analysis, view: &ViewArguments) -> anyhow::Result<(String, Value)> {
     let options = report_options(view);
-    let text = (form("terminal").report)(analysis, &options);
+    let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))
 }

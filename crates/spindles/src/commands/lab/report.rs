@@ -54,10 +54,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 sections: arguments.sections.clone(),
                 ..measuring::report_options(&arguments.view)
             };
-            ui.line((output.report)(&analysis, &options).trim_end());
+            measuring::show(output, &(output.report)(&analysis, &options), ui);
         } else {
             let (text, _) = measuring::report(&analysis, &arguments.view)?;
-            ui.line(text.trim_end());
+            ui.drawn(text.trim_end());
             if folder.is_dir()
                 && !ui.wants_json()
                 && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?

@@ -115,7 +115,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, out, &[])?;
     let (text, value) = measuring::report(&analysis, &arguments.view)?;
-    ui.line(text.trim_end());
+    ui.drawn(text.trim_end());
     ui.line(format!("\n{}", kept(out, page.as_deref())));
     ui.json(&with_folder(value, out));
     judge(measured.outcome, &experiment, ui)
