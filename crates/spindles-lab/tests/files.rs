@@ -563,15 +563,20 @@ fn memory_is_no_device_of_the_kernels() {
 fn a_target_may_be_a_member_that_commands_made_ready() {
     let folder = tempfile::tempdir().unwrap();
     let run_on = |loops: bool| {
+        // Only a member that was written is not empty.
+        let written = folder.path().join(format!("written {loops}"));
         let text = format!(
             "name = \"x\"\nblocks = 1\ncontrol = false\nfolder = \"{}\"\n[[system]]\nname = \"second\"\n\
              target = \"${{MEMBER1}}\"\ntakes = 2\nloops = {loops}\nup = \"test -e $MEMBER1\"\n\
+             down = \"cmp -s -n 4096 $MEMBER1 /dev/zero || touch '{}'\"\n\
              [[workload]]\nkind = \"dd-write\"\nsize = \"1M\"\n",
-            folder.path().display()
+            folder.path().display(),
+            written.display()
         );
         let kept = run(&text);
         assert_eq!(kept.troubles, [""; 0]);
         assert_eq!((kept.runs.len(), &kept.runs[0].failed), (1, &None));
+        assert!(written.exists());
     };
     run_on(false);
     if is_root() {

@@ -352,7 +352,7 @@ impl Session<'_> {
                 Ok(Event::Failed(failure)) => return Err(failure.to_string()),
                 Err(RecvTimeoutError::Timeout) if last_heard.elapsed() > shop.silence => {
                     return Err(format!(
-                        "the controller is lost: nothing was heard of it for {} s, it or the network is stopped",
+                        "the controller is lost: nothing was heard of it for {} s: it has stopped, or the network",
                         shop.silence.as_secs()
                     ));
                 }
@@ -467,7 +467,13 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(250));
             }
             assert!(!served.is_finished());
-            let why = served.join().unwrap().unwrap_err();
+            let began = Instant::now();
+            while !served.is_finished() && began.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // One that waits on ends with the connection.
+            near.shutdown(Shutdown::Write).unwrap();
+            let why = served.join().unwrap().expect_err("it is left");
             assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
         });
         let mut said = || receive::<Reply>(&mut near, FRAME_BYTES_MAX);
