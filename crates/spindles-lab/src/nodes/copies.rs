@@ -38,6 +38,14 @@ impl Trouble {
             Self::Place(why) | Self::Connection(why) => why,
         }
     }
+
+    /// The same of the server's end of the stream of a node.
+    pub(super) fn at_server(&self, node: &str) -> String {
+        match self {
+            Self::Place(why) => format!("the server's end of the copy of node {node}: {why}"),
+            Self::Connection(why) => format!("node {node}: {why}"),
+        }
+    }
 }
 
 impl From<Trouble> for Failure {
@@ -338,6 +346,19 @@ mod tests {
             assert_eq!(far, near.unwrap().local_addr().unwrap());
         }
         assert_eq!(door.streams(&AtomicBool::new(true)).len(), 2);
+    }
+
+    #[test]
+    fn errors_say_which_end_has_them() {
+        let why = at(Path::new("/srv/a"), &io::ErrorKind::StorageFull.into());
+        let why = why.at_server("n:1");
+        assert!(
+            why.starts_with("the server's end of the copy of node n:1: /srv/a: "),
+            "{why}"
+        );
+        let why = broken(&io::ErrorKind::TimedOut.into()).at_server("n:1");
+        let words = "node n:1: the data connection broke: the other end does not answer any more";
+        assert_eq!(why, words);
     }
 
     #[test]

@@ -120,8 +120,8 @@ impl Crew<'_> {
                     scope.spawn(move || {
                         let end = serve(plan, stream, place);
                         if let Err(why) = &end {
-                            if let Trouble::Place(why) = why {
-                                wrong_here.get_or_init(|| format!("node {name}: {why}"));
+                            if let Trouble::Place(_) = why {
+                                wrong_here.get_or_init(|| why.at_server(&name));
                             }
                             // Its node is not to wait for more.
                             let _closed = stream.shutdown(Shutdown::Both);
@@ -149,9 +149,7 @@ impl Crew<'_> {
             Ok(ran) => ran,
         };
         let ends = (ends.into_iter().enumerate()).map(|(node, end)| {
-            end.map_err(|trouble| {
-                Failure::Failed(format!("node {}: {}", self.name(node), trouble.why()))
-            })
+            end.map_err(|trouble| Failure::Failed(trouble.at_server(self.name(node))))
         });
         let ends = ends.collect::<Result<Vec<_>, _>>()?;
         let threads = (0..)
