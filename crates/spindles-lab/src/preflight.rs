@@ -7,7 +7,9 @@ use crate::fio::FIO;
 use crate::jobs::newcomers;
 use crate::nodes::{Crew, Token};
 use crate::runner::RunError;
-use crate::targets::{self, Place, commands::DIR};
+use crate::targets::names::stands_for_something;
+use crate::targets::options::Subject;
+use crate::targets::{self, Place};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
 use spindles_io::{Backend, TargetFacts, physical_device_of};
@@ -127,10 +129,20 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             };
             return Err(system(format!("{} {remedy}", workload.name)));
         }
+        let workloads = experiment.workloads.iter().filter(runs);
+        if let Some(what) = device_of_kernel_for(spec, workloads)
+            && is_in_memory(spec, &experiment.members)
+        {
+            return Err(system(format!(
+                "{what} needs a device of the kernel's, and what is in the memory of this program is none: take files \
+                 (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
+            )));
+        }
         let writer = writer(experiment, spec);
-        // What the commands make in a folder of ours holds nothing.
+        // What the commands make in a folder of ours holds nothing, and members are asked for below.
         let named = needs.named.iter().chain(&spec.journal);
-        let named: Vec<&String> = named.filter(|name| !name.starts_with(DIR)).collect();
+        let is_made = |name: &str| spec.commands.is_some() && stands_for_something(name);
+        let named: Vec<&String> = named.filter(|name| !is_made(name)).collect();
         for name in &named {
             is_there(name).map_err(system)?;
         }
@@ -162,6 +174,31 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         }
     }
     Ok(most)
+}
+
+/// What of a system needs a device of the kernel's.
+fn device_of_kernel_for<'a>(
+    spec: &SystemSpec,
+    mut workloads: impl Iterator<Item = &'a WorkloadSpec>,
+) -> Option<String> {
+    if let Some(mounting) = &spec.mounting {
+        return Some(format!("a file system ({})", mounting.kind.name));
+    }
+    if spec.commands.as_ref().is_some_and(|it| it.members > 0) {
+        return Some("`up`".to_owned());
+    }
+    let tool = workloads
+        .find(|it| it.on_nodes.is_none() && matches!(it.work, Work::Newfs(_) | Work::Fio(_)));
+    tool.map(|tool| tool.name.clone())
+}
+
+/// Whether a system, or what its commands are given, is in the memory of this process.
+fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
+    match (&spec.commands, members) {
+        (Some(_), Members::Fresh(_)) => true,
+        (Some(_), Members::Files | Members::Devices(_)) => false,
+        (None, _) => !Subject::new(&spec.target, members).outlives,
+    }
 }
 
 /// Whether a device or file is there that is named: before anybody is asked to give up what it holds.

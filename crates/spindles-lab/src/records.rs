@@ -90,6 +90,42 @@ impl RecordsFile {
         })
     }
 
+    /// A new one in a new folder: this one, or where that is taken, with a number behind its name.
+    ///
+    /// # Errors
+    /// When no folder can be made or written there.
+    pub fn create_in_new(folder: &Path) -> Result<Self, RecordsError> {
+        const TRIES: u32 = 1000;
+        let failed = |source| RecordsError::Io {
+            path: folder.to_owned(),
+            source,
+        };
+        let parent = folder.parent().unwrap_or(Path::new(""));
+        if !parent.as_os_str().is_empty() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        for number in 1..=TRIES {
+            let mut name = folder.as_os_str().to_owned();
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            let folder = PathBuf::from(name);
+            // Of several runs that begin at once only one makes it.
+            match fs::create_dir(&folder) {
+                Ok(()) => return Self::create(&folder),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(RecordsError::Taken(folder.to_owned()))
+    }
+
+    /// The folder of results that it is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Adds one. It is in the file when this returns.
     ///
     /// # Errors
@@ -190,6 +226,22 @@ mod tests {
         ] {
             assert_eq!(timestamp(unix_s), expected);
         }
+    }
+
+    #[test]
+    fn runs_that_begin_at_once_have_folders_of_their_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("results/x-20261121");
+        let of = || RecordsFile::create_in_new(&folder).unwrap();
+        let mut folders: Vec<PathBuf> = std::thread::scope(|scope| {
+            let begun = [(); 4].map(|()| scope.spawn(of));
+            begun
+                .map(|one| one.join().unwrap().folder().to_owned())
+                .into()
+        });
+        folders.sort();
+        let name = |number: &str| parent.path().join(format!("results/x-20261121{number}"));
+        assert_eq!(folders, ["", "-2", "-3", "-4"].map(name));
     }
 
     #[test]

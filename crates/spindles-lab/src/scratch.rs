@@ -5,9 +5,10 @@
 
 use crate::mounts;
 use rustix::process::geteuid;
+use rustix::rand::GetRandomFlags;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -15,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// How the names of our folders begin; the process and a number follow.
+/// How the names of our folders begin; the process, a number and something that nobody can guess follow.
 const PREFIX: &str = "spindles-lab-";
 /// Locked by the process whose folder it is.
 const LOCK: &str = "spindles-lab.lock";
@@ -55,11 +56,10 @@ impl Scratch {
         static FIRST: Once = Once::new();
         FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
         remove_left_over(parent);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let mut all = folders();
-        fs::create_dir(&path)?;
+        let path = new_folder(parent, &random)?;
         all.push(path.clone());
+        drop(all);
         let mut lock = File::create_new(path.join(LOCK))?;
         lock.lock()?;
         lock.write_all(LOCK_TEXT)?;
@@ -83,6 +83,32 @@ impl Scratch {
         File::create_new(&path)?.set_len(bytes)?;
         Ok(path)
     }
+}
+
+/// A new folder that only we may enter. Others may make folders in `parent` too, with names that they think of:
+/// these are left alone.
+fn new_folder(parent: &Path, random: &dyn Fn() -> io::Result<u32>) -> io::Result<PathBuf> {
+    const TRIES: u32 = 100;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id();
+    let mut last = None;
+    for _ in 0..TRIES {
+        let path = parent.join(format!("{PREFIX}{process}-{number}-{:08x}", random()?));
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.expect("it was tried"))
+}
+
+/// A number that nobody can guess.
+fn random() -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    // So few come at once.
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u32::from_le_bytes(bytes))
 }
 
 /// Removes the folders in `parent` of runs that are no more, with what these had mounted and served. Whatever can't be
@@ -181,6 +207,28 @@ mod tests {
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
         drop(other);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_passed_by() {
+        use std::cell::Cell;
+        use std::os::unix::fs::PermissionsExt as _;
+        let parent = tempfile::tempdir().unwrap();
+        let next = Cell::new(0);
+        let random = || {
+            next.set(next.get() + 1);
+            Ok(next.get())
+        };
+        // Whatever the number is by then: all names that may come first are taken.
+        for number in 0..200 {
+            let name = format!("{PREFIX}{}-{number}-00000001", std::process::id());
+            fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        let path = new_folder(parent.path(), &random).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.ends_with("-00000002"), "{name}");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     /// A folder as a run leaves it that was killed: the lock is gone with the process.

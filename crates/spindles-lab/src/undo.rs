@@ -1,11 +1,16 @@
 //! What has to be undone however the program ends: mounts, loop devices, servers. Undone when it is
 //! dropped, or all at once by [`undo_all`], the last first.
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -146,13 +151,10 @@ pub(crate) fn end(process: u32) {
 
 /// Runs a command line of the user's: what it printed.
 pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<String, String> {
-    let output = Command::new("sh")
-        .args(["-e", "-c", command])
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .process_group(0)
-        .output()
-        .map_err(|error| format!("sh: {error}"))?;
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", command]);
+    shell.envs(environment.iter().map(|(name, value)| (name, value)));
+    let output = to_its_end(&mut shell).map_err(|error| format!("sh: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
@@ -163,12 +165,8 @@ pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<S
 /// Runs a program: what it printed.
 pub(crate) fn run(program: &str, arguments: &[String]) -> Result<String, String> {
     let line = [&[program.to_owned()], arguments].concat().join(" ");
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .output()
-        .map_err(|error| format!("`{line}` can't be run: {error}"))?;
+    let output = to_its_end(Command::new(program).args(arguments));
+    let output = output.map_err(|error| format!("`{line}` can't be run: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
@@ -178,6 +176,100 @@ pub(crate) fn run(program: &str, arguments: &[String]) -> Result<String, String>
         output.status,
         said(&both)
     ))
+}
+
+/// Runs a command to its end: what it printed until then. What it leaves running in the background, with the same
+/// outputs, is not waited for.
+fn to_its_end(command: &mut Command) -> io::Result<Output> {
+    command.stdin(Stdio::null()).process_group(0);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut pipes = [
+        Pipe::new(child.stdout.take().map(OwnedFd::from)),
+        Pipe::new(child.stderr.take().map(OwnedFd::from)),
+    ];
+    let heard = hear(&child, &mut pipes);
+    let status = child.wait()?;
+    heard?;
+    let [stdout, stderr] = pipes.map(Pipe::end);
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
+}
+
+/// Reads what comes until the process ends.
+fn hear(child: &Child, pipes: &mut [Pipe; 2]) -> io::Result<()> {
+    let pid = Pid::from_child(child);
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut fds = vec![PollFd::new(&process, PollFlags::IN)];
+        let open = pipes.iter().filter_map(|pipe| pipe.file.as_ref());
+        fds.extend(open.map(|file| PollFd::new(file, PollFlags::IN)));
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !fds[0].revents().is_empty() {
+            return Ok(());
+        }
+        drop(fds);
+        pipes.iter_mut().for_each(Pipe::read);
+    }
+}
+
+/// What a command prints to one of its outputs.
+struct Pipe {
+    /// Until its end.
+    file: Option<File>,
+    text: Vec<u8>,
+}
+
+impl Pipe {
+    /// So much is read at once: all that the kernel keeps of a pipe.
+    const BYTES: u64 = 64 << 10;
+
+    fn new(pipe: Option<OwnedFd>) -> Self {
+        let file = pipe.map(File::from);
+        // Refused, it would be waited for more: as long as somebody holds it.
+        let set = file
+            .as_ref()
+            .map(|file| rustix::io::ioctl_fionbio(file, true));
+        debug_assert!(set.is_none_or(|set| set.is_ok()));
+        Self {
+            file,
+            text: Vec::new(),
+        }
+    }
+
+    /// Reads what is there.
+    fn read(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        let before = self.text.len();
+        let read = file.take(Self::BYTES).read_to_end(&mut self.text);
+        let is_over = match read {
+            Ok(_) => self.text.len() == before,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        if is_over {
+            self.file = None;
+        }
+    }
+
+    /// All that was printed, once the command has ended. Whoever still holds the other end must not find it closed, or
+    /// full: that would end or stop it.
+    fn end(mut self) -> Vec<u8> {
+        self.read();
+        if let Some(mut file) = self.file.take()
+            && rustix::io::ioctl_fionbio(&file, false).is_ok()
+        {
+            std::thread::spawn(move || io::copy(&mut file, &mut io::sink()));
+        }
+        self.text
+    }
 }
 
 /// What a program said before it failed: its last lines.
@@ -193,5 +285,44 @@ fn said(output: &[u8]) -> String {
     match &lines[first..] {
         [] => "it said nothing".to_owned(),
         lines => lines.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_leaves_running_is_not_waited_for() {
+        let began = Instant::now();
+        // It goes on writing: nobody has closed its output.
+        let line = "(sleep 1; echo late; echo $? >$DIR/after; sleep 20) & echo pid $!; echo ready";
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().to_str().unwrap().to_owned();
+        let said = shell(line, &[("DIR".to_owned(), own)]).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10));
+        let (first, second) = said.split_once('\n').unwrap();
+        assert_eq!(second, "ready");
+        let after = || std::fs::read_to_string(folder.path().join("after"));
+        while !after().is_ok_and(|text| text.ends_with('\n')) {
+            assert!(began.elapsed() < Duration::from_secs(10), "it was ended");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(after().unwrap(), "0\n");
+        let pid: i32 = first.strip_prefix("pid ").unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn all_that_was_said_is_heard() {
+        let many = shell("seq 100000", &[]).unwrap();
+        assert_eq!((many.len(), many.ends_with("100000")), (588_894, true));
+        let why = shell("seq 100000 >&2; echo no disk >&2; exit 3", &[]).unwrap_err();
+        assert!(
+            why.contains("exit status: 3") && why.ends_with("no disk"),
+            "{why}"
+        );
+        let why = run("false", &[]).unwrap_err();
+        assert!(why.ends_with("it said nothing"), "{why}");
     }
 }

@@ -54,8 +54,35 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             format!("{HEAD}[[system]]\ntarget = \"/dev/sdb\"\nflushes = \"ignored\"\n{WORKLOAD}"),
-            "x.toml, line 5: `flushes` is for arrays that the lab makes, and for `single` without `fs`: give \
-             `LEVEL(COUNT)`, or leave it out",
+            "x.toml, line 5: `flushes` means nothing for system \"/dev/sdb\", it is for arrays that the lab makes without \
+             `up`, and `single` without `fs`: leave it out here; at the head of the file it is for all systems that it means \
+             something for",
+        ),
+        (
+            system("target = \"single\"\nread_policy = \"nearest\""),
+            "x.toml, line 5: `read_policy` means nothing for system \"single\", it is for arrays with copies (raid1, raid10), \
+             and `array:`: leave it out here; at the head of the file it is for all systems that it means something for",
+        ),
+        (
+            system("name = \"pair\"\ntarget = \"raid1(2)\"\njournal = \"x\""),
+            "x.toml, line 6: `journal` means nothing for system \"pair\", it is for arrays that the lab makes on files or \
+             devices with parity (raid4, raid5, raid6, raid7): leave it out here; at the head of the file it is for all systems \
+             that it means something for",
+        ),
+        (
+            head("read_policy = \"nearest\""),
+            "x.toml, line 3: `read_policy` means nothing for any of these systems, it is for arrays with copies (raid1, \
+             raid10), and `array:`: leave it out",
+        ),
+        (
+            system("target = \"$MEMBER0\""),
+            "x.toml, line 4: `$MEMBER0` in `target` stands for something only beside `up`: add the commands that make the \
+             system, or name a device, a file or `single:N`",
+        ),
+        (
+            system("target = \"$NOPE/x\"\nup = \"true\"\ntakes = 1"),
+            "x.toml, line 4: `$NOPE` in `target` stands for nothing: there are $DIR, $MEMBER0 (`takes` says how many \
+             members); a path with a `$` of its own can't be written here: link to it",
         ),
         (
             head("chunk = \"64Q\""),
@@ -272,6 +299,23 @@ fn what_is_not_said_has_its_default() {
 }
 
 /// A list runs the workload once for each of its values, and two lists for each pair.
+/// What is swept over several systems stands at the head: those have it that it means something for.
+#[test]
+fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
+    let text = format!(
+        "{HEAD}read_policy = \"round-robin\"\nchunk = \"16K\"\njournal = \"j\"\n{SYSTEM}[[system]]\ntarget = \"raid1(2)\"\n\
+         [[system]]\ntarget = \"raid5(3)\"\n{WORKLOAD}"
+    );
+    let systems = Experiment::parse("x.toml", &text).unwrap().systems;
+    let read_policies = systems.iter().map(|it| it.read_policy.map(|it| it.name));
+    let read_policies: Vec<_> = read_policies.collect();
+    assert_eq!(read_policies, [None, Some("round-robin"), None]);
+    let chunks: Vec<_> = systems.iter().map(|it| it.chunk_bytes).collect();
+    assert_eq!(chunks, [None, Some(16384), Some(16384)]);
+    let journals: Vec<_> = systems.iter().map(|it| it.journal.as_deref()).collect();
+    assert_eq!(journals, [None, None, Some("j")]);
+}
+
 #[test]
 fn lists_are_swept() {
     let text = format!(

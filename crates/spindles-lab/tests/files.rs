@@ -545,3 +545,74 @@ fn tools_of_others_are_driven() {
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// The kernel has no device in the memory of this process.
+#[test]
+fn memory_is_no_device_of_the_kernels() {
+    let of = |system: &str, workload: &str| {
+        let text = format!("name = \"x\"\nmembers = \"mem\"\n[[system]]\n{system}\n{workload}");
+        let experiment = Experiment::parse("x.toml", &text).unwrap();
+        let interrupt = AtomicBool::new(false);
+        let error = spindles_lab::run(&experiment, &options(&interrupt), &mut Kept::default());
+        error.unwrap_err().to_string()
+    };
+    let files = workload("touch", "files = 5");
+    let fio = "[[workload]]\nkind = \"fio\"\nparameters = { rw = \"read\" }\n";
+    for (system, workload, what) in [
+        (
+            "target = \"raid1(2)\"\nfs = \"ext4\"",
+            &*files,
+            "a file system (ext4)",
+        ),
+        (
+            "target = \"mem:64M\"\nfs = \"ext4\"",
+            &*files,
+            "a file system (ext4)",
+        ),
+        ("target = \"single\"", fio, "fio"),
+        (
+            "target = \"$DIR\"\nup = \"true\"\ntakes = 1",
+            &*files,
+            "`up`",
+        ),
+    ] {
+        let error = of(system, workload);
+        for words in [
+            what,
+            "needs a device of the kernel's",
+            "members = \"files\"",
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
+
+/// A member by the name that the commands have for it, as a loop device and as it is.
+#[test]
+fn a_target_may_be_a_member_that_commands_made_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let run_on = |loops: bool| {
+        // Only a member that was written is not empty.
+        let written = folder.path().join(format!("written {loops}"));
+        let text = format!(
+            "name = \"x\"\nblocks = 1\ncontrol = false\nfolder = \"{}\"\n[[system]]\nname = \"second\"\n\
+             target = \"${{MEMBER1}}\"\ntakes = 2\nloops = {loops}\nup = \"test -e $MEMBER1\"\n\
+             down = \"cmp -s -n 4096 $MEMBER1 /dev/zero || touch '{}'\"\n\
+             [[workload]]\nkind = \"dd-write\"\nsize = \"1M\"\n",
+            folder.path().display(),
+            written.display()
+        );
+        let kept = run(&text);
+        assert_eq!(kept.troubles, [""; 0]);
+        assert_eq!((kept.runs.len(), &kept.runs[0].failed), (1, &None));
+        assert!(written.exists());
+    };
+    run_on(false);
+    if is_root() {
+        run_on(true);
+    } else {
+        println!(
+            "SKIPPED a_target_may_be_a_member_that_commands_made_ready: loop devices take root"
+        );
+    }
+}

@@ -530,21 +530,19 @@ fn arrays_have_journals_of_their_own() {
     // Data and parity, each twice, wherever the log of them lies.
     assert_eq!((written("members"), written("own")), (4, 4));
 
-    let error = Kept::default().run(&text("mem"), true).unwrap_err();
-    assert!(error.to_string().contains("keeps no journal"), "{error}");
+    let error = Experiment::parse("x.toml", &text("mem")).unwrap_err();
+    assert!(error.what.contains("on files or devices"), "{error}");
 }
 
 /// A workload beside a job runs before, during and after it, and what the job did is recorded.
 #[test]
 fn jobs_run_beside_workloads() {
     let folder = tempfile::tempdir().unwrap();
-    let text = |members: &str| {
+    let text = |members: &str, more: &str| {
         format!(
             "name = \"x\"\nsize = \"8M\"\nblocks = 2\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
-             chunk = \"16K\"\nfolder = \"{}\"\nrebuild_rate = \"1M\"\n\
-             [[system]]\nname = \"journal\"\ntarget = \"raid5(3)\"\n\
-             [[system]]\nname = \"no sums\"\ntarget = \"raid5(3)\"\nchecksum = \"none\"\n\
-             [[system]]\nname = \"no journal\"\ntarget = \"raid5(3)\"\nconsistency = \"resync\"\n\
+             chunk = \"16K\"\nfolder = \"{}\"\n\
+{more}\
              [[workload]]\nkind = \"dd-write\"\n\
              [[workload]]\nkind = \"random-read\"\nbeside = \"rebuild\"\noperations = 300\n\
              [[workload]]\nname = \"more\"\nkind = \"random-read\"\nbeside = \"replace\"\noperations = 300\n\
@@ -554,7 +552,11 @@ fn jobs_run_beside_workloads() {
         )
     };
     let mut kept = Kept::default();
-    kept.run(&text("files"), false).unwrap();
+    let more = "rebuild_rate = \"1M\"\n\
+         [[system]]\nname = \"journal\"\ntarget = \"raid5(3)\"\n\
+         [[system]]\nname = \"no sums\"\ntarget = \"raid5(3)\"\nchecksum = \"none\"\n\
+         [[system]]\nname = \"no journal\"\ntarget = \"raid5(3)\"\nconsistency = \"resync\"\n";
+    kept.run(&text("files", more), false).unwrap();
     let runs = kept.runs();
     let failed: Vec<_> = runs.iter().filter_map(|run| run.failed.as_ref()).collect();
     assert!(failed.is_empty(), "{failed:?}");
@@ -592,7 +594,8 @@ fn jobs_run_beside_workloads() {
     }
     // On memory there are no superblocks to rebuild by.
     let mut kept = Kept::default();
-    assert!(kept.run(&text("mem"), false).unwrap().failed > 0);
+    let plain = "[[system]]\ntarget = \"raid5(3)\"\n";
+    assert!(kept.run(&text("mem", plain), false).unwrap().failed > 0);
 }
 
 /// A workload that goes on for a time counts what falls into it; where operations come at a rate, so

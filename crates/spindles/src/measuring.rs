@@ -85,11 +85,15 @@ impl FormatArguments {
 }
 
 impl ChangeFormatArguments {
-    /// What draws a change in the form that was chosen, or in the one for terminals.
-    pub(crate) fn drawing(&self, ui: &Ui) -> anyhow::Result<outputs::DrawChange> {
+    /// The form that was chosen, or the one for terminals, and what draws a change in it.
+    pub(crate) fn drawing(
+        &self,
+        ui: &Ui,
+    ) -> anyhow::Result<(&'static Output, outputs::DrawChange)> {
         let chosen = chosen(self.format.as_deref(), ui)?;
-        let output = chosen.unwrap_or_else(|| form("terminal"));
-        Ok(output.change.expect("only forms of changes can be chosen"))
+        let output = chosen.unwrap_or_else(|| form(TERMINAL));
+        let draw = output.change.expect("only forms of changes can be chosen");
+        Ok((output, draw))
     }
 }
 
@@ -103,6 +107,18 @@ fn chosen(format: Option<&str>, ui: &Ui) -> anyhow::Result<Option<&'static Outpu
     }
 }
 
+/// The form for terminals.
+const TERMINAL: &str = "terminal";
+
+/// Prints what was drawn in a form.
+pub(crate) fn show(output: &Output, text: &str, ui: &Ui) {
+    if output.name == TERMINAL {
+        ui.drawn(text.trim_end());
+    } else {
+        ui.line(text.trim_end());
+    }
+}
+
 fn form(name: &str) -> &'static Output {
     outputs::by_name(name).expect("this form is always there")
 }
@@ -110,20 +126,31 @@ fn form(name: &str) -> &'static Output {
 /// What was measured.
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
+    /// The folder of results, where there are records in one.
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) records: Vec<Record>,
     pub(crate) incidents: Vec<Incident>,
+}
+
+/// Where records go.
+#[derive(Clone, Copy)]
+pub(crate) enum Out<'a> {
+    /// To a folder that the user named.
+    Named(&'a Path),
+    /// To a new folder of that name, or with a number behind it.
+    New(&'a Path),
 }
 
 /// Runs an experiment; its records also go to a new file in `out`.
 pub(crate) fn run(
     experiment: &Experiment,
     device: &DeviceArguments,
-    out: Option<&Path>,
+    out: Option<Out<'_>>,
     ui: &Ui,
 ) -> anyhow::Result<Measured> {
     let interrupt = interrupt::flag()?;
     remove_files_on_panic();
-    if let Some(out) = out {
+    if let Some(Out::Named(out)) = out {
         RecordsFile::check_free(out)?;
     }
     let mut screen = Screen {
@@ -145,11 +172,13 @@ pub(crate) fn run(
         interrupt: &interrupt,
     };
     let ended = spindles_lab::run(experiment, &options, &mut screen);
+    let folder = screen.file.as_ref().map(|file| file.folder().to_owned());
     if let Some(file) = screen.file.take() {
         file.end(screen.runs, ending(&ended));
     }
     Ok(Measured {
         outcome: ended?,
+        folder,
         records: screen.records,
         incidents: screen.incidents,
     })
@@ -178,7 +207,7 @@ struct Screen<'a> {
     ui: &'a Ui,
     name: String,
     progress: Option<Progress>,
-    out: Option<&'a Path>,
+    out: Option<Out<'a>>,
     file: Option<RecordsFile>,
     records: Vec<Record>,
     /// Those of them that are runs.
@@ -190,7 +219,10 @@ struct Screen<'a> {
 impl Observer for Screen<'_> {
     fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
         if let (Some(out), None) = (self.out, &self.file) {
-            self.file = Some(RecordsFile::create(out)?);
+            self.file = Some(match out {
+                Out::Named(folder) => RecordsFile::create(folder)?,
+                Out::New(folder) => RecordsFile::create_in_new(folder)?,
+            });
         }
         if let Some(file) = &mut self.file {
             file.add(record)?;
@@ -249,7 +281,7 @@ pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
 /// The report for the terminal and as JSON: `{"report": ...}`.
 pub(crate) fn report(analysis: &Analysis, view: &ViewArguments) -> anyhow::Result<(String, Value)> {
     let options = report_options(view);
-    let text = (form("terminal").report)(analysis, &options);
+    let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))
 }

@@ -5,6 +5,7 @@ use crate::arrays::size;
 use crate::ui::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
 use spindles_io::notice::Notice;
+use spindles_report::outputs::printable;
 use spindles_serve::control::Answers;
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,7 @@ impl Progress {
             let style = ProgressStyle::with_template(template).expect("the template is constant");
             ProgressBar::new(total)
                 .with_style(style)
-                .with_prefix(what.to_owned())
+                .with_prefix(printable(what).into_owned())
         });
         Self {
             what: what.to_owned(),
@@ -91,7 +92,7 @@ impl Progress {
     pub(crate) fn message(&mut self, message: &str) {
         message.clone_into(&mut self.message);
         if let Some(bar) = &self.bar {
-            bar.set_message(message.to_owned());
+            bar.set_message(printable(message).into_owned());
         }
     }
 
@@ -113,7 +114,8 @@ impl Progress {
             }
         } else if since(self.shown_at) >= LINE_INTERVAL {
             self.shown_at = Some(now);
-            write_error(&self.text(done, now.duration_since(self.started)));
+            let text = self.text(done, now.duration_since(self.started));
+            write_error(&printable(&text));
         }
     }
 

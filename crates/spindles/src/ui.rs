@@ -6,6 +6,7 @@ use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::notice::Notice;
 use spindles_io::rfc3339_now;
+use spindles_report::outputs::printable;
 use spindles_serve::control::Answers;
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -139,8 +140,13 @@ impl Ui {
 
     /// A line of the result, for people. Silent with `--json`.
     pub(crate) fn line(&self, line: impl Display) {
+        self.drawn(&printable(&line.to_string()));
+    }
+
+    /// The same of what is coloured, and in which nothing else is left that a terminal obeys.
+    pub(crate) fn drawn(&self, text: &str) {
         if !self.json {
-            self.out(&format!("{line}\n"));
+            self.out(&format!("{text}\n"));
         }
     }
 
@@ -189,13 +195,13 @@ impl Ui {
     /// A table of the result with aligned columns, numbers to the right. Silent with `--json`.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         if !self.json {
-            self.out(&table(header, rows));
+            self.out(&printable(&table(header, rows)));
         }
     }
 
     /// A remark that is not part of the result: goes to standard error, with `--json` too.
     pub(crate) fn note(&self, note: impl Display) {
-        self.remark(&format!("spindles: {note}\n"));
+        self.remark(&printable(&format!("spindles: {note}\n")));
     }
 
     /// Ends a command with what went wrong, on standard error; with `--json` also as
@@ -205,7 +211,7 @@ impl Ui {
             let error = serde_json::json!({ "error": text, "status": status });
             self.document("spindles.error", &error);
         }
-        self.remark(&format!("spindles: {text}\n"));
+        self.remark(&printable(&format!("spindles: {text}\n")));
     }
 
     /// Keeps which arrays the command has to do with: `status` shows its progress on them.
@@ -292,7 +298,7 @@ pub(crate) fn report_waits(what: &str) {
     } else {
         write_error
     };
-    write(&format!("spindles: {what}\n"));
+    write(&printable(&format!("spindles: {what}\n")));
 }
 
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {

@@ -404,11 +404,13 @@ impl Experiment {
             .iter()
             .map(|raw| reader.workload(raw, size_bytes))
             .collect::<Result<Vec<_>, _>>()?;
+        let members = reader.members(raw.members.as_ref())?;
         let systems = raw
             .system
             .iter()
-            .map(|one| reader.system(one, chunk, &raw))
+            .map(|one| reader.system(one, chunk, &raw, &members))
             .collect::<Result<Vec<_>, _>>()?;
+        reader.options_of_all(&raw, &members)?;
         let (Some(first), Some(_)) = (systems.first(), workloads.first()) else {
             let missing = if systems.is_empty() {
                 "system"
@@ -496,7 +498,7 @@ impl Experiment {
             confirm: raw.confirm.unwrap_or(false),
             time_limit: seconds.map(Duration::from_secs),
             scaled_how,
-            members: reader.members(raw.members.as_ref())?,
+            members,
             folder: raw.folder,
             systems,
             baseline,

@@ -3,7 +3,7 @@
 use super::raw::{RawFile, RawWorkload};
 use super::reader::Reader;
 use super::{ExperimentError, Work, WorkloadSpec};
-use crate::nodes::{NodeAddress, check_fio};
+use crate::nodes::{NodeAddress, check_fio, ip_address};
 use spindles_workload::network::{COPY, CopyPlan, NODES_MAX, PARAMETERS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -76,8 +76,7 @@ impl Reader<'_> {
             return Err(self.at(&span, what));
         }
         let listen = raw.listen.as_ref().map(|text| {
-            let address = text.get_ref().parse::<IpAddr>();
-            address.map_err(|_| {
+            ip_address(text.get_ref()).ok_or_else(|| {
                 let what = format!(
                     "listen = \"{}\" is no address: give the one of this machine that nodes reach, such as \
                      \"10.0.0.1\"",

@@ -8,7 +8,8 @@ use super::{
 use crate::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use crate::fio::{FIO, FioWork};
 use crate::jobs::{JOBS, Job};
-use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting};
+use crate::targets::options::{self, Subject, SystemOption};
+use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting, names};
 use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -23,6 +24,32 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::{Spanned, Value};
 
+/// Each option of systems, and where it is given: by a system, or at the head of the file, which have the same fields.
+macro_rules! given {
+    ($raw:expr) => {
+        [
+            (&options::CHUNK, $raw.chunk.as_ref().map(Spanned::span)),
+            (
+                &options::CONSISTENCY,
+                $raw.consistency.as_ref().map(Spanned::span),
+            ),
+            (
+                &options::CHECKSUM,
+                $raw.checksum.as_ref().map(Spanned::span),
+            ),
+            (&options::JOURNAL, $raw.journal.as_ref().map(Spanned::span)),
+            (
+                &options::REBUILD_RATE,
+                $raw.rebuild_rate.as_ref().map(Spanned::span),
+            ),
+            (
+                &options::READ_POLICY,
+                $raw.read_policy.as_ref().map(Spanned::span),
+            ),
+            (&options::FLUSHES, $raw.flushes.as_ref().map(Spanned::span)),
+        ]
+    };
+}
 /// Says where in the text something is wrong.
 pub(super) struct Reader<'a> {
     pub(super) source: &'a str,
@@ -237,6 +264,7 @@ impl Reader<'_> {
         raw: &Spanned<RawSystem>,
         chunk: Option<u64>,
         file: &RawFile,
+        members: &Members,
     ) -> Result<SystemSpec, ExperimentError> {
         let span = raw.span();
         let raw = raw.get_ref();
@@ -246,6 +274,20 @@ impl Reader<'_> {
         let target = raw.target.get_ref();
         let wrong = |what: String| self.at(&raw.target.span(), what);
         targets::check(target).map_err(wrong)?;
+        let commands = self.commands(raw)?;
+        match &commands {
+            Some(commands) => names::check(target, commands.members),
+            None => names::check_without_commands(target),
+        }
+        .map_err(wrong)?;
+        let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
+        let subject = subject(raw, members);
+        for (option, given) in given!(raw) {
+            if let Some(span) = given.filter(|_| !(option.means_something)(&subject)) {
+                return Err(self.at(&span, option.refused_by(name)));
+            }
+        }
+        let means = |option: &SystemOption| (option.means_something)(&subject);
         let own = self.size(raw.chunk.as_ref(), "chunk")?;
         let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
         let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
@@ -263,51 +305,57 @@ impl Reader<'_> {
         let read_policy = self.named(read_policy, "read policy", &names, ReadPolicy::by_name)?;
         let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
         let rebuild_rate = self.size(rate, "rebuild_rate")?;
-        let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
+        let journal = raw.journal.as_ref().or(file.journal.as_ref());
+        let ignore_flushes = self.ignore_flushes(raw, file)?;
+        // What is said at the head is for the systems that it means something for.
         Ok(SystemSpec {
             name: name.clone(),
             target: target.clone(),
-            chunk_bytes: own.or(chunk),
-            consistency,
-            checksum,
-            journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
-            rebuild_rate,
+            chunk_bytes: own.or(chunk).filter(|_| means(&options::CHUNK)),
+            consistency: consistency.filter(|_| means(&options::CONSISTENCY)),
+            checksum: checksum.filter(|_| means(&options::CHECKSUM)),
+            journal: (journal.filter(|_| means(&options::JOURNAL))).map(|it| it.get_ref().clone()),
+            rebuild_rate: rebuild_rate.filter(|_| means(&options::REBUILD_RATE)),
             price: self.price(raw.price.as_ref())?,
-            read_policy,
-            ignore_flushes: self.ignore_flushes(raw, file)?,
+            read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
+            ignore_flushes: ignore_flushes && means(&options::FLUSHES),
             mounting: self.mounting(raw)?,
-            commands: self.commands(raw)?,
+            commands,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
     }
 
     fn ignore_flushes(&self, raw: &RawSystem, file: &RawFile) -> Result<bool, ExperimentError> {
-        let ignored = |flushes: Option<&Spanned<String>>| {
-            self.named(
-                flushes,
-                "way with flushes",
-                &["honoured", "ignored"],
-                |word| match word {
-                    "honoured" => Some(false),
-                    "ignored" => Some(true),
-                    _ => None,
-                },
-            )
-        };
-        // A single disk with a file system is driven by the kernel.
-        let kind = targets::kind_of(raw.target.get_ref());
-        let is_ours = match kind.name {
-            "single" => raw.fs.is_none(),
-            name => name == "array",
-        } && raw.up.is_none();
-        if let (Some(flushes), false) = (&raw.flushes, is_ours) {
-            let what = "`flushes` is for arrays that the lab makes, and for `single` without `fs`: give `LEVEL(COUNT)`, or \
-                        leave it out";
-            return Err(self.at(&flushes.span(), what.to_owned()));
+        let flushes = raw.flushes.as_ref().or(file.flushes.as_ref());
+        let ignored = self.named(
+            flushes,
+            "way with flushes",
+            &["honoured", "ignored"],
+            |word| match word {
+                "honoured" => Some(false),
+                "ignored" => Some(true),
+                _ => None,
+            },
+        );
+        Ok(ignored?.unwrap_or(false))
+    }
+
+    /// Options at the head of the file that mean something for no system.
+    pub(super) fn options_of_all(
+        &self,
+        file: &RawFile,
+        members: &Members,
+    ) -> Result<(), ExperimentError> {
+        let systems = file.system.iter();
+        let subjects: Vec<Subject> = systems.map(|one| subject(one.get_ref(), members)).collect();
+        for (option, given) in given!(file) {
+            let means_something = subjects.iter().any(option.means_something);
+            if let Some(span) = given.filter(|_| !means_something) {
+                return Err(self.at(&span, option.refused_by_all()));
+            }
         }
-        let of_file = ignored(file.flushes.as_ref())?.filter(|_| is_ours);
-        Ok(ignored(raw.flushes.as_ref())?.or(of_file).unwrap_or(false))
+        Ok(())
     }
 
     fn price(&self, price: Option<&Spanned<f64>>) -> Result<Option<f64>, ExperimentError> {
@@ -661,6 +709,14 @@ impl Reader<'_> {
             self.at(&value.span(), what)
         })
     }
+}
+
+/// What a system is, as far as options ask.
+fn subject(raw: &RawSystem, members: &Members) -> Subject {
+    let mut subject = Subject::new(raw.target.get_ref(), members);
+    subject.is_mounted = raw.fs.is_some();
+    subject.by_commands = raw.up.is_some();
+    subject
 }
 
 /// The smallest scale that leaves so much of a size, in thousandths rounded up.

@@ -1,7 +1,7 @@
 //! Where a node is reached: `10.0.0.2`, `node3:7200`, `[fd00::2]:7117`.
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 /// The port of agents, unless said otherwise.
@@ -14,6 +14,16 @@ pub struct NodeAddress {
     pub host: String,
     /// The port.
     pub port: u16,
+}
+
+/// An address of IP, also in the brackets that those of version 6 have before a port.
+#[must_use]
+pub fn ip_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => text.parse().ok(),
+    }
 }
 
 impl FromStr for NodeAddress {
@@ -66,6 +76,17 @@ impl fmt::Display for NodeAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brackets_are_of_version_6() {
+        for text in ["fd77::3", "[fd77::3]", "10.0.0.2"] {
+            let shown = text.trim_matches(['[', ']']);
+            assert_eq!(ip_address(text).unwrap().to_string(), shown);
+        }
+        for text in ["", "[10.0.0.2]", "[fd77::3", "fd77::3]", "[]", "node3"] {
+            assert_eq!(ip_address(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_and_written() {

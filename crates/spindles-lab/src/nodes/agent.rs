@@ -1,20 +1,21 @@
 //! The agent: takes connections, greets who knows the token, and serves them.
 
 use super::handshake::{greet, limit};
+use super::places::{Place, Places};
 use super::session::{Shop, serve};
 use super::token::Token;
+use crate::scratch::Scratch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
+use spindles_io::{Backend, OpenError, OpenOptions, open_device};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// So many connections at once; further ones are closed.
-const CONNECTIONS_MAX: usize = 8;
 /// How long a peer that is silent is taken to be there.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
@@ -27,6 +28,8 @@ pub struct AgentOptions {
     pub folder: PathBuf,
     /// Devices that fio may be run on. What they hold may be lost.
     pub devices: Vec<String>,
+    /// Take these devices also where something else uses them.
+    pub force: bool,
     /// What controllers must know.
     pub token: Token,
 }
@@ -40,6 +43,31 @@ pub enum AgentError {
         /// What was named.
         folder: PathBuf,
     },
+    /// It can't make files in its folder.
+    #[error("{}: can't make files there: {source}: give it to this user, or name another with --folder", .folder.display())]
+    Unwritable {
+        /// What was named.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A device is no device of the kernel's.
+    #[error(
+        "{device} is neither a block device nor a file, and fio needs one: name another with --device"
+    )]
+    NoDevice {
+        /// What was named.
+        device: String,
+    },
+    /// Something else has a device.
+    #[error("{source}, or say --force if fio may disturb it")]
+    Busy {
+        /// Who.
+        source: OpenError,
+    },
+    /// A device can't be opened.
+    #[error(transparent)]
+    Device(OpenError),
     /// It can't listen there.
     #[error("{address}: can't listen there: {source}: choose another address with --listen")]
     Listen {
@@ -59,15 +87,25 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Listens.
+    /// Looks at its folder and devices, and listens.
     ///
     /// # Errors
-    /// When there is no such folder, or the address can't be had.
+    /// When the folder or a device is not there or can't be written, or the address can't be had.
     pub fn new(options: AgentOptions) -> Result<Self, AgentError> {
         if !options.folder.is_dir() {
             return Err(AgentError::Folder {
                 folder: options.folder,
             });
+        }
+        // The first folder of a task, which goes at once; with it go those that agents left which were killed.
+        if let Err(source) = Scratch::new(&options.folder) {
+            return Err(AgentError::Unwritable {
+                folder: options.folder,
+                source,
+            });
+        }
+        for device in &options.devices {
+            look_at(device, options.force)?;
         }
         let wrong = |source| AgentError::Listen {
             address: options.listen,
@@ -94,9 +132,10 @@ impl Agent {
             folder: &self.options.folder,
             devices: &self.options.devices,
             turn: Mutex::new(()),
+            silence: SILENCE,
             interrupt,
         };
-        let open = AtomicUsize::new(0);
+        let places = Places::default();
         let (news, heard) = channel::<String>();
         std::thread::scope(|scope| {
             while !interrupt.load(Ordering::Relaxed) {
@@ -111,20 +150,20 @@ impl Agent {
                 let Ok(1..) = poll(&mut fds, Some(&wait)) else {
                     continue;
                 };
-                let Ok((stream, peer)) = self.listener.accept() else {
+                let accepted = self.listener.accept();
+                let accepted = accepted.and_then(|(stream, peer)| {
+                    let place = places.take(&stream, peer.ip().to_canonical())?;
+                    Ok((stream, peer, place))
+                });
+                let Ok((stream, peer, place)) = accepted else {
                     continue;
                 };
-                if open.load(Ordering::SeqCst) >= CONNECTIONS_MAX {
-                    continue; // It is closed.
-                }
-                open.fetch_add(1, Ordering::SeqCst);
-                let (shop, open, news) = (&shop, &open, news.clone());
+                let (shop, news) = (&shop, news.clone());
                 scope.spawn(move || {
-                    let what = match self.one(stream, shop) {
+                    let what = match self.one(stream, &place, shop) {
                         Ok(()) => format!("{peer} was served"),
                         Err(why) => format!("{peer}: {why}"),
                     };
-                    open.fetch_sub(1, Ordering::SeqCst);
                     // It is heard as long as there are threads like this one.
                     drop(news.send(what));
                 });
@@ -135,13 +174,36 @@ impl Agent {
         }
     }
 
-    fn one(&self, mut stream: TcpStream, shop: &Shop<'_>) -> Result<(), String> {
+    fn one(&self, mut stream: TcpStream, place: &Place<'_>, shop: &Shop<'_>) -> Result<(), String> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        greet(&mut stream, &self.options.token, cpus)?;
+        let greeted = greet(&mut stream, &self.options.token, cpus, &|| place.keep());
+        greeted.map_err(|why| {
+            if place.is_lost() {
+                "it had not shown that it knows the token when others came, and gave way".to_owned()
+            } else {
+                why.to_string()
+            }
+        })?;
         stay_alert(&stream).map_err(|error| error.to_string())?;
         serve(&stream, shop)
     }
+}
+
+/// Whether fio may be run on a device: one that is there, can be written, and is not used otherwise.
+fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
+    if Backend::of(device).facts.name != "file" {
+        let device = device.to_owned();
+        return Err(AgentError::NoDevice { device });
+    }
+    match open_device(device, &OpenOptions::default()) {
+        // Nothing was written.
+        Ok(target) => drop(target.close()),
+        Err(OpenError::Busy { .. }) if force => {}
+        Err(source @ OpenError::Busy { .. }) => return Err(AgentError::Busy { source }),
+        Err(source) => return Err(AgentError::Device(source)),
+    }
+    Ok(())
 }
 
 /// A peer that is gone without a word is noticed: by what it does not acknowledge, or else by asking it.

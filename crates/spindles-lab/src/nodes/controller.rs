@@ -3,20 +3,26 @@
 
 use super::address::NodeAddress;
 use super::agent::{SILENCE, stay_alert};
-use super::handshake::introduce;
+use super::handshake::{Unmet, introduce};
 use super::link::{Link, LinkCounters};
 use super::token::Token;
-use super::wire::{Done, FRAME_BYTES_MAX, Reply, Request, SoFar, Task, receive, send};
+use super::wire::{
+    Done, FRAME_BYTES_MAX, Reply, Request, SAME, SoFar, Task, in_words, receive, send,
+};
 use crate::clock::{self, MachineTicks};
 use crate::evidence::{Counters, Watched};
 use crate::execute::Failure;
 use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to come about.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long a place at an agent is waited for that has none, and how often it is asked.
+const PLACE_TIME: Duration = Duration::from_secs(10);
+const PLACE_LOOK: Duration = Duration::from_millis(100);
 /// How often it is looked whether the user wants to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// Round trips from which the fastest is taken.
@@ -62,10 +68,22 @@ impl Moment {
 struct Node {
     name: String,
     stream: TcpStream,
+    voice: Voice,
     cpus: u32,
     moment: Moment,
     /// What it has done up to the last that was heard of it.
     so_far: SoFar,
+}
+
+/// The end of a connection on which two threads may speak, a frame each time.
+#[derive(Clone)]
+struct Voice(Arc<Mutex<TcpStream>>);
+
+impl Voice {
+    fn say(&self, request: &Request) -> std::io::Result<()> {
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&mut *stream, request)
+    }
 }
 
 /// The nodes of a run.
@@ -111,22 +129,52 @@ impl<'a> Crew<'a> {
             crew.check_interrupt()?;
             let name = address.to_string();
             let wrong = |why| Failure::Failed(format!("node {name}: {why}"));
-            let (stream, cpus) = connect(address, token).map_err(wrong)?;
-            let reading = stream
-                .try_clone()
-                .map_err(|error| wrong(error.to_string()))?;
-            let (number, said) = (crew.nodes.len(), said.clone());
+            let (stream, cpus) = crew.connect(address, token)?;
+            let cloned = |stream: &TcpStream| {
+                let cloned = stream.try_clone();
+                cloned.map_err(|error| wrong(error.to_string()))
+            };
+            let (reading, writing) = (cloned(&stream)?, cloned(&stream)?);
+            let voice = Voice(Arc::new(Mutex::new(writing)));
+            let (number, said, answering) = (crew.nodes.len(), said.clone(), voice.clone());
             // It ends with the connection, which ends when the crew is dropped.
-            std::thread::spawn(move || read(reading, number, &said));
+            std::thread::spawn(move || read(reading, &answering, number, &said));
             crew.nodes.push(Node {
                 name,
                 stream,
+                voice,
                 cpus,
                 moment: Moment::default(),
                 so_far: SoFar::default(),
             });
         }
         Ok(crew)
+    }
+
+    /// Connects to a node. While others have all places of its agent, it is asked again for a while.
+    fn connect(&self, address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Failure> {
+        let ends = Instant::now() + PLACE_TIME;
+        let for_s = PLACE_TIME.as_secs();
+        loop {
+            self.check_interrupt()?;
+            let why = match connect(address, token) {
+                Ok(connected) => return Ok(connected),
+                Err(Unmet::Busy | Unmet::Closed) if Instant::now() < ends => {
+                    std::thread::sleep(PLACE_LOOK);
+                    continue;
+                }
+                Err(Unmet::Wrong(why)) => why,
+                Err(Unmet::Busy) => format!(
+                    "its agent is busy, for {for_s} s others had all connections that it takes: end these, or let a \
+                     firewall keep them away"
+                ),
+                Err(Unmet::Closed) => format!(
+                    "what answers there closed each connection for {for_s} s: see that it is `spindles lab agent`, \
+                     and that others don't take all its connections"
+                ),
+            };
+            return Err(Failure::Failed(format!("node {address}: {why}")));
+        }
     }
 
     /// The address of ours that all nodes are connected to.
@@ -253,7 +301,7 @@ impl<'a> Crew<'a> {
     }
 
     fn say(&mut self, node: usize, request: &Request) -> Result<(), Failure> {
-        let sent = send(&mut self.nodes[node].stream, request);
+        let sent = self.nodes[node].voice.say(request);
         sent.map_err(|error| {
             // It may have said why before it went.
             let last = std::iter::from_fn(|| self.heard.recv_timeout(LOOK).ok());
@@ -263,7 +311,7 @@ impl<'a> Crew<'a> {
             });
             match whys.next() {
                 Some(why) => Failure::Failed(format!("node {}: {why}", self.nodes[node].name)),
-                None => self.lost(node, &error.to_string()),
+                None => self.lost(node, &in_words(&error)),
             }
         })
     }
@@ -317,7 +365,9 @@ impl<'a> Crew<'a> {
 
     fn out_of_turn(&self, node: usize) -> Failure {
         let name = &self.nodes[node].name;
-        Failure::Failed(format!("node {name}: its agent answers out of turn"))
+        Failure::Failed(format!(
+            "node {name}: its agent answers something that it was not asked: {SAME}"
+        ))
     }
 
     /// The next answer of any node. Whatever ends one of them ends it for all.
@@ -364,7 +414,7 @@ impl Drop for Crew<'_> {
 }
 
 /// Connects to an agent: its connection, and how many CPUs it has.
-fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), String> {
+fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Unmet> {
     let found = (address.host.as_str(), address.port).to_socket_addrs();
     let found = found.map_err(|error| format!("its address is not known: {error}"))?;
     let mut last = "it has no address".to_owned();
@@ -378,15 +428,25 @@ fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Str
             Err(error) => last = error.to_string(),
         }
     }
-    Err(format!(
+    Err(Unmet::Wrong(format!(
         "it can't be reached: {last}: start `spindles lab agent --listen {address}` there"
-    ))
+    )))
 }
 
-/// Reads what a node says until the connection ends.
-fn read(mut stream: TcpStream, node: usize, said: &Sender<(usize, Result<Reply, String>)>) {
+/// Reads what a node says until the connection ends. Its agent hears each second that we are there, whatever the
+/// others of our threads do.
+fn read(
+    mut stream: TcpStream,
+    voice: &Voice,
+    node: usize,
+    said: &Sender<(usize, Result<Reply, String>)>,
+) {
     loop {
         let reply = receive(&mut stream, FRAME_BYTES_MAX).map_err(|error| error.to_string());
+        if matches!(reply, Ok(Reply::Alive { .. })) {
+            // Who can't be told can't be heard any more either.
+            let _lost = voice.say(&Request::Here);
+        }
         let is_last = reply.is_err();
         if said.send((node, reply)).is_err() || is_last {
             return;
@@ -397,6 +457,7 @@ fn read(mut stream: TcpStream, node: usize, said: &Sender<(usize, Result<Reply, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn times_are_carried_from_clock_to_clock() {
@@ -408,5 +469,29 @@ mod tests {
         let moment = Moment::of(1_000_000, 1_000_001, 3);
         assert_eq!(moment.to_ours(moment.to_theirs(2_000_000)), 2_000_000);
         assert_eq!(moment.uncertainty_ns, 1);
+    }
+
+    /// An agent without a place is asked again; one that has none for long is named with the remedy.
+    #[test]
+    fn a_busy_agent_is_asked_again() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address: NodeAddress = format!("127.0.0.1:{port}").parse().unwrap();
+        let token = Token::of_bytes(&[1; 32]);
+        let interrupt = AtomicBool::new(false);
+        let gathered = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut busy, _) = listener.accept().unwrap();
+                send(&mut busy, &Reply::Busy).unwrap();
+                drop((busy, listener.accept().unwrap()));
+                let (mut stream, _) = listener.accept().unwrap();
+                super::super::handshake::greet(&mut stream, &token, 7, &|| true).unwrap();
+            });
+            let gathered = Crew::gather(&[address], &token, &interrupt);
+            // Nobody waits for a controller that does not ask again.
+            let _queued = [(); 3].map(|()| TcpStream::connect(listener.local_addr().unwrap()));
+            gathered.map(|crew| (crew.count(), crew.nodes[0].cpus))
+        });
+        assert_eq!(gathered.unwrap(), (1, 7));
     }
 }

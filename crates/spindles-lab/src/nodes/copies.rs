@@ -2,7 +2,7 @@
 //! begins with the ticket that the server gave out over the control connection; what has none is closed.
 
 use super::handshake::random;
-use super::wire::{from_hex, to_hex};
+use super::wire::{SAME, from_hex, in_words, to_hex};
 use crate::execute::Failure;
 use crate::schedule::Draw;
 use ring::hmac;
@@ -31,11 +31,26 @@ pub(super) enum Trouble {
     Connection(String),
 }
 
+impl Trouble {
+    /// In words.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Place(why) | Self::Connection(why) => why,
+        }
+    }
+
+    /// The same of the server's end of the stream of a node.
+    pub(super) fn at_server(&self, node: &str) -> String {
+        match self {
+            Self::Place(why) => format!("the server's end of the copy of node {node}: {why}"),
+            Self::Connection(why) => format!("node {node}: {why}"),
+        }
+    }
+}
+
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Place(why) | Trouble::Connection(why) => Self::Failed(why),
-        }
+        Self::Failed(trouble.why())
     }
 }
 
@@ -111,7 +126,7 @@ fn at(path: &Path, error: &io::Error) -> Trouble {
 }
 
 fn broken(error: &io::Error) -> Trouble {
-    Trouble::Connection(format!("the data connection broke: {error}"))
+    Trouble::Connection(format!("the data connection broke: {}", in_words(error)))
 }
 
 /// A buffer of bytes that don't compress.
@@ -130,6 +145,21 @@ fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
     all.chain((rest > 0).then(|| piece(rest)))
 }
 
+/// Carries so many bytes through a buffer, piece by piece, and calls `moved` after each.
+fn carry(
+    bytes: u64,
+    moved: &mut dyn FnMut(Instant, usize),
+    mut one: impl FnMut(&mut [u8]) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let mut buffer = buffer();
+    for piece in pieces(bytes) {
+        let began = Instant::now();
+        one(&mut buffer[..piece])?;
+        moved(began, piece);
+    }
+    Ok(())
+}
+
 /// Sends so many bytes from a place, and calls `moved` after each piece.
 pub(super) fn send(
     mut stream: &TcpStream,
@@ -137,15 +167,10 @@ pub(super) fn send(
     bytes: u64,
     moved: &mut dyn FnMut(Instant, usize),
 ) -> Result<(), Trouble> {
-    let mut buffer = buffer();
-    for piece in pieces(bytes) {
-        let began = Instant::now();
-        from.fill(&mut buffer[..piece])?;
-        let sent = stream.write_all(&buffer[..piece]);
-        sent.map_err(|error| broken(&error))?;
-        moved(began, piece);
-    }
-    Ok(())
+    carry(bytes, moved, |piece| {
+        from.fill(piece)?;
+        stream.write_all(piece).map_err(|error| broken(&error))
+    })
 }
 
 /// Receives so many bytes into a place, and calls `moved` after each piece.
@@ -155,15 +180,10 @@ pub(super) fn receive(
     bytes: u64,
     moved: &mut dyn FnMut(Instant, usize),
 ) -> Result<(), Trouble> {
-    let mut buffer = buffer();
-    for piece in pieces(bytes) {
-        let began = Instant::now();
-        let received = stream.read_exact(&mut buffer[..piece]);
-        received.map_err(|error| broken(&error))?;
-        into.keep(&buffer[..piece])?;
-        moved(began, piece);
-    }
-    Ok(())
+    carry(bytes, moved, |piece| {
+        stream.read_exact(piece).map_err(|error| broken(&error))?;
+        into.keep(piece)
+    })
 }
 
 /// Tells the other end that it is so far.
@@ -179,19 +199,21 @@ pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
     if said == [GOOD] {
         return Ok(());
     }
-    Err(Trouble::Connection(
-        "the other end of the data connection says something odd".to_owned(),
-    ))
+    Err(Trouble::Connection(format!(
+        "what comes over the data connection is not understood: {SAME}"
+    )))
 }
 
 /// Opens a stream to a server, with its ticket.
 pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<TcpStream, Failure> {
-    let wrong = |error: &dyn std::fmt::Display| {
+    let wrong = |error: &io::Error| {
         Failure::Failed(format!(
-            "no data connection to {server}: {error}: give `listen` the address at which nodes reach the server"
+            "no data connection to the server at {server}: {}: give `listen` the address at which nodes reach it",
+            in_words(error)
         ))
     };
-    let address: SocketAddr = server.parse().map_err(|error| wrong(&error))?;
+    let address = server.parse::<SocketAddr>();
+    let address = address.map_err(|error| wrong(&io::Error::other(error)))?;
     let stream = TcpStream::connect_timeout(&address, limit).map_err(|error| wrong(&error))?;
     let ticket = from_hex(ticket).unwrap_or_default();
     let prepared = stream
@@ -199,7 +221,13 @@ pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<Tcp
         .and_then(|()| stream.set_read_timeout(Some(limit)))
         .and_then(|()| (&stream).write_all(&ticket));
     prepared.map_err(|error| wrong(&error))?;
-    await_signal(&stream)?;
+    let admitted = await_signal(&stream);
+    admitted.map_err(|trouble| {
+        let why = trouble.why();
+        Failure::Failed(format!(
+            "the server at {server} does not take our data: {why}"
+        ))
+    })?;
     let unlimited = stream.set_read_timeout(None);
     unlimited.map_err(|error| wrong(&error))?;
     Ok(stream)
@@ -321,6 +349,19 @@ mod tests {
     }
 
     #[test]
+    fn errors_say_which_end_has_them() {
+        let why = at(Path::new("/srv/a"), &io::ErrorKind::StorageFull.into());
+        let why = why.at_server("n:1");
+        assert!(
+            why.starts_with("the server's end of the copy of node n:1: /srv/a: "),
+            "{why}"
+        );
+        let why = broken(&io::ErrorKind::TimedOut.into()).at_server("n:1");
+        let words = "node n:1: the data connection broke: the other end does not answer any more";
+        assert_eq!(why, words);
+    }
+
+    #[test]
     fn bytes_go_from_a_file_to_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -347,6 +388,10 @@ mod tests {
         assert!(read("a") == read("b"));
         drop(near);
         let error = receive(&far, &mut Place::Memory, 1, &mut |_, _| {}).unwrap_err();
-        assert!(matches!(error, Trouble::Connection(_)), "{error:?}");
+        let words = "the data connection broke: the other end closed it";
+        assert!(
+            matches!(&error, Trouble::Connection(why) if why == words),
+            "{error:?}"
+        );
     }
 }

@@ -4,8 +4,10 @@
 
 use super::token::{NONCE_BYTES, Nonces, Side, Token};
 use super::wire::{
-    Reply, Request, STRANGER_BYTES_MAX, VERSION, WireError, from_hex, receive, send, to_hex,
+    Reply, Request, SAME, STRANGER_BYTES_MAX, VERSION, WireError, from_hex, in_words, receive,
+    send, to_hex,
 };
+use std::fmt;
 use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -13,14 +15,49 @@ use std::time::Duration;
 /// How long either waits for what the other says before they know each other.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Greets a controller: whether it may ask for something.
+/// Why one end does not get to know the other.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unmet {
+    /// Others have all places of the agent: it may have one soon.
+    Busy,
+    /// The connection ended: an agent has no time to say why to all of many strangers.
+    Closed,
+    /// Something else, and the remedy.
+    Wrong(String),
+}
+
+impl From<String> for Unmet {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
+    }
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "others have all connections that its agent takes",
+            Self::Closed => "the connection was closed",
+            Self::Wrong(why) => why,
+        })
+    }
+}
+
+/// Greets a controller: whether it may ask for something. `keep` is asked once it has shown that it knows the token:
+/// whether there is a place for it.
 ///
 /// # Errors
 /// Why it may not.
-pub(super) fn greet(stream: &mut TcpStream, token: &Token, cpus: u32) -> Result<(), String> {
+pub(super) fn greet(
+    stream: &mut TcpStream,
+    token: &Token,
+    cpus: u32,
+    keep: &dyn Fn() -> bool,
+) -> Result<(), Unmet> {
     limit(stream, ANSWER_TIME)?;
     let Request::Hello { version, nonce } = hear(stream)? else {
-        return Err("it does not begin with a hello".to_owned());
+        return Err(wrong(
+            "it does not introduce itself: it is no `spindles lab run`",
+        ));
     };
     let ours = random()?;
     let nonces = Nonces {
@@ -36,17 +73,23 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, cpus: u32) -> Result<
         },
     )?;
     if version != VERSION {
-        return Err(format!("it speaks version {version}, we speak {VERSION}"));
+        return Err(Unmet::Wrong(format!(
+            "it speaks version {version}, and this program {VERSION}: {SAME}"
+        )));
     }
     let Request::Proof { proof } = hear(stream)? else {
-        return Err("it does not prove that it knows the token".to_owned());
+        return Err(wrong("it does not show that it knows the token"));
     };
     let proof = from_hex(&proof).unwrap_or_default();
     if !token.is_proof(Side::Controller, &nonces, &proof) {
         let why = "the token is another one".to_owned();
         // It may be gone already.
         let _gone = say(stream, &Reply::Failed { why: why.clone() });
-        return Err(why);
+        return Err(Unmet::Wrong(why));
+    }
+    if !keep() {
+        let _gone = say(stream, &Reply::Busy);
+        return Err(Unmet::Busy);
     }
     let proof = to_hex(&token.proof(Side::Agent, &nonces));
     say(stream, &Reply::Welcome { proof, cpus })
@@ -56,7 +99,7 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, cpus: u32) -> Result<
 ///
 /// # Errors
 /// What is wrong, and the remedy.
-pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, String> {
+pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, Unmet> {
     limit(stream, ANSWER_TIME)?;
     let ours = random()?;
     let nonce = to_hex(&ours);
@@ -67,13 +110,15 @@ pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, St
             nonce,
         },
     )?;
-    let Reply::Challenge { version, nonce } = hear(stream)? else {
-        return Err(STRANGE.to_owned());
+    let (version, nonce) = match hear(stream)? {
+        Reply::Challenge { version, nonce } => (version, nonce),
+        Reply::Busy => return Err(Unmet::Busy),
+        _ => return Err(wrong(STRANGE)),
     };
     if version != VERSION {
-        return Err(format!(
-            "its agent speaks version {version} and this program {VERSION}: use the same spindles on both"
-        ));
+        return Err(Unmet::Wrong(format!(
+            "its agent speaks version {version} and this program {VERSION}: {SAME}"
+        )));
     }
     let nonces = Nonces {
         controller: ours,
@@ -84,24 +129,28 @@ pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, St
     let (proof, cpus) = match hear(stream)? {
         Reply::Welcome { proof, cpus } => (proof, cpus),
         Reply::Failed { why } => {
-            return Err(format!(
+            return Err(Unmet::Wrong(format!(
                 "it refuses us: {why}: give both ends a file with the same token"
-            ));
+            )));
         }
-        _ => return Err(STRANGE.to_owned()),
+        Reply::Busy => return Err(Unmet::Busy),
+        _ => return Err(wrong(STRANGE)),
     };
     let proof = from_hex(&proof).unwrap_or_default();
     if !token.is_proof(Side::Agent, &nonces, &proof) {
-        return Err(
+        return Err(wrong(
             "it does not know the token: somebody else answers there, or give both ends a file with \
-             the same token"
-                .to_owned(),
-        );
+             the same token",
+        ));
     }
     Ok(cpus)
 }
 
 const STRANGE: &str = "what answers there is no agent: start `spindles lab agent` there";
+
+fn wrong(why: &str) -> Unmet {
+    Unmet::Wrong(why.to_owned())
+}
 
 /// How long one read or write may take.
 pub(super) fn limit(stream: &TcpStream, time: Duration) -> Result<(), String> {
@@ -112,14 +161,17 @@ pub(super) fn limit(stream: &TcpStream, time: Duration) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-fn hear<T: serde::de::DeserializeOwned>(stream: &mut TcpStream) -> Result<T, String> {
+fn hear<T: serde::de::DeserializeOwned>(stream: &mut TcpStream) -> Result<T, Unmet> {
     let mut bounded = Bounded {
         stream,
         ends: std::time::Instant::now() + ANSWER_TIME,
     };
     receive(&mut bounded, STRANGER_BYTES_MAX).map_err(|error| match error {
-        WireError::Broken(error) if is_late(&error) => "it says nothing".to_owned(),
-        other => other.to_string(),
+        WireError::Broken(error) if is_late(&error) => {
+            Unmet::Wrong(format!("it says nothing for {} s", ANSWER_TIME.as_secs()))
+        }
+        WireError::Closed | WireError::Broken(_) => Unmet::Closed,
+        other => Unmet::Wrong(other.to_string()),
     })
 }
 
@@ -148,8 +200,11 @@ impl io::Read for Bounded<'_> {
     }
 }
 
-fn say<T: serde::Serialize>(stream: &mut TcpStream, message: &T) -> Result<(), String> {
-    send(stream, message).map_err(|error| error.to_string())
+fn say<T: serde::Serialize>(stream: &mut TcpStream, message: &T) -> Result<(), Unmet> {
+    send(stream, message).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Unmet::Closed,
+        _ => Unmet::Wrong(in_words(&error)),
+    })
 }
 
 /// Bytes that nobody can guess.
@@ -183,10 +238,10 @@ mod tests {
     }
 
     /// What both ends say.
-    fn meet(controller: u8, agent: u8) -> (Result<u32, String>, Result<(), String>) {
+    fn meet(controller: u8, agent: u8, has_place: bool) -> (Result<u32, Unmet>, Result<(), Unmet>) {
         let (mut near, mut far) = pair();
         std::thread::scope(|scope| {
-            let greeted = scope.spawn(move || greet(&mut far, &token(agent), 3));
+            let greeted = scope.spawn(move || greet(&mut far, &token(agent), 3, &|| has_place));
             let introduced = introduce(&mut near, &token(controller));
             drop(near);
             (introduced, greeted.join().unwrap())
@@ -195,9 +250,10 @@ mod tests {
 
     #[test]
     fn those_who_know_the_token_meet() {
-        assert_eq!(meet(1, 1), (Ok(3), Ok(())));
-        let (introduced, greeted) = meet(1, 2);
-        let error = introduced.unwrap_err();
+        assert_eq!(meet(1, 1, true), (Ok(3), Ok(())));
+        assert_eq!(meet(1, 1, false), (Err(Unmet::Busy), Err(Unmet::Busy)));
+        let (introduced, greeted) = meet(1, 2, true);
+        let error = introduced.unwrap_err().to_string();
         assert!(error.contains("the token is another one"), "{error}");
         assert!(greeted.is_err());
     }
@@ -207,12 +263,12 @@ mod tests {
         let (mut near, mut far) = pair();
         near.write_all(bytes).unwrap();
         near.shutdown(std::net::Shutdown::Write).unwrap();
-        let error = greet(&mut far, &token(1), 3).unwrap_err();
+        let error = greet(&mut far, &token(1), 3, &|| true).unwrap_err();
         drop(far);
         let mut heard = Vec::new();
         // A reset is an end as well.
         let _reset = near.read_to_end(&mut heard);
-        (error, heard)
+        (error.to_string(), heard)
     }
 
     fn frames(requests: &[Request]) -> Vec<u8> {
@@ -236,12 +292,12 @@ mod tests {
         for (bytes, words) in [
             (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "are the most"),
             (Vec::new(), "closed"),
-            (frames(&[Request::Ping]), "does not begin with a hello"),
+            (frames(&[Request::Ping]), "does not introduce itself"),
             (frames(&[hello(VERSION, "00")]), "another length"),
-            (frames(&[hello(VERSION + 1, &nonce)]), "speaks version 2"),
+            (frames(&[hello(VERSION + 1, &nonce)]), "speaks version 3"),
             (
                 frames(&[hello(VERSION, &nonce), Request::Ping]),
-                "does not prove",
+                "does not show that it knows",
             ),
             (
                 frames(&[hello(VERSION, &nonce), odd]),
@@ -270,7 +326,7 @@ mod tests {
                 };
                 say(&mut far, &Reply::Welcome { proof, cpus: 1 }).unwrap();
             });
-            introduce(&mut near, &token(1)).unwrap_err()
+            introduce(&mut near, &token(1)).unwrap_err().to_string()
         });
         assert!(error.contains("does not know the token"), "{error}");
     }

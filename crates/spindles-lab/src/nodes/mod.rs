@@ -11,8 +11,11 @@
 //!     Arm       ──────────────────▶  Armed     everything but the first operation
 //!     Start(T)  ──────────────────▶  Ended     at T on the agent's clock, to the last operation
 //!               ◀──────────────────  Done      what it did
-//!               ◀──────────────────  Alive     each second from `Prepare` on, with the figures so far
+//!               ◀──────────────────  Alive     each second, with the figures so far
+//!     Here      ──────────────────▶            to each of these
 //! ```
+//!
+//! So each end notices when the other one is stopped or its cable is pulled, and does not wait for it.
 //!
 //! The token shows who may ask; nothing is encrypted, and nothing holds against who can change packets.
 
@@ -24,13 +27,14 @@ mod fio;
 mod handshake;
 mod link;
 mod merge;
+mod places;
 mod session;
 mod task;
 mod tasks;
 mod token;
 mod wire;
 
-pub use address::{NodeAddress, PORT};
+pub use address::{NodeAddress, PORT, ip_address};
 pub use agent::{Agent, AgentError, AgentOptions};
 pub(crate) use controller::Crew;
 pub(crate) use fio::check as check_fio;

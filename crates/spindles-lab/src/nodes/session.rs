@@ -9,12 +9,14 @@
 //!                                      └───────────────────────────────────── Ended
 //! ```
 //!
-//! A `Ping` may come at any time, everything else only there. The end of the connection ends the task at any
-//! time, and removes its files.
+//! A `Ping` and `Here` may come at any time, everything else only there. The end of the connection, or a controller
+//! of which nothing is heard any more, ends the task at any time, and removes its files.
 
 use super::link::Link;
 use super::task::{Brake, Site, carry_out, prepare};
-use super::wire::{Done, FRAME_BYTES_MAX, Reply, Request, SoFar, Task, receive, send};
+use super::wire::{
+    Done, FRAME_BYTES_MAX, Reply, Request, SAME, SoFar, Task, in_words, receive, send,
+};
 use crate::clock;
 use crate::execute::Failure;
 use crate::recorder::Collector;
@@ -29,8 +31,8 @@ use std::time::{Duration, Instant};
 const ALIVE: Duration = Duration::from_secs(1);
 /// How often it is looked whether all is to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a run may take to go away.
-const TURN_TIME: Duration = Duration::from_secs(10);
+/// How long a run may take to go away: longer than it takes until its controller is known to be lost.
+const TURN_TIME: Duration = Duration::from_secs(20);
 /// The furthest ahead that a start may be.
 const START_MAX: Duration = Duration::from_mins(1);
 
@@ -91,6 +93,33 @@ enum Event {
     Failed(Failure),
 }
 
+impl Stage {
+    /// What the agent is doing then.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Greeted => "it has no task yet",
+            Self::Preparing => "it makes ready for a task",
+            Self::Prepared => "it waits for the next part of its task",
+            Self::Arming => "it makes ready for a part of its task",
+            Self::Armed => "it waits for the start of a part",
+            Self::Running => "a part of its task is running",
+            Self::Ended => "it adds up what a part of its task did",
+        }
+    }
+}
+
+impl Step {
+    /// What the other end, or the worker, does with it.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Prepare => "gives it a task",
+            Self::Arm => "asks for a part of a task",
+            Self::Start => "starts a part of a task",
+            Self::Prepared | Self::Armed | Self::Ended | Self::Done => "goes on",
+        }
+    }
+}
+
 /// What sessions of one agent share.
 pub(super) struct Shop<'a> {
     /// Folders of tasks are made here.
@@ -99,6 +128,8 @@ pub(super) struct Shop<'a> {
     pub(super) devices: &'a [String],
     /// Held by who does something: two at once would disturb each other.
     pub(super) turn: Mutex<()>,
+    /// How long a controller that says nothing is taken to be there.
+    pub(super) silence: Duration,
     /// Set when the agent ends.
     pub(super) interrupt: &'a AtomicBool,
 }
@@ -133,7 +164,7 @@ pub(super) fn serve(stream: &TcpStream, shop: &Shop<'_>) -> Result<(), String> {
             site,
             live,
         };
-        let ended = session.go_on(&heard, shop.interrupt);
+        let ended = session.go_on(&heard, shop);
         if let Err(why) = &ended {
             // It may be gone already.
             let _gone = session.say(&Reply::Failed { why: why.clone() });
@@ -212,7 +243,9 @@ fn work(
         match orders.recv() {
             Ok(Order::Arm(asked)) if asked == part => {}
             Ok(_) => {
-                let why = "it is asked for its parts out of turn".to_owned();
+                let why = format!(
+                    "the controller asks for the parts of its task in another order: {SAME}"
+                );
                 return tell(Event::Failed(Failure::Failed(why)));
             }
             Err(_) => return,
@@ -261,28 +294,30 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn say(&mut self, reply: &Reply) -> Result<(), String> {
-        send(&mut self.stream, reply).map_err(|error| format!("the controller is lost: {error}"))
+        let sent = send(&mut self.stream, reply);
+        sent.map_err(|error| format!("the controller is lost: {}", in_words(&error)))
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         let next = self.stage.next(step);
         self.stage = next.ok_or_else(|| {
             format!(
-                "{step:?} is out of turn while the agent is {:?}",
-                self.stage
+                "the controller {} while {}: {SAME}",
+                step.words(),
+                self.stage.words()
             )
         })?;
         Ok(())
     }
 
     /// To the end of the connection; without an error where that comes between tasks.
-    fn go_on(&mut self, events: &Receiver<Event>, interrupt: &AtomicBool) -> Result<(), String> {
-        let mut told = Instant::now();
+    fn go_on(&mut self, events: &Receiver<Event>, shop: &Shop<'_>) -> Result<(), String> {
+        let (mut told, mut last_heard) = (Instant::now(), Instant::now());
         loop {
-            if interrupt.load(Ordering::Relaxed) {
+            if shop.interrupt.load(Ordering::Relaxed) {
                 return Err("its agent was ended".to_owned());
             }
-            if self.stage != Stage::Greeted && told.elapsed() >= ALIVE {
+            if told.elapsed() >= ALIVE {
                 told = Instant::now();
                 let so_far = self.live.so_far();
                 self.say(&Reply::Alive { so_far })?;
@@ -294,7 +329,10 @@ impl Session<'_> {
                         _ => Err(format!("the controller is lost: {why}")),
                     };
                 }
-                Ok(Event::Said(request)) => self.hear(request)?,
+                Ok(Event::Said(request)) => {
+                    last_heard = Instant::now();
+                    self.hear(request)?;
+                }
                 Ok(Event::Prepared) => {
                     self.step(Step::Prepared)?;
                     self.say(&Reply::Prepared)?;
@@ -312,6 +350,12 @@ impl Session<'_> {
                     self.say(&Reply::Done { done })?;
                 }
                 Ok(Event::Failed(failure)) => return Err(failure.to_string()),
+                Err(RecvTimeoutError::Timeout) if last_heard.elapsed() > shop.silence => {
+                    return Err(format!(
+                        "the controller is lost: nothing was heard of it for {} s: it has stopped, or the network",
+                        shop.silence.as_secs()
+                    ));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err("its threads have ended".to_owned());
@@ -326,6 +370,7 @@ impl Session<'_> {
                 let now_ns = clock::duration_ns(self.site.base.elapsed());
                 return self.say(&Reply::Pong { now_ns });
             }
+            Request::Here => return Ok(()),
             Request::Prepare { task } => {
                 self.step(Step::Prepare)?;
                 Order::Prepare(task)
@@ -339,10 +384,13 @@ impl Session<'_> {
                 let at = self.site.base.checked_add(Duration::from_nanos(at_ns));
                 let soon =
                     at.filter(|at| at.saturating_duration_since(Instant::now()) <= START_MAX);
-                Order::Start(soon.ok_or("the start is too far ahead")?)
+                Order::Start(soon.ok_or_else(|| {
+                    let most_s = START_MAX.as_secs();
+                    format!("the controller starts it more than {most_s} s from now: {SAME}")
+                })?)
             }
             Request::Hello { .. } | Request::Proof { .. } => {
-                return Err("it is greeted twice".to_owned());
+                return Err(format!("the controller introduces itself twice: {SAME}"));
             }
         };
         // A worker that has failed says so itself.
@@ -384,22 +432,64 @@ mod tests {
         }
     }
 
+    /// An agent without devices.
+    fn shop<'a>(folder: &'a Path, interrupt: &'a AtomicBool) -> Shop<'a> {
+        Shop {
+            folder,
+            devices: &[],
+            turn: Mutex::new(()),
+            silence: Duration::from_secs(30),
+            interrupt,
+        }
+    }
+
+    /// Both ends of a connection.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// A controller that says nothing more, as one that was stopped, is left; one that is there is not.
+    #[test]
+    fn a_silent_controller_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let interrupt = AtomicBool::new(false);
+        let shop = Shop {
+            silence: Duration::from_secs(1),
+            ..shop(folder.path(), &interrupt)
+        };
+        let (mut near, far) = pair();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| serve(&far, &shop));
+            for _ in 0..8 {
+                send(&mut near, &Request::Here).unwrap();
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            assert!(!served.is_finished());
+            let began = Instant::now();
+            while !served.is_finished() && began.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // One that waits on ends with the connection.
+            near.shutdown(Shutdown::Write).unwrap();
+            let why = served.join().unwrap().expect_err("it is left");
+            assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
+        });
+        let mut said = || receive::<Reply>(&mut near, FRAME_BYTES_MAX);
+        let last = std::iter::from_fn(|| said().ok()).last();
+        assert!(matches!(last, Some(Reply::Failed { .. })), "{last:?}");
+    }
+
     /// What an agent answers to these requests, its last word included.
     fn talk(requests: &[Request]) -> Vec<Reply> {
         let folder = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (mut near, far) = pair();
         // An answer that does not come is none.
         near.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
         let interrupt = AtomicBool::new(false);
-        let shop = Shop {
-            folder: folder.path(),
-            devices: &[],
-            turn: Mutex::new(()),
-            interrupt: &interrupt,
-        };
+        let shop = shop(folder.path(), &interrupt);
         let replies = std::thread::scope(|scope| {
             scope.spawn(|| serve(&far, &shop));
             let mut replies = Vec::new();
@@ -434,16 +524,9 @@ mod tests {
             },
         };
         let folder = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (mut near, far) = pair();
         let interrupt = AtomicBool::new(false);
-        let shop = Shop {
-            folder: folder.path(),
-            devices: &[],
-            turn: Mutex::new(()),
-            interrupt: &interrupt,
-        };
+        let shop = shop(folder.path(), &interrupt);
         let began = Instant::now();
         std::thread::scope(|scope| {
             let served = scope.spawn(|| serve(&far, &shop));
@@ -531,12 +614,24 @@ mod tests {
         };
         let late = u64::MAX / 2;
         for (requests, words) in [
-            (vec![Request::Arm { part: 0 }], "Arm is out of turn"),
-            (vec![Request::Start { at_ns: 0 }], "Start is out of turn"),
-            (vec![files("cp"), files("cp")], "Prepare is out of turn"),
-            (vec![files("cp"), Request::Arm { part: 1 }], "out of turn"),
+            (
+                vec![Request::Arm { part: 0 }],
+                "asks for a part of a task while it has no task yet",
+            ),
+            (
+                vec![Request::Start { at_ns: 0 }],
+                "starts a part of a task while it has no task",
+            ),
+            (
+                vec![files("cp"), files("cp")],
+                "gives it a task while it waits for the next part",
+            ),
+            (
+                vec![files("cp"), Request::Arm { part: 1 }],
+                "in another order",
+            ),
             (vec![files("rm")], "knows no workload \"rm\""),
-            (vec![hello], "greeted twice"),
+            (vec![hello], "introduces itself twice"),
             (vec![fio("exec_prerun", None)], "not for nodes"),
             (vec![fio("bs", Some("/dev/sda"))], "--device /dev/sda"),
             (
@@ -545,7 +640,7 @@ mod tests {
                     Request::Arm { part: 0 },
                     Request::Start { at_ns: late },
                 ],
-                "too far ahead",
+                "more than 60 s from now",
             ),
         ] {
             let replies = talk(&requests);

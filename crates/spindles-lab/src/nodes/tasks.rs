@@ -3,7 +3,7 @@
 use super::controller::Crew;
 use super::copies::{self, Door, Place, Trouble, await_signal, signal};
 use super::merge::{OwnPart, merge};
-use super::wire::{CopyTask, Task};
+use super::wire::{CopyTask, SAME, Task};
 use crate::caches::{make_ready, sync};
 use crate::clock;
 use crate::evidence::Watched;
@@ -120,8 +120,8 @@ impl Crew<'_> {
                     scope.spawn(move || {
                         let end = serve(plan, stream, place);
                         if let Err(why) = &end {
-                            if let Trouble::Place(why) = why {
-                                wrong_here.get_or_init(|| format!("node {name}: {why}"));
+                            if let Trouble::Place(_) = why {
+                                wrong_here.get_or_init(|| why.at_server(&name));
                             }
                             // Its node is not to wait for more.
                             let _closed = stream.shutdown(Shutdown::Both);
@@ -148,7 +148,10 @@ impl Crew<'_> {
             Err(why) => return Err(wrong_here.into_inner().map_or(why, Failure::Failed)),
             Ok(ran) => ran,
         };
-        let ends = ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let ends = (ends.into_iter().enumerate()).map(|(node, end)| {
+            end.map_err(|trouble| Failure::Failed(trouble.at_server(self.name(node))))
+        });
+        let ends = ends.collect::<Result<Vec<_>, _>>()?;
         let threads = (0..)
             .zip(ends)
             .map(|(number, cpu_ns): (u32, u64)| ThreadUse {
@@ -182,11 +185,14 @@ impl Crew<'_> {
             (prepared, streams.join().expect("a door does not panic"))
         });
         prepared?;
-        let streams: Option<Vec<TcpStream>> = streams.into_iter().collect();
-        streams.ok_or_else(|| {
-            let why = "a node says that it is ready and has no data connection";
-            Failure::Failed(why.to_owned())
-        })
+        let streams = (streams.into_iter().enumerate()).map(|(node, stream)| {
+            stream.ok_or_else(|| {
+                let name = self.name(node);
+                let why = "its agent says that it is ready, and has not opened its data connection";
+                Failure::Failed(format!("node {name}: {why}: {SAME}"))
+            })
+        });
+        streams.collect()
     }
 
     /// The address of this machine for nodes, where there is one for all.

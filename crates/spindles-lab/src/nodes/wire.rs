@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of all that is said here. The two ends must have the same.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The longest frame from who has not shown yet that it knows the token.
 pub(super) const STRANGER_BYTES_MAX: u32 = 1 << 10;
@@ -25,6 +25,8 @@ pub(super) enum Request {
     Proof { proof: String },
     /// What time is it there?
     Ping,
+    /// To `Alive`: the controller is there too.
+    Here,
     /// Make ready for this.
     Prepare { task: Task },
     /// Make all ready for a part of it, up to its first operation.
@@ -47,7 +49,7 @@ pub(super) enum Reply {
     Prepared,
     /// To `Arm`.
     Armed,
-    /// Each second from `Prepare` on: what the part did so far.
+    /// Each second: what the part did so far.
     Alive { so_far: SoFar },
     /// To `Start`, right after the last operation of the part.
     Ended,
@@ -55,6 +57,8 @@ pub(super) enum Reply {
     Done { done: Box<Done> },
     /// It can't, or could not. Nothing follows.
     Failed { why: String },
+    /// Instead of `Challenge` or `Welcome`: others have all its places. Nothing follows.
+    Busy,
 }
 
 /// What an agent does.
@@ -135,10 +139,12 @@ pub(super) enum WireError {
     #[error("the connection was closed")]
     Closed,
     /// It ended, or nothing came in time.
-    #[error("the connection broke: {0}")]
+    #[error("the connection broke: {}", in_words(.0))]
     Broken(io::Error),
     /// It is longer than may be.
-    #[error("a frame of {bytes} bytes came, and {most} are the most")]
+    #[error(
+        "what it says is not understood, {bytes} bytes at once where {most} are the most: {SAME}"
+    )]
     TooLong {
         /// What it says.
         bytes: u32,
@@ -146,8 +152,26 @@ pub(super) enum WireError {
         most: u32,
     },
     /// It says nothing that is known.
-    #[error("a frame came that is not understood: {0}")]
+    #[error("what it says is not understood, {0}: {SAME}")]
     Unknown(serde_json::Error),
+}
+
+/// The remedy where the two ends misunderstand each other.
+pub(super) const SAME: &str = "use the same spindles on both machines";
+
+/// What an error of a connection means to who looks after the machines.
+pub(super) fn in_words(error: &io::Error) -> String {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,
+        WouldBlock,
+    };
+    match error.kind() {
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected => {
+            "the other end closed it".to_owned()
+        }
+        TimedOut | WouldBlock => "the other end does not answer any more".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 /// Sends a frame.
@@ -256,7 +280,10 @@ mod tests {
         assert_eq!(read(&frame(6, good)).unwrap(), Request::Ping);
         let long = STRANGER_BYTES_MAX + 1;
         for (bytes, words) in [
-            (frame(long, good), "1025 bytes came, and 1024 are the most"),
+            (
+                frame(long, good),
+                "1025 bytes at once where 1024 are the most",
+            ),
             (frame(u32::MAX, ""), "are the most"),
             (frame(7, good), "broke"),
             (frame(6, good)[..3].to_vec(), "broke"),

@@ -32,11 +32,11 @@ pub(super) static KIND: Kind = Kind {
     prepare,
 };
 
-fn parse(text: &str) -> Result<Expression, String> {
+pub(super) fn parse(text: &str) -> Result<Expression, String> {
     Expression::parse_counted(text).map_err(|error| error.to_string())
 }
 
-fn is_number(leaf: &str) -> bool {
+pub(super) fn is_number(leaf: &str) -> bool {
     leaf.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -46,11 +46,6 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
     let devices: Vec<String> = expression.leaves().iter().map(|&d| d.to_owned()).collect();
     let spares = members.cloned().collect();
     let superblocks = named(&expression.leaves()).len() == devices.len();
-    if !superblocks && site.journal.is_some() {
-        return Err(
-            "an array on memory keeps no journal: give files, or leave `journal` out".to_owned(),
-        );
-    }
     if superblocks {
         arrays::create(&expression, site)?;
     }
@@ -102,7 +97,7 @@ struct Array {
 
 /// Of what only an array with superblocks can do.
 const ON_MEMORY: &str =
-    "an array on memory has no superblocks to rebuild or to grow by: give files";
+    "an array in memory has no superblocks to rebuild or to grow by: give files";
 
 impl Array {
     /// Opens it on these of its devices, and that of its journal.
@@ -159,7 +154,7 @@ impl System for Array {
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
         if !self.superblocks {
-            return Err("an array on memory can't be served to the kernel: give files".to_owned());
+            return Err("an array in memory is no device of the kernel's: give files".to_owned());
         }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
         Exported::of_array(&all, &self.options, program)

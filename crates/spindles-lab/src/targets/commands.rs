@@ -1,7 +1,7 @@
 //! A system that commands of the user's make and take down: mdadm, ZFS, LVM, a controller's tool, a mount
 //! of a network file system.
 
-use super::{Kind, Place, Site, System, kind_of};
+use super::{Kind, Place, Site, System, kind_of, names};
 use crate::evidence::OwnCounters;
 use crate::export::{Exported, attach, of_devices};
 use crate::mounts;
@@ -73,7 +73,12 @@ impl Made {
         let down = commands.down.clone();
         let down = down.map(|down| Undo::new(What::Up(down, environment.clone())));
         shell(&commands.up, &environment)?;
-        let replaced = target.replace(DIR, &folder);
+        let value = |name: &str| {
+            let found = environment.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let replaced = names::filled_in(target, value)
+            .map_err(|name| format!("`{name}` in `target` stands for nothing"))?;
         if target.starts_with(DIR) && !site.force && is_of_others(&replaced, &folder) {
             return Err(format!(
                 "{target} is outside of the folder of the lab, and what it holds would be lost: say --force if that may be"

@@ -6,6 +6,8 @@ pub(crate) mod commands; // Not a row: around a target of any kind.
 mod device;
 mod folder;
 pub(crate) mod mounted; // Not a row: around a target of any kind.
+pub(crate) mod names; // Not a row: what targets may say.
+pub(crate) mod options; // Not a row: what systems may say.
 mod single;
 
 use crate::evidence::Watched;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use commands::Commands;
 pub use mounted::{FILE_SYSTEMS, FileSystem, Mounting};
+pub use options::check_chunk;
 
 type Prepare = fn(&str, &Site<'_>) -> Result<Box<dyn System>, String>;
 

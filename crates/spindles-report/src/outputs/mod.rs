@@ -13,6 +13,7 @@ mod terminal;
 pub use html::{change_page, report_page};
 
 use spindles_measure::{Analysis, Change};
+use std::borrow::Cow;
 
 /// Draws a change from one experiment to another.
 pub type DrawChange = fn(&Change, &Options) -> String;
@@ -58,6 +59,25 @@ impl Default for Options {
             sections: Vec::new(),
         }
     }
+}
+
+/// A text with control characters in words, `\u{1b}`, but line ends and tabs: for terminals, which obey what they are sent,
+/// and names come from files of others.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_obeyed(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// All forms.

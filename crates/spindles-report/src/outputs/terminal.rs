@@ -69,7 +69,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     {
         wrapped(&mut text, sentence, "", options.width);
     }
-    coloured(text, options)
+    coloured(&text, options)
 }
 
 /// Systems beside baselines of their own.
@@ -383,7 +383,7 @@ fn change(change: &Change, options: &Options) -> String {
     }
     doubts(&change.findings, options, &mut text);
     line(&mut text, &words::change_sums(change));
-    coloured(text, options)
+    coloured(&text, options)
 }
 
 /// The doubts that matter most, or all of them where that is asked for.
@@ -538,9 +538,11 @@ fn wrapped(text: &mut String, sentence: &str, indent: &str, width: u16) {
     line(text, &row);
 }
 
-fn coloured(text: String, options: &Options) -> String {
+/// Names come from files of others: nothing of them may do more on a terminal than be read.
+fn coloured(text: &str, options: &Options) -> String {
+    let text = super::printable(text);
     if !options.colour {
-        return text;
+        return text.into_owned();
     }
     text.replace("▲ faster", "\u{1b}[32m▲ faster\u{1b}[0m")
         .replace("▼ slower", "\u{1b}[33m▼ slower\u{1b}[0m")

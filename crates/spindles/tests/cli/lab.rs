@@ -107,6 +107,72 @@ fn several_reports_are_one_text(results: &Path) {
 }
 
 /// Two runs that differ in more than what they are compared for.
+/// Runs that begin at once, of the same experiment and without `--out`, have folders of their own.
+#[test]
+fn several_runs_may_begin_in_one_second() {
+    let folder = prepared(1);
+    let begin = || {
+        Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["lab", "run", "small.toml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built")
+    };
+    for mut run in [begin(), begin(), begin()] {
+        assert!(run.wait().expect("it ends").success());
+    }
+    let results = fs::read_dir(folder.path().join("lab-results")).expect("a folder");
+    let results: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
+    assert_eq!(results.len(), 3, "{results:?}");
+    for results in results {
+        assert_eq!(runs(&results), 4);
+        assert!(results.join("report.html").exists());
+    }
+}
+
+/// What a terminal obeys in an experiment is shown, and does nothing.
+#[test]
+fn control_characters_of_experiments_are_shown_in_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let odd = folder.path().join("a\u{1b}[2Jb\u{9b}31m");
+    fs::create_dir(&odd).expect("a new folder");
+    let file = folder.path().join("odd.toml");
+    let experiment = |target: &str| {
+        let text = format!(
+            "name = \"odd\"\nsummary = \"\\u001B[2J\"\nsize = \"1M\"\nblocks = 1\n[[system]]\n\
+             target = \"{target}\"\n[[workload]]\nkind = \"dd-write\"\n"
+        );
+        fs::write(&file, text).expect("a new file");
+    };
+    let results = folder.path().join("results");
+    let target = format!("folder:{}/a\\u001B[2Jb\\u009B31m", folder.path().display());
+    experiment(&target);
+    let run = spindles(&["lab", "run", text(&file), "--out", text(&results)]).ok();
+    let again = spindles(&["lab", "report", text(&results), "--format", "markdown"]).ok();
+    experiment("raid5(\\u001B[2J)");
+    let wrong = spindles(&["lab", "run", text(&file)]);
+    wrong.fails(2, &["\\u{1b}[2J"]);
+    assert!(run.out.contains("a\\u{1b}[2Jb\\u{9b}31m"), "{}", run.out);
+    for said in [&run.out, &run.error, &again.out, &wrong.error] {
+        let obeyed = said.contains(|c: char| c.is_control() && c != '\n');
+        assert!(!obeyed, "{said:?}");
+    }
+}
+
+/// An option that changes nothing is refused, as in an experiment.
+#[test]
+fn bench_takes_chunks_of_arrays_only() {
+    let bench = |target: &str| spindles(&["bench", "dd-read", target, "--chunk", "64K"]);
+    let words = [
+        "--chunk means nothing for null:1M",
+        "arrays that the lab makes",
+    ];
+    bench("null:1M").fails(2, &words);
+}
+
 #[test]
 fn different_work_is_said_before_it_is_compared() {
     let folder = prepared(2);

@@ -6,6 +6,7 @@ use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
 use spindles_measure::{Analysis, Record, Run};
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -395,6 +396,84 @@ fn a_node_that_fails_is_named() {
     let (good, said, _) = lab.run(&short);
     let named = "node 10.7.0.3:7117: it can't be reached";
     assert!(!good && said.contains(named), "{said}");
+}
+
+/// An agent on loopback: where it listens.
+fn on_loopback(folder: &Path) -> (Agent, String) {
+    token(&folder.join("token"), &"k".repeat(32));
+    let mut child = Command::new(BINARY)
+        .args(["lab", "agent", "--listen", "127.0.0.1:0", "--token-file"])
+        .arg(folder.join("token"))
+        .arg("--folder")
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    let address = line.trim().rsplit(' ').next().expect("words").to_owned();
+    (Agent(child), address)
+}
+
+/// Those who hold connections without a word don't keep a controller out.
+#[test]
+fn strangers_give_way_to_a_controller() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_agent, address) = on_loopback(folder.path());
+    let strangers: Vec<_> = (0..30).map(|_| TcpStream::connect(&address)).collect();
+    assert!(strangers.iter().all(Result::is_ok));
+    let text = format!(
+        "name = \"net\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\nnodes = [\"{address}\"]\n\
+         token_file = \"{}\"\n[[system]]\ntarget = \"single\"\n{}",
+        folder.path().join("token").display(),
+        copy("nodes = 1, size = \"1M\", server = \"memory\""),
+    );
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("x.toml"), text).expect("a file");
+    spindles(&["lab", "run", &at("x.toml"), "--out", &at("out")]).ok();
+}
+
+/// What an agent refuses to begin with.
+#[test]
+fn an_agent_looks_at_its_folder_and_devices() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    token(Path::new(&at("token")), &"k".repeat(32));
+    let agent = |more: &[&str]| {
+        let token = at("token");
+        let first = [
+            "lab",
+            "agent",
+            "--listen",
+            "127.0.0.1:0",
+            "--token-file",
+            &token,
+        ];
+        spindles(&[&first[..], more].concat())
+    };
+    agent(&["--folder", &at("none")]).fails(1, &["none is no folder", "--folder"]);
+    agent(&["--folder", &at("token")]).fails(1, &["token is no folder", "--folder"]);
+    agent(&["--device", &at("none")]).fails(1, &["none", "No such file"]);
+    agent(&["--device", &at("")]).fails(1, &["is a folder"]);
+    agent(&["--device", "mem:1M"]).fails(1, &["mem:1M is neither a block device nor a file"]);
+    if let Some(proc) = ["/proc", "/sys"].iter().find(|it| Path::new(it).is_dir()) {
+        agent(&["--folder", proc]).fails(1, &["can't make files there", "--folder"]);
+    }
+    let mut held = None;
+    if let Ok(text) = fs::read_to_string("/proc/self/mounts") {
+        let mut devices = text.lines().filter_map(|line| line.split(' ').next());
+        held = devices
+            .find(|it| it.starts_with("/dev/") && fs::File::open(it).is_ok())
+            .map(str::to_owned);
+    }
+    match held {
+        Some(held) => agent(&["--device", &held]).fails(1, &["is in use by", "--force"]),
+        None => println!("SKIPPED an_agent_looks_at_its_devices: no mounted device can be opened"),
+    }
 }
 
 /// What an agent refuses to begin with.

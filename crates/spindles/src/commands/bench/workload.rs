@@ -248,6 +248,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(chunk) = arguments.chunk {
         chunk_blocks(chunk.0, BlockSize::B4096)
             .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
+        targets::check_chunk(target, &arguments.members)
+            .map_err(|why| Usage::error(format!("--chunk means nothing for {target}, {why}")))?;
     }
     let work = match (spindles_workload::by_name(name), file::by_name(name)) {
         (Some(kind), _) => Work::Blocks(arguments.block_work(kind)?),
@@ -295,7 +297,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
     let (text, mut value) = measuring::report(&analysis, &arguments.view)?;
-    ui.line(text.trim_end());
+    ui.drawn(text.trim_end());
     value["incidents"] = arrays::incidents(&measured.incidents);
     ui.json(&value);
     match measured.outcome.failed {

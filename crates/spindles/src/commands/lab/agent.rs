@@ -5,9 +5,9 @@ use crate::interrupt;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_lab::nodes::{Agent, AgentOptions, PORT, Token};
+use spindles_lab::nodes::{Agent, AgentOptions, PORT, Token, ip_address};
 use std::env;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
@@ -41,15 +41,19 @@ struct Arguments {
     /// A device that fio may be run on. WHAT IT HOLDS MAY BE LOST
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
+    /// Take these devices also where something else uses them
+    #[arg(long)]
+    force: bool,
 }
 
 /// An address with the port of agents, or with another one.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let with_port = text.parse::<SocketAddr>();
-    let alone = || text.parse::<IpAddr>().map(|address| (address, PORT).into());
-    let address = with_port.or_else(|_| alone());
-    address.map_err(|_| {
-        format!("give an address of this machine, such as 10.0.0.2 or 10.0.0.2:{PORT}")
+    let with_port = text.parse::<SocketAddr>().ok();
+    let alone = || ip_address(text).map(|address| (address, PORT).into());
+    with_port.or_else(alone).ok_or_else(|| {
+        format!(
+            "give an address of this machine, such as 10.0.0.2, 10.0.0.2:{PORT} or [fd00::2]:{PORT}"
+        )
     })
 }
 
@@ -59,6 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         listen: (arguments.listen).unwrap_or((Ipv4Addr::LOCALHOST, PORT).into()),
         folder: arguments.folder.unwrap_or_else(env::temp_dir),
         devices: arguments.devices,
+        force: arguments.force,
         token: Token::from_file(&arguments.token_file)?,
     })?;
     let interrupt = interrupt::flag()?;
@@ -66,4 +71,24 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     agent.run(&interrupt, &|what| ui.note(what));
     ui.json(&json!({ "address": agent.address().to_string() }));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_may_be_left_out() {
+        for (text, shown) in [
+            ("10.0.0.2", "10.0.0.2:7117"),
+            ("10.0.0.2:80", "10.0.0.2:80"),
+            ("fd77::3", "[fd77::3]:7117"),
+            ("[fd77::3]", "[fd77::3]:7117"),
+            ("[fd77::3]:80", "[fd77::3]:80"),
+        ] {
+            assert_eq!(address(text).map(|it| it.to_string()), Ok(shown.to_owned()));
+        }
+        let error = address("node3").unwrap_err();
+        assert!(error.contains("an address of this machine"), "{error}");
+    }
 }

@@ -46,11 +46,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         Verdicts::SameWork
     };
-    let drawing = arguments.format.drawing(ui)?;
+    let (output, draw) = arguments.format.drawing(ui)?;
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let change = change(&before, &after, verdicts);
     let options = measuring::report_options(&arguments.view);
-    ui.line(drawing(&change, &options).trim_end());
+    measuring::show(output, &draw(&change, &options), ui);
     ui.json(&measuring::change_json(&change)?);
     Ok(())
 }

@@ -96,7 +96,7 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
              a page into each"
         ))
     })?;
-    ui.line(text.trim_end());
+    measuring::show(output, &text, ui);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     for folder in &arguments.folders {
         let analysis = analysis_of(folder)?;
         let (text, mut json) = measuring::report(&analysis, &arguments.view)?;
-        ui.line(text.trim_end());
+        ui.drawn(text.trim_end());
         if folder.is_dir()
             && !ui.wants_json()
             && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?

@@ -2,12 +2,12 @@
 
 use super::Command;
 use crate::failure::Usage;
-use crate::measuring;
+use crate::measuring::{self, Out};
 use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::nodes::NodeAddress;
+use spindles_lab::nodes::{NodeAddress, ip_address};
 use spindles_lab::{Experiment, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder};
 use spindles_measure::Analysis;
 use std::fs;
@@ -70,7 +70,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The address at which nodes reach this machine [default: the one from which it reaches them]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = own_address)]
     listen: Option<IpAddr>,
     #[command(flatten)]
     device: measuring::DeviceArguments,
@@ -100,24 +100,31 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(what) = &experiment.left_out {
         ui.note(format!("left out: {what}"));
     }
-    let out = arguments
-        .out
-        .unwrap_or_else(|| default_folder(&experiment.name));
-    let measured = measuring::run(&experiment, &arguments.device, Some(&out), ui)?;
-    if measured.outcome.runs == 0 {
-        RecordsFile::remove(&out);
+    let default = default_folder(&experiment.name);
+    let out = arguments.out.as_deref();
+    let out = out.map_or(Out::New(&default), Out::Named);
+    let measured = measuring::run(&experiment, &arguments.device, Some(out), ui)?;
+    let runs = measured.outcome.runs;
+    let Some(out) = measured.folder.as_ref().filter(|_| runs > 0) else {
+        measured.folder.inspect(|out| RecordsFile::remove(out));
         return Err(anyhow!(
             "interrupted before the first run was done: nothing is kept"
         ));
-    }
+    };
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
-    let page = measuring::write_page(&analysis, &out, &[])?;
+    let page = measuring::write_page(&analysis, out, &[])?;
     let (text, value) = measuring::report(&analysis, &arguments.view)?;
-    ui.line(text.trim_end());
-    ui.line(format!("\n{}", kept(&out, page.as_deref())));
-    ui.json(&with_folder(value, &out));
+    ui.drawn(text.trim_end());
+    ui.line(format!("\n{}", kept(out, page.as_deref())));
+    ui.json(&with_folder(value, out));
     judge(measured.outcome, &experiment, ui)
+}
+
+/// An address of this machine.
+fn own_address(text: &str) -> Result<IpAddr, String> {
+    ip_address(text)
+        .ok_or_else(|| "give an address of this machine, such as 10.0.0.1 or fd00::1".to_owned())
 }
 
 /// A number above 0 and at most 1.
