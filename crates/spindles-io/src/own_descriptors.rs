@@ -1,45 +1,79 @@
 //! A table of open files for one thread.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 
-/// Gives the calling thread a table of descriptors of its own, as a process has. Threads that share one pay for it in every
-/// system call: the kernel counts who uses a file, and locks its position, which costs a tenth of a `read` of 8 KiB from
-/// memory (Linux, `fs/file.c`, `fdget_pos`).
+/// The first that is no standard stream.
+const FIRST: RawFd = 3;
+
+/// Gives the calling thread a table of descriptors of its own, as a process has, with the standard streams and `kept` in
+/// it. Threads that share a table pay for it in every system call: the kernel counts who uses a file, and locks its
+/// position, which costs a tenth of a `read` of 8 KiB from memory (Linux, `fs/file.c`, `fdget_pos`).
 ///
-/// What was open before is open in both tables. What this thread opens from now on is open in its own alone, so a
-/// descriptor must not be handed from or to another thread afterwards; what is still open at its end is closed then.
+/// What this thread opens from now on is open in its own table alone, and what others have open is not, so no descriptor
+/// may be handed from or to another thread afterwards. What is still open at its end is closed then.
 ///
 /// # Errors
 ///
-/// There is no memory for it. The thread goes on with the table that it shares.
-#[expect(unsafe_code, reason = "descriptors mean different files in two tables")]
-pub fn use_own_descriptors() -> io::Result<()> {
-    // SAFETY: no memory is touched, and callers keep what they open to the thread.
-    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FILES) }?;
+/// There is no memory for it, or the kernel is older than 5.9. The thread goes on with the table that it shares.
+pub fn use_own_descriptors(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = kept.as_raw_fd();
+    let behind = FIRST.max(kept + 1);
+    close_range(behind, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)?;
+    // Otherwise what others close, a connection for example, would stay open here.
+    if kept > FIRST {
+        close_range(FIRST, kept - 1, 0)?;
+    }
     Ok(())
+}
+
+#[expect(unsafe_code, reason = "no crate here has this system call")]
+fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io::Result<()> {
+    // SAFETY: no memory is touched. The descriptors are those of a table that only this thread has, and their owners in
+    // other threads have them in theirs.
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    match answer {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::{self, File};
-    use std::os::fd::AsRawFd as _;
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Barrier;
 
     #[test]
-    fn what_the_thread_opens_is_open_in_its_own_table() {
+    fn a_table_of_its_own_has_what_is_kept_and_what_the_thread_opens() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let is_open = |of: &str, number: i32| {
+        let (mut here, there) = UnixStream::pair().expect("a pair");
+        let is_open = |of: &str, number: RawFd| {
             let open = fs::read_link(format!("/proc/{of}/fd/{number}"));
             open.is_ok_and(|path| path == file.path())
         };
+        let (begun, ended) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                use_own_descriptors().expect("a table");
-                assert!(is_open("self", file.as_file().as_raw_fd()));
+                use_own_descriptors(file.as_file().as_fd()).expect("a table");
+                assert!(is_open("thread-self", file.as_file().as_raw_fd()));
                 let opened = File::open(file.path()).expect("it is there");
                 assert!(is_open("thread-self", opened.as_raw_fd()));
                 assert!(!is_open("self", opened.as_raw_fd()));
+                begun.wait();
+                ended.wait();
             });
+            begun.wait();
+            // What another thread closes is closed, whatever this one still does.
+            drop(there);
+            here.set_read_timeout(Some(std::time::Duration::from_secs(5)))
+                .expect("a time");
+            let end = here.read(&mut [0]).ok();
+            ended.wait();
+            assert_eq!(end, Some(0));
         });
     }
 }

@@ -6,6 +6,7 @@ use super::{Measured, counted_of, moved, usage_of};
 use crate::clock::{self, MachineTicks};
 use crate::execute::Failure;
 use crate::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
+use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use spindles_io::ThreadUsage;
 use spindles_measure::ThreadUse;
@@ -123,7 +124,7 @@ pub(crate) fn run(
                 let buffer_bytes = facts.buffer_bytes;
                 scope.spawn(move || {
                     // As the processes of the classic tools have: without it each operation costs more.
-                    drop(spindles_io::use_own_descriptors());
+                    drop(spindles_io::use_own_descriptors(shared.folder.as_fd()));
                     let mut hands = Hands::new(shared.folder, buffer_bytes, plan.seed, actor);
                     let seat = &shared.seats[index(actor)];
                     seat.thread.get_or_init(std::thread::current);
