@@ -5,13 +5,14 @@
 //! anything was written, to the flush after it: what is counted is durable. Before the window the
 //! buffers are filled with bytes that don't compress, the warm-up runs and the target is flushed.
 
+use crate::arrivals::Arrivals;
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
 use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
-use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
+use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
 use spindles_io::{Areas, Counters, Target, TargetFacts};
 use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, ThreadUse, Traffic};
 use spindles_workload::file::Class;
@@ -122,36 +123,6 @@ pub(crate) struct Orders<'a> {
     pub watched: Option<&'a Watched>,
 }
 
-/// When operations come.
-struct Arrivals {
-    random: Draw,
-    mean_s: f64,
-    next: Instant,
-}
-
-impl Arrivals {
-    fn new(plan: &Plan, per_s: u64) -> Self {
-        Self {
-            random: Draw::new(plan.seed, 5, 0),
-            mean_s: 1.0 / float(per_s),
-            next: Instant::now(),
-        }
-    }
-
-    /// The next after this one: a Poisson process, as of many who don't know of each other.
-    fn pass(&mut self) -> Instant {
-        let due = self.next;
-        let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);
-        self.next += Duration::from_secs_f64(-unit.ln() * self.mean_s);
-        due
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
 /// Runs the plan's workload on one target.
 pub(crate) fn run(
     target: &mut dyn Target,
@@ -177,10 +148,15 @@ pub(crate) fn run(
     let collector = Collector::default();
     let clock = Clock::start(orders.duration.map(clock::duration_ns));
     executor.recorder = Some(Recorder::new(clock, &collector));
-    executor.arrivals = orders
+    let arrivals = orders
         .arrivals_per_s
-        .map(|per_s| Arrivals::new(plan, per_s));
-    executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on)?;
+        .map(|per_s| Arrivals::new(plan.seed, per_s));
+    executor.arrivals = arrivals
+        .transpose()
+        .map_err(|error| Failure::Failed(format!("a timer: {error}")))?;
+    let carried_out = executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on);
+    executor.end_arrivals()?;
+    carried_out?;
     let mut recorder = executor.recorder.take().expect("set above");
     recorder.hand_over();
     let stopped = clock.until.unwrap_or_else(Instant::now);
@@ -460,6 +436,7 @@ impl<'a> Executor<'a> {
         let mut left = operations.unwrap_or(u32::MAX);
         let mut answers = 0_u32;
         loop {
+            let mut is_full = false;
             let until = self.recorder.as_ref().and_then(Recorder::until);
             if until.is_some_and(|until| Instant::now() >= until) {
                 left = 0;
@@ -473,7 +450,10 @@ impl<'a> Executor<'a> {
                             left -= 1;
                         }
                     }
-                    Next::Wait => break,
+                    Next::Wait => {
+                        is_full = true;
+                        break;
+                    }
                     Next::Done => {
                         assert_eq!(self.in_flight, 0);
                         return Ok(());
@@ -487,7 +467,9 @@ impl<'a> Executor<'a> {
                 self.drain();
                 return Err(Failure::Interrupted);
             }
-            let mut reply = self.await_reply();
+            // Where nothing may be submitted before, only replies are waited for.
+            let is_blocked = is_full || left == 0 || !self.stalled.is_empty();
+            let mut reply = self.await_reply(is_blocked)?;
             while let Some(one) = reply {
                 if let Some(id) = self.replied(one)? {
                     workload.complete(id);
@@ -506,22 +488,29 @@ impl<'a> Executor<'a> {
 
     /// Whether the next operation is to come now.
     fn has_arrived(&self) -> bool {
-        let arrivals = self.arrivals.as_ref();
-        arrivals.is_none_or(|arrivals| arrivals.next <= Instant::now())
+        self.arrivals.as_ref().is_none_or(Arrivals::has_come)
     }
 
-    /// The next reply; none when another operation comes before it.
-    fn await_reply(&mut self) -> Option<spindles_block::Reply> {
-        /// Sleeping is not exact to less than this.
-        const SLEEP_MIN: Duration = Duration::from_micros(200);
-        let Some(arrivals) = &self.arrivals else {
-            return self.target.poll(true);
+    /// The next reply; none when another operation may be submitted before it.
+    fn await_reply(&mut self, is_blocked: bool) -> Result<Option<Reply>, Failure> {
+        let arrivals = self.arrivals.as_mut().filter(|_| !is_blocked);
+        let Some(arrivals) = arrivals else {
+            return Ok(self.target.poll(true));
         };
-        let wait = arrivals.next.saturating_duration_since(Instant::now());
-        if let (0, Some(rest)) = (self.in_flight, wait.checked_sub(SLEEP_MIN)) {
-            std::thread::sleep(rest.min(Duration::from_millis(50)));
+        if let Some(reply) = self.target.poll(false) {
+            return Ok(Some(reply));
         }
-        self.target.poll(false)
+        arrivals.wait(self.target).map_err(Failure::Failed)?;
+        Ok(self.target.poll(false))
+    }
+
+    /// No more operations come.
+    fn end_arrivals(&mut self) -> Result<(), Failure> {
+        let Some(mut arrivals) = self.arrivals.take() else {
+            return Ok(());
+        };
+        self.drain();
+        arrivals.end(self.target).map_err(Failure::Failed)
     }
 
     fn issue(&mut self, issue: Issue) {
@@ -577,7 +566,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Notes a reply; the id of the issue when it was its last.
-    fn replied(&mut self, reply: spindles_block::Reply) -> Result<Option<u32>, Failure> {
+    fn replied(&mut self, reply: Reply) -> Result<Option<u32>, Failure> {
         self.in_flight -= 1;
         let number = usize::try_from(reply.token).expect("an actor of ours");
         self.areas.take_over(number, &reply);

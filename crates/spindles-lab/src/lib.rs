@@ -5,6 +5,7 @@
 
 pub mod archive;
 mod arrays;
+mod arrivals;
 pub mod builtin;
 mod caches;
 mod calibrate;

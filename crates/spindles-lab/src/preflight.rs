@@ -71,15 +71,22 @@ pub(crate) fn has_file_system(spec: &SystemSpec) -> bool {
     kind.name == "folder" || spec.mounting.is_some() || spec.commands.is_some()
 }
 
-/// The first workload that writes to the system.
-pub(crate) fn writer<'a>(
-    experiment: &'a Experiment,
-    spec: &SystemSpec,
-) -> Option<&'a WorkloadSpec> {
-    experiment
-        .workloads
-        .iter()
-        .find(|workload| workload.writes() && workload.runs_on(workloads_as(spec)))
+/// Why the devices and files that a system is made of lose what they hold: already when it is made, or by a workload.
+/// `None`: they are only read.
+pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option<String> {
+    if let Some(mounting) = &spec.mounting {
+        return Some(format!(
+            "the file system {} is made on it",
+            mounting.kind.name
+        ));
+    }
+    if !targets::kind_of(&spec.target).exists {
+        return Some("it is made anew".to_owned());
+    }
+    let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+    let mut workloads = experiment.workloads.iter().filter(runs);
+    let writer = workloads.find(|workload| workload.writes())?;
+    Some(format!("{} writes", writer.name))
 }
 
 /// Whether all nodes that workloads run on can be asked: better known now than after an hour.
@@ -138,7 +145,6 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
                  (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
             )));
         }
-        let writer = writer(experiment, spec);
         // What the commands make in a folder of ours holds nothing, and members are asked for below.
         let named = needs.named.iter().chain(&spec.journal);
         let is_made = |name: &str| spec.commands.is_some() && stands_for_something(name);
@@ -146,11 +152,11 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         for name in &named {
             is_there(name).map_err(system)?;
         }
-        let mut named = named.into_iter();
-        if let (Some(writer), Some(device), false) = (writer, named.next(), force) {
+        if let (Some(why), Some(device), false) =
+            (destroyed_by(experiment, spec), named.first(), force)
+        {
             return Err(system(format!(
-                "{} writes, and what {device} holds would be lost: say --force if that may be",
-                writer.name
+                "{why}, and what {device} holds would be lost: say --force if that may be"
             )));
         }
     }

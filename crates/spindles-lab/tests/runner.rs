@@ -293,6 +293,30 @@ fn what_can_not_be_done_is_said() {
                  choose a smaller size or larger members"
             ),
         ),
+        // Already what a system is made of loses what it holds, whoever reads it then.
+        (
+            experiment("", &format!("{image}\"\nfs = \"ext4"), "dd-read"),
+            false,
+            format!(
+                "x.toml, line 4: system \"{image}\": the file system ext4 is made on it, and what {image} \
+                 holds would be lost"
+            ),
+        ),
+        (
+            experiment("", &format!("raid1(mem:8M,{image})"), "dd-read"),
+            false,
+            format!(
+                "x.toml, line 4: system \"raid1(mem:8M,{image})\": it is made anew, and what {image} holds \
+                 would be lost"
+            ),
+        ),
+        (
+            experiment("", &format!("raid5(3)\"\njournal = \"{image}"), "dd-read"),
+            false,
+            format!(
+                "x.toml, line 4: system \"raid5(3)\": it is made anew, and what {image} holds would be lost"
+            ),
+        ),
         (
             experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
             false,

@@ -320,9 +320,13 @@ impl Shared<'_> {
         let what = issue.class.name();
         let folder = self.name.display();
         let error = std::io::Error::from(errno);
+        let remedy = match errno {
+            Errno::NOSPC => "; give the system a larger `size`, or the workload less to write",
+            _ => "",
+        };
         match path {
-            "" => format!("{folder}: {what} failed: {error}"),
-            path => format!("{folder}/{path}: {what} failed: {error}"),
+            "" => format!("{folder}: {what} failed: {error}{remedy}"),
+            path => format!("{folder}/{path}: {what} failed: {error}{remedy}"),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::execute::Failure;
 use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::fill;
 use crate::preflight::{
-    self, Side, bare_bytes, check, check_nodes, check_room, has_file_system, workload_records,
-    workloads_as, writer,
+    self, Side, bare_bytes, check, check_nodes, check_room, destroyed_by, has_file_system,
+    workload_records, workloads_as,
 };
 use crate::records::RecordsError;
 use crate::schedule::Draw;
@@ -288,6 +288,7 @@ impl<'a> Runner<'a> {
         open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
         open.read_policy = spec.read_policy.unwrap_or(open.read_policy);
         open.ignore_flushes = spec.ignore_flushes;
+        let is_only_read = destroyed_by(self.experiment, spec).is_none();
         let place = Site {
             members,
             size_bytes: self.size_bytes,
@@ -298,8 +299,8 @@ impl<'a> Runner<'a> {
             open: &open,
             program: &self.options.program,
             degraded: self.options.degraded,
-            read_only: writer(self.experiment, spec).is_none(),
-            force: self.options.force || writer(self.experiment, spec).is_none(),
+            read_only: is_only_read,
+            force: self.options.force || is_only_read,
             go_on: &|| go_on(interrupt),
         };
         let system = match &spec.commands {

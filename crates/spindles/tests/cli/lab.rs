@@ -528,3 +528,39 @@ fn kernel_peers_runs_whole() {
     assert!(page.contains("at a scale of 0.02"));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
+
+/// Whoever waits for a slow device and for the next operation at once takes no CPU for that.
+#[test]
+fn an_open_loop_sleeps_while_it_waits() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("slow.sock");
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.args(["--foreground", "--filter=delay", "--unix", text(&socket)]);
+    nbdkit.args(["memory", "64M", "rdelay=20ms"]);
+    let Ok(mut nbdkit) = nbdkit.spawn() else {
+        return println!("SKIPPED: an_open_loop_sleeps_while_it_waits: nbdkit is not installed");
+    };
+    let began = Instant::now();
+    while !socket.exists() && began.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let address = format!("nbd+unix:///?socket={}", text(&socket));
+    let asked = [
+        "--seconds",
+        "1",
+        "--arrivals",
+        "100",
+        "--runs",
+        "1",
+        "--json",
+    ];
+    let done = spindles(&[&["bench", "random-read", address.as_str()][..], &asked].concat());
+    nbdkit.kill().expect("it runs");
+    nbdkit.wait().expect("it ends");
+    let report: serde_json::Value = serde_json::from_str(&done.ok().out).expect("one document");
+    let cell = &report["report"]["cells"][0];
+    assert!(cell["operations"].as_u64() > Some(20), "{cell}");
+    // About two are in flight at each moment; one that looked again and again took all of a CPU.
+    let engine_ns = cell["cpu_ns"]["engine"].as_u64().expect("a number");
+    assert!(engine_ns < 300_000_000, "{engine_ns}");
+}
