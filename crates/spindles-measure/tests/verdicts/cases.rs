@@ -128,6 +128,19 @@ struct Lacks {
     link_speed: bool,
 }
 
+/// A repetition that takes long enough for counters to say something.
+fn long_enough(machine: &Machine, seed: u64) -> Counters {
+    const LEAST_NS: u64 = 60_000_000;
+    let mut operations = operations(machine);
+    loop {
+        let counters = simulate(machine, operations, seed);
+        if counters.window_ns >= LEAST_NS {
+            return counters;
+        }
+        operations *= 2;
+    }
+}
+
 /// How many operations a repetition has.
 fn operations(machine: &Machine) -> u64 {
     let actors = u64::try_from(machine.actors).unwrap();
@@ -150,8 +163,8 @@ impl Case {
             let mut case = Self::planted(class, seed, &mut random);
             let repetition = random.next_u64();
             if case.is_true(repetition) {
-                case.counters = [repetition, repetition ^ 1]
-                    .map(|seed| simulate(&case.machine, operations(&case.machine), seed));
+                case.counters =
+                    [repetition, repetition ^ 1].map(|seed| long_enough(&case.machine, seed));
                 return case;
             }
         }
