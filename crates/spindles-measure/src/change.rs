@@ -15,6 +15,8 @@ pub struct Change {
     pub before: (String, u64),
     /// Name and start of the later experiment.
     pub after: (String, u64),
+    /// Where the records of both are, as whoever read them calls it; empty where nobody said.
+    pub read_from: (String, String),
     /// What differs in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
     /// One for each system × workload that both have; of an open loop one for each response time.
@@ -48,10 +50,14 @@ pub struct ChangeRow {
     pub p_corrected: f64,
     /// Whether both did the same work.
     pub same_work: bool,
-    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same.
+    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same, and
+    /// of the control.
     pub verdict: Option<Verdict>,
-    /// Whether the system is the baseline of the experiment: the yardstick.
+    /// Whether the system is the baseline of the experiment or its control: the yardstick.
     pub baseline: bool,
+    /// Whether the system is the baseline once more (the A/A pair): a measure of the others, and no
+    /// question beside them.
+    pub control: bool,
 }
 
 impl ChangeRow {
@@ -81,7 +87,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         }
     }
     let different_work = different_work(before, after, &mut rows);
-    let asked = |row: &&mut ChangeRow| row.same_work || verdicts == Verdicts::All;
+    let asked = |row: &&mut ChangeRow| !row.control && (row.same_work || verdicts == Verdicts::All);
     let judged: Vec<&mut ChangeRow> = rows.iter_mut().filter(asked).collect();
     let p_values: Vec<f64> = judged.iter().map(|row| row.log_ratio.p_value).collect();
     let corrected = judged.len() > UNCORRECTED_COMPARISONS_MAX;
@@ -97,7 +103,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
             row.verdict = Some(Verdict::Refused);
         }
     }
-    let environment = work::of_environments(&before.environment, &after.environment);
+    let environment = work::of_environments(before, after);
     let findings = findings(&rows, &environment);
     Change {
         before: (
@@ -108,6 +114,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
             after.experiment.name.clone(),
             after.experiment.started_unix_ms,
         ),
+        read_from: Default::default(),
         different_work,
         rows,
         environment,
@@ -143,6 +150,7 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
         analysis.experiment.seed,
         &[&before.system, &before.workload],
     );
+    let control = Some(&before.system) == analysis.experiment.control.as_ref();
     ChangeRow {
         system: before.system.clone(),
         workload: before.workload.clone(),
@@ -154,8 +162,8 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
         p_corrected: 1.0,
         same_work: true,
         verdict: None,
-        baseline: before.system == analysis.experiment.baseline
-            || Some(&before.system) == analysis.experiment.control.as_ref(),
+        baseline: before.system == analysis.experiment.baseline || control,
+        control,
     }
 }
 
@@ -197,6 +205,11 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
     all
 }
 
+/// What differs in the environment where another Spindles was measured.
+const CODE: &[&str] = &["version", "commit"];
+/// The same where other disks were.
+const DISKS: &[&str] = &[work::MEMBERS, work::DEVICES];
+
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let yardsticks = rows.iter().filter(|row| row.baseline && row.same_work);
@@ -213,7 +226,12 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             format!("{} changed by {percent} % in {of}", row.system)
         })
         .collect();
-    if !moved.is_empty() {
+    let differs = |is_one: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_one(name));
+    let code = differs(|name| CODE.contains(&name));
+    let disks = differs(|name| DISKS.contains(&name));
+    let others = differs(|name| !CODE.contains(&name) && !DISKS.contains(&name));
+    // On other disks the baseline is one of them, and its change is what is asked for.
+    if !moved.is_empty() && !disks {
         findings.push(Finding::new(
             "yardstick-moved",
             "The baseline itself changed",
@@ -222,10 +240,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             moved,
         ));
     }
-    if environment
-        .iter()
-        .any(|(name, ..)| !matches!(name.as_str(), "version" | "commit"))
-    {
+    if others || (code && disks) {
         let details = environment
             .iter()
             .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))

@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
-    Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io, LateMember,
-    MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts,
-    change, doubts, example, from_lines,
+    Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
+    Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
+    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic,
+    Verdict, Verdicts, change, doubts, example, from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade},
@@ -808,16 +808,12 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     assert_eq!(found.rows.len(), 7 * 3);
     for row in &found.rows {
         let expected = match &*row.system {
-            "raid5" => Verdict::Faster,
-            _ => Verdict::NoDifferenceShown,
+            "raid5" => Some(Verdict::Faster),
+            // The A/A pair is a measure of the others.
+            "single-again" => None,
+            _ => Some(Verdict::NoDifferenceShown),
         };
-        assert_eq!(
-            row.verdict,
-            Some(expected),
-            "{} × {}",
-            row.system,
-            row.workload
-        );
+        assert_eq!(row.verdict, expected, "{} × {}", row.system, row.workload);
     }
     assert_eq!(found.environment.len(), 1);
     assert!(found.findings.is_empty(), "{:?}", found.findings);
@@ -842,6 +838,44 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
             .unmatched
             .contains(&"raid6 × seeks only before".to_owned())
     );
+}
+
+/// Whoever asks whether other disks are better changed the baseline on purpose.
+#[test]
+fn other_disks_are_what_is_asked_for() {
+    let with_disks = |names: &[&str], elapsed: u64| {
+        let mut records = spotless();
+        runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns * elapsed / 10);
+        let members = names.iter().map(|name| MemberRate {
+            name: (*name).to_owned(),
+            ..MemberRate::default()
+        });
+        let members = members.collect();
+        records.push(Record::Calibration(Box::new(Calibration {
+            members,
+            ..Calibration::default()
+        })));
+        records
+    };
+    let before = Analysis::of(&with_disks(&["/dev/sda", "/dev/sdb"], 10)).unwrap();
+    let mut records = with_disks(&["/dev/sdc", "/dev/sdd"], 5);
+    let compared = |records: &[Record]| {
+        let after = Analysis::of(records).unwrap();
+        change(&before, &after, Verdicts::SameWork)
+    };
+    let found = compared(&records);
+    assert_eq!(found.findings, []);
+    let members = ["members", "/dev/sda, /dev/sdb", "/dev/sdc, /dev/sdd"];
+    assert_eq!(found.environment, [members.map(str::to_owned).into()]);
+    // Another Spindles as well: two causes.
+    environment(&mut records).commit = String::from("fedcba");
+    let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
+    let found: Vec<String> = kinds(compared(&records)).collect();
+    assert_eq!(found, ["environment-changed"]);
+    // Temporary files are called otherwise each time.
+    let files = compared(&with_disks(&["/tmp/lab-17/member0.img"], 5));
+    assert_eq!(files.environment, []);
+    assert_eq!(files.findings[0].kind, "yardstick-moved");
 }
 
 /// The difference is the ratio of the rates that stand beside it, and nothing else.
@@ -924,17 +958,17 @@ fn different_work_gets_no_verdict() {
         (
             |experiment, _| experiment.workloads[0].in_flight_max = 32,
             "dd-read: in flight 1 before, 32 after",
-            7,
+            6,
         ),
         (
             |experiment, _| experiment.workloads[0].size_bytes = 1 << 20,
             "dd-read: size in bytes 2097152 before, 1048576 after",
-            7,
+            6,
         ),
         (
             |experiment, _| experiment.workloads[0].operation_bytes = 512,
             "dd-read: bytes of an operation 4096 before, 512 after",
-            7,
+            6,
         ),
         (
             |experiment, _| system(experiment, "raid4").chunk_bytes = 4096,
@@ -978,11 +1012,13 @@ fn different_work_gets_no_verdict() {
         let found = change(&before, &after, Verdicts::SameWork);
         let words: Vec<String> = found.different_work.iter().map(Difference::words).collect();
         assert_eq!(words, [*said]);
-        let without = found.rows.iter().filter(|row| row.verdict.is_none());
+        let asked = || found.rows.iter().filter(|row| !row.control);
+        let without = asked().filter(|row| row.verdict.is_none());
         assert_eq!(without.count(), *concerned, "{said}");
         let found = change(&before, &after, Verdicts::All);
         assert_eq!(found.different_work.len(), 1, "{said}");
-        assert!(found.rows.iter().all(|row| row.verdict.is_some()), "{said}");
+        let mut asked = found.rows.iter().filter(|row| !row.control);
+        assert!(asked.all(|row| row.verdict.is_some()), "{said}");
     }
     // What records of before do not say is no difference.
     let found = change(
@@ -1145,7 +1181,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     }
     let rows = change(&analysis, &with_ceiling(1.25e6), Verdicts::SameWork).rows;
     assert_eq!(rows.len(), 7 * 3);
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.control) {
         // raid5 stays below the ceiling itself.
         let expected = row.workload == "dd-read" && row.system != "raid5";
         assert_eq!(row.verdict == Some(Verdict::Refused), expected, "{row:?}");

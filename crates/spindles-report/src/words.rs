@@ -207,10 +207,13 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
-/// Its verdict. The A/A pair is a measure of the others and gets none.
+/// The baseline once more is a measure of the others, and gets no verdict.
+const AA_PAIR: &str = "A/A pair";
+
+/// Its verdict.
 pub(crate) fn verdict(comparison: &Comparison) -> &'static str {
     if comparison.control {
-        "A/A pair"
+        AA_PAIR
     } else {
         comparison.verdict.words()
     }
@@ -321,10 +324,19 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     }
 }
 
+/// What was measured before and after: the name of the experiment, when it began and where its records are.
+pub(crate) fn sides(change: &Change) -> [String; 2] {
+    let (before, after) = &change.read_from;
+    [(&change.before, before), (&change.after, after)].map(|((name, started), folder)| {
+        let facts = [name, &figures::date(*started), folder];
+        joined(&facts.map(String::as_str))
+    })
+}
+
 /// The verdicts of a change in one sentence.
 pub(crate) fn change_sums(change: &Change) -> String {
     let count = |verdict| {
-        let rows = change.rows.iter();
+        let rows = change.rows.iter().filter(|row| !row.control);
         rows.filter(|row| row.verdict == verdict).count()
     };
     let without = match count(None) {
@@ -351,21 +363,34 @@ pub(crate) fn change_sums(change: &Change) -> String {
     )
 }
 
+/// What came of a row of a change.
+pub(crate) fn change_verdict(row: &ChangeRow) -> &'static str {
+    match row.verdict {
+        Some(verdict) => verdict.words(),
+        None if row.control => AA_PAIR,
+        None => "different work",
+    }
+}
+
 /// The texts of a row of a change: before, after, change, interval, verdict.
 pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     let (before, after) = (row.before, row.after);
-    let [before, after] = [before, after].map(|figure| match row.verdict {
-        Some(Verdict::Failed) if figure <= 0.0 => Verdict::Failed.words().to_owned(),
-        _ if row.quantity.is_time() => figures::time(figure),
-        _ => figures::rate(figure, row.rate),
+    let [before, after] = [before, after].map(|figure| {
+        if row.log_ratio.blocks == 0 && figure <= 0.0 {
+            Verdict::Failed.words().to_owned()
+        } else if row.quantity.is_time() {
+            figures::time(figure)
+        } else {
+            figures::rate(figure, row.rate)
+        }
     });
-    let Some(verdict) = row.verdict else {
-        let [change, interval] = [String::new(), String::new()];
-        return [before, after, change, interval, "different work".to_owned()];
+    let words = match row.verdict {
+        Some(verdict) => format!("{} {}", figures::mark(verdict), change_verdict(row)),
+        None => change_verdict(row).to_owned(),
     };
-    let words = format!("{} {}", figures::mark(verdict), verdict.words());
     let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
-    if verdict == Verdict::Failed {
+    let is_compared = row.same_work || row.verdict.is_some();
+    if row.log_ratio.blocks == 0 || !is_compared {
         return [before, after, String::new(), String::new(), words];
     }
     [

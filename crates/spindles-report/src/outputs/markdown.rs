@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{comparisons, figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{comparisons, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -182,11 +182,8 @@ fn bottlenecks(analysis: &Analysis, text: &mut String) {
 
 fn change(change: &Change, _: &Options) -> String {
     let mut text = "# Before and after\n\n".to_owned();
-    for (what, (name, started)) in [("Before", &change.before), ("After", &change.after)] {
-        line(
-            &mut text,
-            &format!("- {what}: {}, {}", cell(name), figures::date(*started)),
-        );
+    for (what, side) in ["Before", "After"].into_iter().zip(words::sides(change)) {
+        line(&mut text, &format!("- {what}: {}", cell(&side)));
     }
     text.push('\n');
     if let Some(said) = words::different_work(change) {

@@ -323,11 +323,8 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
 
 fn change(change: &Change, options: &Options) -> String {
     let mut text = String::new();
-    for (what, (name, started)) in [("before", &change.before), ("after", &change.after)] {
-        line(
-            &mut text,
-            &format!("{what:6}  {name}  {}", figures::date(*started)),
-        );
+    for (what, side) in ["before", "after"].into_iter().zip(words::sides(change)) {
+        wrapped(&mut text, &format!("{what}: {side}"), "  ", options.width);
     }
     text.push('\n');
     if let Some(said) = words::different_work(change) {

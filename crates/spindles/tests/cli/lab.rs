@@ -199,6 +199,19 @@ fn different_work_is_said_before_it_is_compared() {
         .ok()
         .out;
     assert!(!compared.contains("not compared"), "{compared}");
+    let heading = format!(", {}\n", text(&before));
+    assert!(compared.contains(&heading), "{compared}");
+
+    let other = at("other.jsonl");
+    let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
+    fs::write(&other, records.replace("block-", "sector-")).expect("a file");
+    let compared = spindles(&["lab", "compare", text(&before), text(&other)]);
+    let said = [
+        "no system ran the same workload",
+        "block-write",
+        "sector-write",
+    ];
+    compared.fails(1, &said);
 }
 
 #[test]
