@@ -642,6 +642,39 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
 }
 
+/// The control is the baseline under another name, and in no column of its own.
+#[test]
+fn the_control_stands_in_for_no_baseline() {
+    let mut records = spotless();
+    let is_without = |run: &Run| run.workload.name == "seeks" && run.system.name == "single";
+    records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
+    let analysis = Analysis::of(&records).unwrap();
+    assert_eq!(analysis.baseline_of("seeks"), "raid0");
+}
+
+/// Asked once, whether it stands beside the baseline of the experiment or beside the same as one of its own.
+#[test]
+fn one_pair_gets_one_verdict() {
+    for blocks in [2, 3, 7] {
+        let mut records = example::records(blocks);
+        let asked = |records: &[Record]| Analysis::of(records).unwrap();
+        system(experiment(&mut records), "raid5").baseline = None;
+        let without = asked(&records);
+        system(experiment(&mut records), "raid5").baseline = Some("single".to_owned());
+        let found = asked(&records);
+        assert!(!found.own_comparisons.is_empty());
+        for own in &found.own_comparisons {
+            let of = |analysis: &Analysis| {
+                let it = analysis.comparison("raid5", &own.workload).unwrap();
+                (it.p_corrected.to_bits(), it.verdict, it.not_shown_among)
+            };
+            let own = (own.p_corrected.to_bits(), own.verdict, own.not_shown_among);
+            assert_eq!(of(&found), own);
+            assert_eq!(of(&found), of(&without), "no more is asked than without it");
+        }
+    }
+}
+
 /// Where operations come at a set rate, response times are compared, and their ratio is that of what is shown.
 #[test]
 fn open_loops_are_compared_by_their_response_times() {

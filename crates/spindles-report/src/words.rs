@@ -51,7 +51,11 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
     let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
     let (equal, one_block) = (count(Verdict::NoDifferenceShown), count(Verdict::OneBlock));
     let failed = count(Verdict::Failed);
-    let compared = asked.len() - failed;
+    let compared = match asked.len() - failed {
+        // Those of one block are named apart, where there are others.
+        all if one_block < all => all - one_block,
+        all => all,
+    };
     let of = plural(compared, "comparison");
     let some = |count: usize, what: &str| match count {
         0 => format!("{what} none"),
@@ -73,7 +77,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
     };
     lead += &if compared == 0 {
         "nothing can be compared".to_owned()
-    } else if one_block == compared {
+    } else if one_block == asked.len() - failed {
         format!("no verdict in {of}, which have one block each")
     } else if faster + slower > 0 {
         let mut parts = vec![some(faster, "faster in"), some(slower, "slower in")];
@@ -88,7 +92,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
         0 => {}
         refused => lead += &format!(", {refused} refused as results of the load generator"),
     }
-    if one_block > 0 && one_block < compared {
+    if one_block > 0 && one_block < asked.len() - failed {
         lead += &format!(", {one_block} without a verdict: one block");
     }
     if failed > 0 {
@@ -211,18 +215,29 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
 const AA_PAIR: &str = "A/A pair";
 
 /// Its verdict.
-pub(crate) fn verdict(comparison: &Comparison) -> &'static str {
-    if comparison.control {
-        AA_PAIR
-    } else {
-        comparison.verdict.words()
+pub(crate) fn verdict(comparison: &Comparison) -> String {
+    match comparison.not_shown_among {
+        _ if comparison.control => AA_PAIR.to_owned(),
+        Some(all) => format!("not shown among {all}"),
+        None => comparison.verdict.words().to_owned(),
     }
+}
+
+/// What it means that a difference is not shown among many.
+pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
+    let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
+    let among = all().find_map(|it| it.not_shown_among)?;
+    let blocks = plural(analysis.blocks(), "repetition block");
+    Some(format!(
+        "Not shown among {among}: the interval alone shows a difference, but of {among} comparisons some do by \
+         chance, and {blocks} can't tell these (Holm's correction). Ask for more blocks, or compare less."
+    ))
 }
 
 /// Its verdict with the mark of it.
 pub(crate) fn marked(comparison: &Comparison) -> String {
     match verdict(comparison) {
-        words if comparison.control => words.to_owned(),
+        words if comparison.control => words,
         words => format!("{} {words}", figures::mark(comparison.verdict)),
     }
 }
@@ -258,6 +273,9 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
+/// More workloads that are left out for one reason are counted, not named.
+const LEFT_OUT_NAMED_MAX: usize = 6;
+
 /// How to read the comparison over all workloads: over which it goes, and which are left out.
 pub(crate) fn overall(analysis: &Analysis) -> String {
     let scope = &analysis.overall_scope;
@@ -268,13 +286,25 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
         few if few <= counted => format!("{counted} of {} workloads", counted + few),
         _ => scope.workloads.join(", "),
     };
-    let reasons = scope.left_out.iter();
-    let reasons: Vec<String> = reasons
-        .map(|it| format!("{} ({})", it.workload, it.reason.words()))
-        .collect();
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for it in &scope.left_out {
+        let (reason, workload) = (it.reason.words(), &*it.workload);
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, workloads)) => workloads.push(workload),
+            None => by_reason.push((reason, vec![workload])),
+        }
+    }
+    let reasons = by_reason.into_iter().map(|(reason, workloads)| {
+        let which = match workloads.len() {
+            0..=LEFT_OUT_NAMED_MAX => workloads.join(", "),
+            many => many.to_string(),
+        };
+        format!("{which} ({reason})")
+    });
+    let reasons: Vec<String> = reasons.collect();
     let without = match reasons.as_slice() {
         [] => String::new(),
-        some => format!(" Left out: {}.", some.join(", ")),
+        some => format!(" Left out: {}.", some.join("; ")),
     };
     format!(
         "Geometric mean of the ratios to the baseline over {which}: each counts the same, however little it \
@@ -294,6 +324,7 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
             .to_owned(),
         _ => short(finding),
     });
+    let short = short.chain(not_shown_among(analysis));
     short.chain(noise_floor(analysis)).collect()
 }
 
@@ -409,11 +440,12 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
-    let (percent, ..) = widest.percent();
+    // Which of the two is the slower one means nothing: the faster is so much above it.
+    let percent = widest.log_ratio.value.abs().exp_m1() * 100.0;
     Some(format!(
-        "Noise floor: {} measured twice under two names differed by at most {:.1} % ({}).",
+        "Noise floor: {} measured twice under two names differed by at most {} ({}).",
         baseline_name(analysis),
-        percent.abs(),
+        figures::percent(percent).trim_start_matches(['+', '±']),
         widest.of(),
     ))
 }
@@ -576,7 +608,7 @@ fn joined(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_measure::example;
+    use spindles_measure::{LeftOut, Reason, example};
 
     #[test]
     fn the_headline_says_what_came_out_and_what_it_is_not() {
@@ -604,7 +636,70 @@ mod tests {
         );
         let floor = headline.caveats.last().unwrap();
         assert!(floor.starts_with("Noise floor: the single disk measured twice"));
-        assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 1);
+        assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 2);
+        // Eight workloads against the single disk, and one level against another in each.
+        let among = &headline.caveats[DOUBTS_SHOWN];
+        assert!(among.starts_with("Not shown among 56: "), "{among}");
+        let verdicts = analysis.comparisons.iter().map(verdict);
+        assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
+    }
+
+    fn runs(records: &mut [spindles_measure::Record]) -> impl Iterator<Item = &mut Run> {
+        records.iter_mut().filter_map(|record| match record {
+            spindles_measure::Record::Run(run) => Some(&mut **run),
+            _ => None,
+        })
+    }
+
+    /// Of +150 and −60 % neither is more than the other, and a loss is no less than a gain.
+    #[test]
+    fn the_noise_floor_is_how_far_the_faster_one_is_above() {
+        for (factor, divisor) in [(5, 2), (2, 5)] {
+            let mut records = example::records(3);
+            let baseline: Vec<Run> = (runs(&mut records))
+                .filter(|run| run.system.name == "single")
+                .map(|run| run.clone())
+                .collect();
+            for run in runs(&mut records).filter(|run| run.system.name == "single-again") {
+                let twin = baseline.iter().find(|it| {
+                    (&it.workload.name, it.repetition_block)
+                        == (&run.workload.name, run.repetition_block)
+                });
+                run.elapsed_ns = twin.unwrap().elapsed_ns / divisor * factor;
+                run.counted = twin.unwrap().counted;
+            }
+            let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
+            assert!(floor.contains("differed by at most 150 % ("), "{floor}");
+        }
+    }
+
+    /// Many that were left out for one reason are one figure.
+    #[test]
+    fn many_workloads_that_do_not_count_are_counted() {
+        let mut records = example::records(3);
+        let workload = |run: &Run| run.workload.name.clone();
+        let first = runs(&mut records).map(|run| workload(run)).next().unwrap();
+        for run in runs(&mut records) {
+            let is_short = workload(run) == first;
+            run.elapsed_ns = if is_short { 1_000_000 } else { 1_000_000_000 };
+        }
+        let mut analysis = Analysis::of(&records).unwrap();
+        let few = overall(&analysis);
+        assert!(
+            few.ends_with(&format!("Left out: {first} (took less than 0.1 s).")),
+            "{few}"
+        );
+        analysis.overall_scope.left_out = (0..43)
+            .map(|at| LeftOut {
+                workload: format!("cp {at}"),
+                reason: Reason::TooShort,
+            })
+            .collect();
+        let many = overall(&analysis);
+        assert!(
+            many.ends_with("Left out: 43 (took less than 0.1 s)."),
+            "{many}"
+        );
     }
 
     /// What others made survives what they know, not nothing.

@@ -155,7 +155,8 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
 const BOTTLENECKS_SHOWN: usize = 12;
 
 fn bottlenecks(analysis: &Analysis, text: &mut String) {
-    let sentences = verdicts::sentences(analysis);
+    let mut sentences = verdicts::sentences(analysis);
+    sentences.extend(verdicts::trials(analysis));
     if sentences.is_empty() {
         return;
     }

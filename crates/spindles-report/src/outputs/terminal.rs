@@ -63,6 +63,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     let floor = words::noise_floor(analysis);
     for sentence in floor
         .iter()
+        .chain(&words::not_shown_among(analysis))
         .chain([&headline.lead])
         .chain(&headline.scaled)
         .chain(&headline.extremes)
@@ -317,6 +318,10 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
             break;
         }
         text.push_str(&next);
+    }
+    // What was tried was asked for, and took its time.
+    for sentence in verdicts::trials(analysis) {
+        wrapped(text, &sentence, "  ", options.width);
     }
     text.push('\n');
 }
