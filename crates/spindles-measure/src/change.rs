@@ -48,6 +48,10 @@ pub struct ChangeRow {
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
+    /// Where the interval alone shows a difference and the correction takes that away: among how many rows
+    /// it is looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_shown_among: Option<usize>,
     /// Whether both did the same work.
     pub same_work: bool,
     /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same, and
@@ -90,17 +94,22 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     let asked = |row: &&mut ChangeRow| !row.control && (row.same_work || verdicts == Verdicts::All);
     let judged: Vec<&mut ChangeRow> = rows.iter_mut().filter(asked).collect();
     let p_values: Vec<f64> = judged.iter().map(|row| row.log_ratio.p_value).collect();
-    let corrected = judged.len() > UNCORRECTED_COMPARISONS_MAX;
+    let asked = judged.len();
+    let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
     for (row, p) in judged.into_iter().zip(holm(&p_values)) {
         row.p_corrected = p;
         let floor = row.quantity.floor();
-        row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), floor));
+        let of = |p| verdict(&row.log_ratio, p, floor);
+        let (alone, among_others) = (of(None), of(corrected.then_some(p)));
+        row.verdict = Some(among_others);
+        row.not_shown_among = (alone != among_others).then_some(asked);
         let is_refused = |analysis: &Analysis| {
             let cell = analysis.cell(&row.system, &row.workload);
             cell.is_some_and(|cell| analysis.is_refused(cell))
         };
         if is_refused(before) || is_refused(after) {
             row.verdict = Some(Verdict::Refused);
+            row.not_shown_among = None;
         }
     }
     let environment = work::of_environments(before, after);
@@ -160,6 +169,7 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
         after: figure(after),
         log_ratio: difference_of_means(&logs(before), &logs(after), seed),
         p_corrected: 1.0,
+        not_shown_among: None,
         same_work: true,
         verdict: None,
         baseline: before.system == analysis.experiment.baseline || control,

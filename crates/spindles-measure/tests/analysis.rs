@@ -873,6 +873,23 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     );
 }
 
+/// A difference that so many questions may bring about by chance is called so, and the A/A pair is no question.
+#[test]
+fn a_change_says_where_the_correction_takes_it_away() {
+    let mut records = example::records(3);
+    let before = Analysis::of(&records).unwrap();
+    runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns / 10 * 8);
+    let after = Analysis::of(&records).unwrap();
+    let rows = change(&before, &after, Verdicts::SameWork).rows;
+    let asked = rows.iter().filter(|row| !row.control).count();
+    for row in &rows {
+        let shows = row.log_ratio.excludes_zero();
+        let taken = shows && !row.control && row.verdict == Some(Verdict::NoDifferenceShown);
+        assert_eq!(row.not_shown_among, taken.then_some(asked), "{row:?}");
+    }
+    assert!(rows.iter().any(|row| row.not_shown_among.is_some()));
+}
+
 /// Whoever asks whether other disks are better changed the baseline on purpose.
 #[test]
 fn other_disks_are_what_is_asked_for() {

@@ -218,20 +218,35 @@ const AA_PAIR: &str = "A/A pair";
 pub(crate) fn verdict(comparison: &Comparison) -> String {
     match comparison.not_shown_among {
         _ if comparison.control => AA_PAIR.to_owned(),
-        Some(all) => format!("not shown among {all}"),
+        Some(all) => among(all),
         None => comparison.verdict.words().to_owned(),
     }
 }
 
-/// What it means that a difference is not shown among many.
+/// The verdict on a difference that is not shown among so many comparisons.
+fn among(comparisons: usize) -> String {
+    format!("not shown among {comparisons}")
+}
+
+/// What it means that differences are not shown among many.
 pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
-    let among = all().find_map(|it| it.not_shown_among)?;
-    let blocks = plural(analysis.blocks(), "repetition block");
-    Some(format!(
+    let among = all().find_map(|it| it.not_shown_among);
+    among.map(why_not_shown)
+}
+
+/// The same of a change.
+pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
+    let among = change.rows.iter().find_map(|row| row.not_shown_among);
+    among.map(why_not_shown)
+}
+
+fn why_not_shown(among: usize) -> String {
+    format!(
         "Not shown among {among}: the interval alone shows a difference, but of {among} comparisons some do by \
-         chance, and {blocks} can't tell these (Holm's correction). Ask for more blocks, or compare less."
-    ))
+         chance, and the repetition blocks are too few to tell these (Holm's correction). Ask for more blocks, or \
+         compare less."
+    )
 }
 
 /// Its verdict with the mark of it.
@@ -395,12 +410,14 @@ pub(crate) fn change_sums(change: &Change) -> String {
 }
 
 /// What came of a row of a change.
-pub(crate) fn change_verdict(row: &ChangeRow) -> &'static str {
-    match row.verdict {
-        Some(verdict) => verdict.words(),
-        None if row.control => AA_PAIR,
-        None => "different work",
-    }
+pub(crate) fn change_verdict(row: &ChangeRow) -> String {
+    let words = match (row.verdict, row.not_shown_among) {
+        (_, Some(all)) => return among(all),
+        (Some(verdict), _) => verdict.words(),
+        (None, _) if row.control => AA_PAIR,
+        (None, _) => "different work",
+    };
+    words.to_owned()
 }
 
 /// The texts of a row of a change: before, after, change, interval, verdict.
@@ -417,7 +434,7 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     });
     let words = match row.verdict {
         Some(verdict) => format!("{} {}", figures::mark(verdict), change_verdict(row)),
-        None => change_verdict(row).to_owned(),
+        None => change_verdict(row),
     };
     let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
     let is_compared = row.same_work || row.verdict.is_some();
@@ -485,6 +502,10 @@ pub(crate) fn describe(system: &System) -> String {
         0 | 1 => "1 member".to_owned(),
         members => format!("{members} members"),
     };
+    let holds = match system.capacity_bytes {
+        0 => String::new(),
+        bytes => format!(", holds {}", figures::bytes(figures::float(bytes))),
+    };
     let survives = match (system.members, system.known_to_survive()) {
         (_, None) => ", not known what it survives".to_owned(),
         (0 | 1, _) => String::new(),
@@ -495,7 +516,7 @@ pub(crate) fn describe(system: &System) -> String {
         0 => String::new(),
         missing => format!(", {missing} missing"),
     };
-    format!("{members}{survives}{missing}")
+    format!("{members}{holds}{survives}{missing}")
 }
 
 /// The I/O backends that ran: `io_uring, direct`.
@@ -562,6 +583,14 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    let systems = experiment.systems.iter().map(|system| {
+        let (name, what) = (&system.name, describe(system));
+        (
+            format!("system {name}"),
+            joined(&[&system.expression, &what]),
+        )
+    });
+    rows.extend(systems);
     for device in &environment.devices {
         let kind = if device.rotational {
             "spinning"
@@ -707,7 +736,7 @@ mod tests {
     fn what_systems_survive_is_said_where_it_is_known() {
         for (level, members, survives, said) in [
             ("single", 1, 0, "1 member"),
-            ("raid0", 4, 0, "4 members, survives no loss"),
+            ("raid0", 4, 0, "4 members, holds 3.00 GiB, survives no loss"),
             ("raid6", 6, 2, "6 members, survives any 2"),
             (
                 "made by commands",
@@ -723,11 +752,11 @@ mod tests {
             ),
             ("folder", 1, 0, "1 member, not known what it survives"),
         ] {
-            let level = level.to_owned();
             let system = System {
-                level,
+                level: level.to_owned(),
                 members,
                 survives,
+                capacity_bytes: if level == "raid0" { 3 << 30 } else { 0 },
                 ..System::default()
             };
             assert_eq!(describe(&system), said);

@@ -67,6 +67,7 @@ pub fn change_page(change: &Change) -> Page {
         .environment
         .iter()
         .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))
+        .chain(words::change_not_shown_among(change))
         .chain(change.unmatched.iter().cloned())
         .collect();
     let different = words::different_work(change).map_or(String::new(), |said| {

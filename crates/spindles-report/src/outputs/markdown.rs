@@ -211,6 +211,9 @@ fn change(change: &Change, _: &Options) -> String {
         let columns = [&names[..], &words::change_row(row)].concat();
         line(&mut text, &format!("| {} |", columns.join(" | ")));
     }
+    if let Some(why) = words::change_not_shown_among(change) {
+        line(&mut text, &format!("\n{why}"));
+    }
     for (name, before, after) in &change.environment {
         line(
             &mut text,

@@ -361,7 +361,9 @@ fn change(change: &Change, options: &Options) -> String {
         let mark = row.verdict.map(figures::mark);
         match row.verdict {
             Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),
-            Some(Verdict::NoDifferenceShown) => "· none shown".clone_into(&mut texts[4]),
+            Some(Verdict::NoDifferenceShown) if row.not_shown_among.is_none() => {
+                "· none shown".clone_into(&mut texts[4])
+            }
             _ => {}
         }
         let names = [row.of(), row.system.clone()];
@@ -384,6 +386,9 @@ fn change(change: &Change, options: &Options) -> String {
         wrapped(&mut text, only, "", options.width);
     }
     doubts(&change.findings, options, &mut text);
+    if let Some(why) = words::change_not_shown_among(change) {
+        wrapped(&mut text, &why, "", options.width);
+    }
     line(&mut text, &words::change_sums(change));
     coloured(&text, options)
 }
