@@ -362,7 +362,7 @@ fn change(change: &Change, options: &Options) -> String {
         match row.verdict {
             Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),
             Some(Verdict::NoDifferenceShown) if row.not_shown_among.is_none() => {
-                "· none shown".clone_into(&mut texts[4])
+                "· none shown".clone_into(&mut texts[4]);
             }
             _ => {}
         }

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "compare",
     about: "Compare two runs of an experiment: before and after a change",
     details: "Each system and workload that both have, with the ratio of its rates, the interval \
-              and the verdict, and what differs between the two environments, the disks among it. Where the work itself differs, that is said first, and no verdict \
+              and the verdict, and what differs between the two environments and their disks. Where the work itself differs, that is said first, and no verdict \
               is given.\n\n\
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown",
