@@ -199,6 +199,10 @@ pub struct Comparison {
     /// The p-value of the block design (all systems of the workload give its error) after
     /// Holm's correction over all comparisons of the experiment.
     pub p_corrected: f64,
+    /// Where the interval alone shows a difference and the correction takes that away: among how many
+    /// comparisons it is looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_shown_among: Option<usize>,
     /// How far apart the A/A pair came out for this workload, as a log-ratio.
     pub noise_floor: Option<f64>,
     /// What it came to.
@@ -378,6 +382,7 @@ impl Analysis {
             };
             if is_one(&it.system) || is_one(&it.baseline) {
                 it.verdict = Verdict::Refused;
+                it.not_shown_among = None;
             }
         }
     }
@@ -673,35 +678,37 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
         let baseline = quantity::baseline_of(experiment, cells, &cell.workload)?;
         (cell.system != baseline).then_some(baseline)
     });
-    let mut own = compared_with(experiment, cells, |cell| {
+    let own = compared_with(experiment, cells, |cell| {
         let mut systems = experiment.systems.iter();
         let system = systems.find(|system| system.name == cell.system);
         system.and_then(|system| system.baseline.as_deref())
     });
 
     let errors = design_errors(experiment, cells);
+    let with_baseline = comparisons.len();
+    comparisons.extend(own);
     // The A/A pairs are a measure of the others, not questions beside them: corrected apart.
-    correct(&mut comparisons, &errors, |c| !c.control);
+    let asked = correct(&mut comparisons, &errors, |c| !c.control);
     correct(&mut comparisons, &errors, |c| c.control);
-    correct(&mut own, &errors, |_| true);
     let floors: BTreeMap<Question, f64> = comparisons
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .map(|c| (question(c), c.log_ratio.value.abs()))
         .collect();
-    for comparisons in [&mut comparisons, &mut own] {
-        let asked = comparisons.iter().filter(|c| !c.control).count();
-        let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
-        for comparison in comparisons {
-            if !comparison.control {
-                comparison.noise_floor = floors.get(&question(comparison)).copied();
-            }
-            let floors = comparison.noise_floor.into_iter();
-            comparison.noise_floor = floors.chain(comparison.quantity.floor()).reduce(f64::max);
-            let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
-            comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
+    let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
+    for comparison in &mut comparisons {
+        if !comparison.control {
+            comparison.noise_floor = floors.get(&question(comparison)).copied();
         }
+        let floors = comparison.noise_floor.into_iter();
+        comparison.noise_floor = floors.chain(comparison.quantity.floor()).reduce(f64::max);
+        let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
+        let of = |p| verdict(&comparison.log_ratio, p, comparison.noise_floor);
+        let (alone, among_others) = (of(None), of(p));
+        comparison.verdict = among_others;
+        comparison.not_shown_among = (alone != among_others).then_some(asked);
     }
+    let own = comparisons.split_off(with_baseline);
     (comparisons, own)
 }
 
@@ -733,24 +740,29 @@ fn compared_with<'a>(
     all
 }
 
-/// Holm's correction over those that are asked for.
+/// Holm's correction over those that are asked for, of whom one that is there twice, beside the baseline and beside
+/// one of its own, is one. Answers how many they are.
 fn correct(
     comparisons: &mut [Comparison],
     errors: &BTreeMap<Question, DesignError>,
     is_asked: impl Fn(&Comparison) -> bool,
-) {
-    let mut asked: Vec<&mut Comparison> =
-        comparisons.iter_mut().filter(|it| is_asked(it)).collect();
-    let p_values: Vec<f64> = asked
-        .iter()
-        .map(|comparison| match errors.get(&question(comparison)) {
+) -> usize {
+    let pair = |it: &Comparison| (it.system.clone(), it.baseline.clone(), question(it));
+    let asked = comparisons.iter().filter(|it| is_asked(it));
+    let asked = asked.map(|comparison| {
+        let p_value = match errors.get(&question(comparison)) {
             Some(error) => error.p_value(comparison.log_ratio.value),
             None => comparison.log_ratio.p_value,
-        })
-        .collect();
-    for (comparison, p) in asked.iter_mut().zip(holm(&p_values)) {
-        comparison.p_corrected = p;
+        };
+        (pair(comparison), p_value)
+    });
+    let (pairs, p_values): (Vec<_>, Vec<f64>) =
+        asked.collect::<BTreeMap<_, _>>().into_iter().unzip();
+    let corrected: BTreeMap<_, f64> = pairs.into_iter().zip(holm(&p_values)).collect();
+    for comparison in comparisons.iter_mut().filter(|it| is_asked(it)) {
+        comparison.p_corrected = corrected[&pair(comparison)];
     }
+    corrected.len()
 }
 
 /// For each question the error of its blocks × systems, over the blocks that are complete.
@@ -820,6 +832,7 @@ fn compared(
             && baseline.system == experiment.baseline,
         log_ratio_median: median_of_blocks(&logs, seed),
         p_corrected: log_ratio.p_value,
+        not_shown_among: None,
         noise_floor: None,
         verdict: Verdict::NoDifferenceShown,
         log_ratio,

@@ -15,6 +15,8 @@ pub struct Change {
     pub before: (String, u64),
     /// Name and start of the later experiment.
     pub after: (String, u64),
+    /// Where the records of both are, as whoever read them calls it; empty where nobody said.
+    pub read_from: (String, String),
     /// What differs in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
     /// One for each system × workload that both have; of an open loop one for each response time.
@@ -46,12 +48,20 @@ pub struct ChangeRow {
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
+    /// Where the interval alone shows a difference and the correction takes that away: among how many rows
+    /// it is looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_shown_among: Option<usize>,
     /// Whether both did the same work.
     pub same_work: bool,
-    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same.
+    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same, and
+    /// of the control.
     pub verdict: Option<Verdict>,
-    /// Whether the system is the baseline of the experiment: the yardstick.
+    /// Whether the system is the baseline of the experiment or its control: the yardstick.
     pub baseline: bool,
+    /// Whether the system is the baseline once more (the A/A pair): a measure of the others, and no
+    /// question beside them.
+    pub control: bool,
 }
 
 impl ChangeRow {
@@ -81,23 +91,28 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         }
     }
     let different_work = different_work(before, after, &mut rows);
-    let asked = |row: &&mut ChangeRow| row.same_work || verdicts == Verdicts::All;
+    let asked = |row: &&mut ChangeRow| !row.control && (row.same_work || verdicts == Verdicts::All);
     let judged: Vec<&mut ChangeRow> = rows.iter_mut().filter(asked).collect();
     let p_values: Vec<f64> = judged.iter().map(|row| row.log_ratio.p_value).collect();
-    let corrected = judged.len() > UNCORRECTED_COMPARISONS_MAX;
+    let asked = judged.len();
+    let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
     for (row, p) in judged.into_iter().zip(holm(&p_values)) {
         row.p_corrected = p;
         let floor = row.quantity.floor();
-        row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), floor));
+        let of = |p| verdict(&row.log_ratio, p, floor);
+        let (alone, among_others) = (of(None), of(corrected.then_some(p)));
+        row.verdict = Some(among_others);
+        row.not_shown_among = (alone != among_others).then_some(asked);
         let is_refused = |analysis: &Analysis| {
             let cell = analysis.cell(&row.system, &row.workload);
             cell.is_some_and(|cell| analysis.is_refused(cell))
         };
         if is_refused(before) || is_refused(after) {
             row.verdict = Some(Verdict::Refused);
+            row.not_shown_among = None;
         }
     }
-    let environment = work::of_environments(&before.environment, &after.environment);
+    let environment = work::of_environments(before, after);
     let findings = findings(&rows, &environment);
     Change {
         before: (
@@ -108,6 +123,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
             after.experiment.name.clone(),
             after.experiment.started_unix_ms,
         ),
+        read_from: Default::default(),
         different_work,
         rows,
         environment,
@@ -143,6 +159,7 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
         analysis.experiment.seed,
         &[&before.system, &before.workload],
     );
+    let control = Some(&before.system) == analysis.experiment.control.as_ref();
     ChangeRow {
         system: before.system.clone(),
         workload: before.workload.clone(),
@@ -152,10 +169,11 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
         after: figure(after),
         log_ratio: difference_of_means(&logs(before), &logs(after), seed),
         p_corrected: 1.0,
+        not_shown_among: None,
         same_work: true,
         verdict: None,
-        baseline: before.system == analysis.experiment.baseline
-            || Some(&before.system) == analysis.experiment.control.as_ref(),
+        baseline: before.system == analysis.experiment.baseline || control,
+        control,
     }
 }
 
@@ -197,6 +215,11 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
     all
 }
 
+/// What differs in the environment where another Spindles was measured.
+const CODE: &[&str] = &["version", "commit"];
+/// The same where other disks were.
+const DISKS: &[&str] = &[work::MEMBERS, work::DEVICES];
+
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let yardsticks = rows.iter().filter(|row| row.baseline && row.same_work);
@@ -213,7 +236,12 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             format!("{} changed by {percent} % in {of}", row.system)
         })
         .collect();
-    if !moved.is_empty() {
+    let differs = |is_one: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_one(name));
+    let code = differs(|name| CODE.contains(&name));
+    let disks = differs(|name| DISKS.contains(&name));
+    let others = differs(|name| !CODE.contains(&name) && !DISKS.contains(&name));
+    // On other disks the baseline is one of them, and its change is what is asked for.
+    if !moved.is_empty() && !disks {
         findings.push(Finding::new(
             "yardstick-moved",
             "The baseline itself changed",
@@ -222,10 +250,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             moved,
         ));
     }
-    if environment
-        .iter()
-        .any(|(name, ..)| !matches!(name.as_str(), "version" | "commit"))
-    {
+    if others || (code && disks) {
         let details = environment
             .iter()
             .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))

@@ -51,7 +51,7 @@ impl Reason {
             Self::SetRate => "its rate was set",
             Self::NoBaseline => "not run by the baseline",
             Self::Refused => "a figure of the load generator",
-            Self::TooShort => "too short to be measured",
+            Self::TooShort => "took less than 0.1 s",
         }
     }
 }
@@ -152,6 +152,7 @@ fn overall_of(experiment: &Experiment, cells: &[Cell], mine: &[&Comparison]) -> 
         control: first.control,
         log_ratio_median: median_of_blocks(&means, seed),
         p_corrected: log_ratio.p_value,
+        not_shown_among: None,
         noise_floor: None,
         verdict: Verdict::NoDifferenceShown,
         log_ratio,

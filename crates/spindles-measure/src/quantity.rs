@@ -166,6 +166,9 @@ pub(crate) fn baseline_of<'a>(
     if mine().any(|cell| cell.system == experiment.baseline) {
         return Some(&experiment.baseline);
     }
-    let first = mine().find(|cell| !cell.repetitions.is_empty());
-    first.map(|cell| &*cell.system)
+    let finished = || mine().filter(|cell| !cell.repetitions.is_empty());
+    // The control is the baseline under another name, and no yardstick of its own.
+    let is_control = |cell: &&Cell| Some(&cell.system) == experiment.control.as_ref();
+    let first = finished().find(|cell| !is_control(cell));
+    first.or(finished().next()).map(|cell| &*cell.system)
 }

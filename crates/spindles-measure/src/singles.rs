@@ -1,7 +1,7 @@
 //! Each system against the mean of several single devices, as comparisons of the year 2002 drew it:
 //! where the devices differ, neither of them is the yardstick.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -43,8 +43,11 @@ pub struct AgainstSingles {
 impl Singles {
     /// `None` where there are no two single devices beside the control.
     pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Option<Self> {
+        // A disk that is there twice, as under two mounts, is one.
+        let mut disks = BTreeSet::new();
         let systems: Vec<String> = (experiment.systems.iter())
             .filter(|it| it.level == "single" && Some(&it.name) != experiment.control.as_ref())
+            .filter(|it| it.expression.is_empty() || disks.insert(&it.expression))
             .map(|it| it.name.clone())
             .collect();
         if systems.len() < 2 {

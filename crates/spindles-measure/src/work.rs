@@ -158,12 +158,35 @@ pub(crate) fn of_io(system: &str, before: &Analysis, after: &Analysis) -> Vec<Di
     differences(system, &facts(before), &facts(after))
 }
 
+/// What the members are called among the facts of an environment.
+pub(crate) const MEMBERS: &str = "members";
+/// The same of the physical devices beneath them.
+pub(crate) const DEVICES: &str = "devices";
+
+/// The members that are devices. Temporary files have another name each time.
+fn members(analysis: &Analysis) -> String {
+    let members = analysis.calibration.iter().flat_map(|it| &it.members);
+    let names = members.map(|member| member.name.as_str());
+    let names: Vec<&str> = names.filter(|name| name.starts_with("/dev/")).collect();
+    names.join(", ")
+}
+
+fn devices(environment: &Environment) -> String {
+    let devices = environment.devices.iter().map(|device| {
+        let facts = [&*device.name, &*device.model, &*device.serial];
+        let known = facts.into_iter().filter(|fact| !fact.is_empty());
+        known.collect::<Vec<_>>().join(" ")
+    });
+    devices.collect::<Vec<_>>().join(", ")
+}
+
 /// What differs between two environments: name, before, after.
 pub(crate) fn of_environments(
-    before: &Environment,
-    after: &Environment,
+    before: &Analysis,
+    after: &Analysis,
 ) -> Vec<(String, String, String)> {
-    let facts = |environment: &Environment| {
+    let facts = |analysis: &Analysis| {
+        let environment = &analysis.environment;
         [
             ("version", environment.tool_version.clone()),
             ("commit", environment.commit.clone()),
@@ -176,12 +199,19 @@ pub(crate) fn of_environments(
             ("memory", environment.memory_bytes.to_string()),
             ("file system", environment.file_system.clone()),
             ("mount options", environment.mount_options.clone()),
+            (MEMBERS, members(analysis)),
+            (DEVICES, devices(environment)),
         ]
     };
+    let is_disks = |name: &str| matches!(name, MEMBERS | DEVICES);
     facts(before)
         .into_iter()
         .zip(facts(after))
         .filter(|((_, before), (_, after))| before != after)
+        // Not every record says which disks there were.
+        .filter(|((name, before), (_, after))| {
+            !is_disks(name) || !(before.is_empty() || after.is_empty())
+        })
         .map(|((name, before), (_, after))| (name.to_owned(), before, after))
         .collect()
 }

@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, CacheUse, Calibration, Comparison, DeviceUse, Difference, Doubt,
-    Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io, LateMember,
-    MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Verdict, Verdicts,
-    change, doubts, example, from_lines,
+    Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
+    Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
+    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic,
+    Verdict, Verdicts, change, doubts, example, from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade},
@@ -642,6 +642,39 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
 }
 
+/// The control is the baseline under another name, and in no column of its own.
+#[test]
+fn the_control_stands_in_for_no_baseline() {
+    let mut records = spotless();
+    let is_without = |run: &Run| run.workload.name == "seeks" && run.system.name == "single";
+    records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
+    let analysis = Analysis::of(&records).unwrap();
+    assert_eq!(analysis.baseline_of("seeks"), "raid0");
+}
+
+/// Asked once, whether it stands beside the baseline of the experiment or beside the same as one of its own.
+#[test]
+fn one_pair_gets_one_verdict() {
+    for blocks in [2, 3, 7] {
+        let mut records = example::records(blocks);
+        let asked = |records: &[Record]| Analysis::of(records).unwrap();
+        system(experiment(&mut records), "raid5").baseline = None;
+        let without = asked(&records);
+        system(experiment(&mut records), "raid5").baseline = Some("single".to_owned());
+        let found = asked(&records);
+        assert!(!found.own_comparisons.is_empty());
+        for own in &found.own_comparisons {
+            let of = |analysis: &Analysis| {
+                let it = analysis.comparison("raid5", &own.workload).unwrap();
+                (it.p_corrected.to_bits(), it.verdict, it.not_shown_among)
+            };
+            let own = (own.p_corrected.to_bits(), own.verdict, own.not_shown_among);
+            assert_eq!(of(&found), own);
+            assert_eq!(of(&found), of(&without), "no more is asked than without it");
+        }
+    }
+}
+
 /// Where operations come at a set rate, response times are compared, and their ratio is that of what is shown.
 #[test]
 fn open_loops_are_compared_by_their_response_times() {
@@ -808,16 +841,12 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     assert_eq!(found.rows.len(), 7 * 3);
     for row in &found.rows {
         let expected = match &*row.system {
-            "raid5" => Verdict::Faster,
-            _ => Verdict::NoDifferenceShown,
+            "raid5" => Some(Verdict::Faster),
+            // The A/A pair is a measure of the others.
+            "single-again" => None,
+            _ => Some(Verdict::NoDifferenceShown),
         };
-        assert_eq!(
-            row.verdict,
-            Some(expected),
-            "{} × {}",
-            row.system,
-            row.workload
-        );
+        assert_eq!(row.verdict, expected, "{} × {}", row.system, row.workload);
     }
     assert_eq!(found.environment.len(), 1);
     assert!(found.findings.is_empty(), "{:?}", found.findings);
@@ -842,6 +871,61 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
             .unmatched
             .contains(&"raid6 × seeks only before".to_owned())
     );
+}
+
+/// A difference that so many questions may bring about by chance is called so, and the A/A pair is no question.
+#[test]
+fn a_change_says_where_the_correction_takes_it_away() {
+    let mut records = example::records(3);
+    let before = Analysis::of(&records).unwrap();
+    runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns / 10 * 8);
+    let after = Analysis::of(&records).unwrap();
+    let rows = change(&before, &after, Verdicts::SameWork).rows;
+    let asked = rows.iter().filter(|row| !row.control).count();
+    for row in &rows {
+        let shows = row.log_ratio.excludes_zero();
+        let taken = shows && !row.control && row.verdict == Some(Verdict::NoDifferenceShown);
+        assert_eq!(row.not_shown_among, taken.then_some(asked), "{row:?}");
+    }
+    assert!(rows.iter().any(|row| row.not_shown_among.is_some()));
+}
+
+/// Whoever asks whether other disks are better changed the baseline on purpose.
+#[test]
+fn other_disks_are_what_is_asked_for() {
+    let with_disks = |names: &[&str], elapsed: u64| {
+        let mut records = spotless();
+        runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns * elapsed / 10);
+        let members = names.iter().map(|name| MemberRate {
+            name: (*name).to_owned(),
+            ..MemberRate::default()
+        });
+        let members = members.collect();
+        records.push(Record::Calibration(Box::new(Calibration {
+            members,
+            ..Calibration::default()
+        })));
+        records
+    };
+    let before = Analysis::of(&with_disks(&["/dev/sda", "/dev/sdb"], 10)).unwrap();
+    let mut records = with_disks(&["/dev/sdc", "/dev/sdd"], 5);
+    let compared = |records: &[Record]| {
+        let after = Analysis::of(records).unwrap();
+        change(&before, &after, Verdicts::SameWork)
+    };
+    let found = compared(&records);
+    assert_eq!(found.findings, []);
+    let members = ["members", "/dev/sda, /dev/sdb", "/dev/sdc, /dev/sdd"];
+    assert_eq!(found.environment, [members.map(str::to_owned).into()]);
+    // Another Spindles as well: two causes.
+    environment(&mut records).commit = String::from("fedcba");
+    let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
+    let found: Vec<String> = kinds(compared(&records)).collect();
+    assert_eq!(found, ["environment-changed"]);
+    // Temporary files are called otherwise each time.
+    let files = compared(&with_disks(&["/tmp/lab-17/member0.img"], 5));
+    assert_eq!(files.environment, []);
+    assert_eq!(files.findings[0].kind, "yardstick-moved");
 }
 
 /// The difference is the ratio of the rates that stand beside it, and nothing else.
@@ -924,17 +1008,17 @@ fn different_work_gets_no_verdict() {
         (
             |experiment, _| experiment.workloads[0].in_flight_max = 32,
             "dd-read: in flight 1 before, 32 after",
-            7,
+            6,
         ),
         (
             |experiment, _| experiment.workloads[0].size_bytes = 1 << 20,
             "dd-read: size in bytes 2097152 before, 1048576 after",
-            7,
+            6,
         ),
         (
             |experiment, _| experiment.workloads[0].operation_bytes = 512,
             "dd-read: bytes of an operation 4096 before, 512 after",
-            7,
+            6,
         ),
         (
             |experiment, _| system(experiment, "raid4").chunk_bytes = 4096,
@@ -978,11 +1062,13 @@ fn different_work_gets_no_verdict() {
         let found = change(&before, &after, Verdicts::SameWork);
         let words: Vec<String> = found.different_work.iter().map(Difference::words).collect();
         assert_eq!(words, [*said]);
-        let without = found.rows.iter().filter(|row| row.verdict.is_none());
+        let asked = || found.rows.iter().filter(|row| !row.control);
+        let without = asked().filter(|row| row.verdict.is_none());
         assert_eq!(without.count(), *concerned, "{said}");
         let found = change(&before, &after, Verdicts::All);
         assert_eq!(found.different_work.len(), 1, "{said}");
-        assert!(found.rows.iter().all(|row| row.verdict.is_some()), "{said}");
+        let mut asked = found.rows.iter().filter(|row| !row.control);
+        assert!(asked.all(|row| row.verdict.is_some()), "{said}");
     }
     // What records of before do not say is no difference.
     let found = change(
@@ -1145,7 +1231,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     }
     let rows = change(&analysis, &with_ceiling(1.25e6), Verdicts::SameWork).rows;
     assert_eq!(rows.len(), 7 * 3);
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.control) {
         // raid5 stays below the ceiling itself.
         let expected = row.workload == "dd-read" && row.system != "raid5";
         assert_eq!(row.verdict == Some(Verdict::Refused), expected, "{row:?}");

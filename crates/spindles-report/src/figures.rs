@@ -101,13 +101,20 @@ pub(crate) fn percent(percent: f64) -> String {
     format!("{} %", signed(percent))
 }
 
+/// From this loss on what is left is told by decimals: of 97 and of 99.4 % one is five times the other.
+const FEW_LEFT: f64 = 95.0;
+
 /// The same without the unit.
 pub(crate) fn signed(percent: f64) -> String {
     if percent.is_nan() || percent.is_infinite() {
         return "–".to_owned();
     }
     let size = percent.abs();
-    let digits = if size >= 9.95 {
+    let digits = if percent <= -FEW_LEFT && size < 99.95 {
+        format!("{size:.1}")
+    } else if percent <= -FEW_LEFT && size < 99.995 {
+        format!("{size:.2}")
+    } else if size >= 9.95 {
         thousands(size)
     } else {
         format!("{size:.1}")
@@ -120,10 +127,17 @@ pub(crate) fn signed(percent: f64) -> String {
     format!("{sign}{digits}")
 }
 
-/// The interval of a difference in percent: `−36 … −31`.
+/// An end of an interval in percent from which on no more is said.
+const END_MAX: f64 = 99_950.0;
+
+/// The interval of a difference in percent: `−36 … −31`. An end beyond a thousand times says no more than that.
 pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     if low.is_finite() && high.is_finite() {
-        format!("{} … {}", signed(low), signed(high))
+        let end = |percent: f64| match percent {
+            far if far >= END_MAX => "over 1,000 ×".to_owned(),
+            near => signed(near),
+        };
+        format!("{} … {}", end(low), end(high))
     } else {
         "unknown".to_owned()
     }
@@ -208,6 +222,11 @@ mod tests {
             (percent(4.04), "+4.0 %"),
             (percent(9.96), "+10 %"),
             (percent(-0.04), "±0.0 %"),
+            (percent(-97.0), "−97.0 %"),
+            (percent(-99.63), "−99.6 %"),
+            (percent(-99.963), "−99.96 %"),
+            (percent(-100.0), "−100 %"),
+            (interval((2.0, -100.0, 1.7e17)), "−100 … over 1,000 ×"),
             (percent(1234.5), "+1,234 %"),
             (percent(f64::INFINITY), "– %"),
             (times(1.356), "1.36 ×"),

@@ -180,8 +180,7 @@ pub(crate) fn outcome(outcome: TrialOutcome) -> &'static str {
 }
 
 /// A sentence for each workload, or for several of which the same is said: `bottleneck of varmail: waiting for
-/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`. Then one for
-/// each change that was tried.
+/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`.
 pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     for (workload, cards) in workloads(analysis) {
@@ -191,9 +190,13 @@ pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
             None => said.push((vec![workload], words)),
         }
     }
-    let bottlenecks = said
-        .iter()
-        .map(|(workloads, words)| format!("bottleneck of {}: {words}", workloads.join(", ")));
+    said.iter()
+        .map(|(workloads, words)| format!("bottleneck of {}: {words}", workloads.join(", ")))
+        .collect()
+}
+
+/// A sentence for each change that was tried.
+pub(crate) fn trials(analysis: &Analysis) -> Vec<String> {
     let cells = analysis.cells.iter();
     let tried = cells.flat_map(|cell| {
         let tried = cell.verdicts.iter().flat_map(|verdicts| &verdicts.tried);
@@ -207,7 +210,7 @@ pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
             )
         })
     });
-    bottlenecks.chain(tried).collect()
+    tried.collect()
 }
 
 fn in_words(cards: &[Card<'_>]) -> String {

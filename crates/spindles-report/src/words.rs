@@ -51,7 +51,11 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
     let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
     let (equal, one_block) = (count(Verdict::NoDifferenceShown), count(Verdict::OneBlock));
     let failed = count(Verdict::Failed);
-    let compared = asked.len() - failed;
+    let compared = match asked.len() - failed {
+        // Those of one block are named apart, where there are others.
+        all if one_block < all => all - one_block,
+        all => all,
+    };
     let of = plural(compared, "comparison");
     let some = |count: usize, what: &str| match count {
         0 => format!("{what} none"),
@@ -73,7 +77,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
     };
     lead += &if compared == 0 {
         "nothing can be compared".to_owned()
-    } else if one_block == compared {
+    } else if one_block == asked.len() - failed {
         format!("no verdict in {of}, which have one block each")
     } else if faster + slower > 0 {
         let mut parts = vec![some(faster, "faster in"), some(slower, "slower in")];
@@ -88,7 +92,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
         0 => {}
         refused => lead += &format!(", {refused} refused as results of the load generator"),
     }
-    if one_block > 0 && one_block < compared {
+    if one_block > 0 && one_block < asked.len() - failed {
         lead += &format!(", {one_block} without a verdict: one block");
     }
     if failed > 0 {
@@ -207,19 +211,48 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
-/// Its verdict. The A/A pair is a measure of the others and gets none.
-pub(crate) fn verdict(comparison: &Comparison) -> &'static str {
-    if comparison.control {
-        "A/A pair"
-    } else {
-        comparison.verdict.words()
+/// The baseline once more is a measure of the others, and gets no verdict.
+const AA_PAIR: &str = "A/A pair";
+
+/// Its verdict.
+pub(crate) fn verdict(comparison: &Comparison) -> String {
+    match comparison.not_shown_among {
+        _ if comparison.control => AA_PAIR.to_owned(),
+        Some(all) => among(all),
+        None => comparison.verdict.words().to_owned(),
     }
+}
+
+/// The verdict on a difference that is not shown among so many comparisons.
+fn among(comparisons: usize) -> String {
+    format!("not shown among {comparisons}")
+}
+
+/// What it means that differences are not shown among many.
+pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
+    let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
+    let among = all().find_map(|it| it.not_shown_among);
+    among.map(why_not_shown)
+}
+
+/// The same of a change.
+pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
+    let among = change.rows.iter().find_map(|row| row.not_shown_among);
+    among.map(why_not_shown)
+}
+
+fn why_not_shown(among: usize) -> String {
+    format!(
+        "Not shown among {among}: the interval alone shows a difference, but of {among} comparisons some do by \
+         chance, and the repetition blocks are too few to tell these (Holm's correction). Ask for more blocks, or \
+         compare less."
+    )
 }
 
 /// Its verdict with the mark of it.
 pub(crate) fn marked(comparison: &Comparison) -> String {
     match verdict(comparison) {
-        words if comparison.control => words.to_owned(),
+        words if comparison.control => words,
         words => format!("{} {words}", figures::mark(comparison.verdict)),
     }
 }
@@ -255,6 +288,9 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
+/// More workloads that are left out for one reason are counted, not named.
+const LEFT_OUT_NAMED_MAX: usize = 6;
+
 /// How to read the comparison over all workloads: over which it goes, and which are left out.
 pub(crate) fn overall(analysis: &Analysis) -> String {
     let scope = &analysis.overall_scope;
@@ -265,13 +301,25 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
         few if few <= counted => format!("{counted} of {} workloads", counted + few),
         _ => scope.workloads.join(", "),
     };
-    let reasons = scope.left_out.iter();
-    let reasons: Vec<String> = reasons
-        .map(|it| format!("{} ({})", it.workload, it.reason.words()))
-        .collect();
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for it in &scope.left_out {
+        let (reason, workload) = (it.reason.words(), &*it.workload);
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, workloads)) => workloads.push(workload),
+            None => by_reason.push((reason, vec![workload])),
+        }
+    }
+    let reasons = by_reason.into_iter().map(|(reason, workloads)| {
+        let which = match workloads.len() {
+            0..=LEFT_OUT_NAMED_MAX => workloads.join(", "),
+            many => many.to_string(),
+        };
+        format!("{which} ({reason})")
+    });
+    let reasons: Vec<String> = reasons.collect();
     let without = match reasons.as_slice() {
         [] => String::new(),
-        some => format!(" Left out: {}.", some.join(", ")),
+        some => format!(" Left out: {}.", some.join("; ")),
     };
     format!(
         "Geometric mean of the ratios to the baseline over {which}: each counts the same, however little it \
@@ -291,6 +339,7 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
             .to_owned(),
         _ => short(finding),
     });
+    let short = short.chain(not_shown_among(analysis));
     short.chain(noise_floor(analysis)).collect()
 }
 
@@ -321,10 +370,19 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     }
 }
 
+/// What was measured before and after: the name of the experiment, when it began and where its records are.
+pub(crate) fn sides(change: &Change) -> [String; 2] {
+    let (before, after) = &change.read_from;
+    [(&change.before, before), (&change.after, after)].map(|((name, started), folder)| {
+        let facts = [name, &figures::date(*started), folder];
+        joined(&facts.map(String::as_str))
+    })
+}
+
 /// The verdicts of a change in one sentence.
 pub(crate) fn change_sums(change: &Change) -> String {
     let count = |verdict| {
-        let rows = change.rows.iter();
+        let rows = change.rows.iter().filter(|row| !row.control);
         rows.filter(|row| row.verdict == verdict).count()
     };
     let without = match count(None) {
@@ -351,21 +409,36 @@ pub(crate) fn change_sums(change: &Change) -> String {
     )
 }
 
+/// What came of a row of a change.
+pub(crate) fn change_verdict(row: &ChangeRow) -> String {
+    let words = match (row.verdict, row.not_shown_among) {
+        (_, Some(all)) => return among(all),
+        (Some(verdict), _) => verdict.words(),
+        (None, _) if row.control => AA_PAIR,
+        (None, _) => "different work",
+    };
+    words.to_owned()
+}
+
 /// The texts of a row of a change: before, after, change, interval, verdict.
 pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     let (before, after) = (row.before, row.after);
-    let [before, after] = [before, after].map(|figure| match row.verdict {
-        Some(Verdict::Failed) if figure <= 0.0 => Verdict::Failed.words().to_owned(),
-        _ if row.quantity.is_time() => figures::time(figure),
-        _ => figures::rate(figure, row.rate),
+    let [before, after] = [before, after].map(|figure| {
+        if row.log_ratio.blocks == 0 && figure <= 0.0 {
+            Verdict::Failed.words().to_owned()
+        } else if row.quantity.is_time() {
+            figures::time(figure)
+        } else {
+            figures::rate(figure, row.rate)
+        }
     });
-    let Some(verdict) = row.verdict else {
-        let [change, interval] = [String::new(), String::new()];
-        return [before, after, change, interval, "different work".to_owned()];
+    let words = match row.verdict {
+        Some(verdict) => format!("{} {}", figures::mark(verdict), change_verdict(row)),
+        None => change_verdict(row),
     };
-    let words = format!("{} {}", figures::mark(verdict), verdict.words());
     let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
-    if verdict == Verdict::Failed {
+    let is_compared = row.same_work || row.verdict.is_some();
+    if row.log_ratio.blocks == 0 || !is_compared {
         return [before, after, String::new(), String::new(), words];
     }
     [
@@ -384,11 +457,12 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
-    let (percent, ..) = widest.percent();
+    // Which of the two is the slower one means nothing: the faster is so much above it.
+    let percent = widest.log_ratio.value.abs().exp_m1() * 100.0;
     Some(format!(
-        "Noise floor: {} measured twice under two names differed by at most {:.1} % ({}).",
+        "Noise floor: {} measured twice under two names differed by at most {} ({}).",
         baseline_name(analysis),
-        percent.abs(),
+        figures::percent(percent).trim_start_matches(['+', '±']),
         widest.of(),
     ))
 }
@@ -428,6 +502,10 @@ pub(crate) fn describe(system: &System) -> String {
         0 | 1 => "1 member".to_owned(),
         members => format!("{members} members"),
     };
+    let holds = match system.capacity_bytes {
+        0 => String::new(),
+        bytes => format!(", holds {}", figures::bytes(figures::float(bytes))),
+    };
     let survives = match (system.members, system.known_to_survive()) {
         (_, None) => ", not known what it survives".to_owned(),
         (0 | 1, _) => String::new(),
@@ -438,7 +516,7 @@ pub(crate) fn describe(system: &System) -> String {
         0 => String::new(),
         missing => format!(", {missing} missing"),
     };
-    format!("{members}{survives}{missing}")
+    format!("{members}{holds}{survives}{missing}")
 }
 
 /// The I/O backends that ran: `io_uring, direct`.
@@ -505,6 +583,14 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    let systems = experiment.systems.iter().map(|system| {
+        let (name, what) = (&system.name, describe(system));
+        (
+            format!("system {name}"),
+            joined(&[&system.expression, &what]),
+        )
+    });
+    rows.extend(systems);
     for device in &environment.devices {
         let kind = if device.rotational {
             "spinning"
@@ -551,7 +637,7 @@ fn joined(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_measure::example;
+    use spindles_measure::{LeftOut, Reason, example};
 
     #[test]
     fn the_headline_says_what_came_out_and_what_it_is_not() {
@@ -579,7 +665,70 @@ mod tests {
         );
         let floor = headline.caveats.last().unwrap();
         assert!(floor.starts_with("Noise floor: the single disk measured twice"));
-        assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 1);
+        assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 2);
+        // Eight workloads against the single disk, and one level against another in each.
+        let among = &headline.caveats[DOUBTS_SHOWN];
+        assert!(among.starts_with("Not shown among 56: "), "{among}");
+        let verdicts = analysis.comparisons.iter().map(verdict);
+        assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
+    }
+
+    fn runs(records: &mut [spindles_measure::Record]) -> impl Iterator<Item = &mut Run> {
+        records.iter_mut().filter_map(|record| match record {
+            spindles_measure::Record::Run(run) => Some(&mut **run),
+            _ => None,
+        })
+    }
+
+    /// Of +150 and −60 % neither is more than the other, and a loss is no less than a gain.
+    #[test]
+    fn the_noise_floor_is_how_far_the_faster_one_is_above() {
+        for (factor, divisor) in [(5, 2), (2, 5)] {
+            let mut records = example::records(3);
+            let baseline: Vec<Run> = (runs(&mut records))
+                .filter(|run| run.system.name == "single")
+                .map(|run| run.clone())
+                .collect();
+            for run in runs(&mut records).filter(|run| run.system.name == "single-again") {
+                let twin = baseline.iter().find(|it| {
+                    (&it.workload.name, it.repetition_block)
+                        == (&run.workload.name, run.repetition_block)
+                });
+                run.elapsed_ns = twin.unwrap().elapsed_ns / divisor * factor;
+                run.counted = twin.unwrap().counted;
+            }
+            let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
+            assert!(floor.contains("differed by at most 150 % ("), "{floor}");
+        }
+    }
+
+    /// Many that were left out for one reason are one figure.
+    #[test]
+    fn many_workloads_that_do_not_count_are_counted() {
+        let mut records = example::records(3);
+        let workload = |run: &Run| run.workload.name.clone();
+        let first = runs(&mut records).map(|run| workload(run)).next().unwrap();
+        for run in runs(&mut records) {
+            let is_short = workload(run) == first;
+            run.elapsed_ns = if is_short { 1_000_000 } else { 1_000_000_000 };
+        }
+        let mut analysis = Analysis::of(&records).unwrap();
+        let few = overall(&analysis);
+        assert!(
+            few.ends_with(&format!("Left out: {first} (took less than 0.1 s).")),
+            "{few}"
+        );
+        analysis.overall_scope.left_out = (0..43)
+            .map(|at| LeftOut {
+                workload: format!("cp {at}"),
+                reason: Reason::TooShort,
+            })
+            .collect();
+        let many = overall(&analysis);
+        assert!(
+            many.ends_with("Left out: 43 (took less than 0.1 s)."),
+            "{many}"
+        );
     }
 
     /// What others made survives what they know, not nothing.
@@ -587,7 +736,7 @@ mod tests {
     fn what_systems_survive_is_said_where_it_is_known() {
         for (level, members, survives, said) in [
             ("single", 1, 0, "1 member"),
-            ("raid0", 4, 0, "4 members, survives no loss"),
+            ("raid0", 4, 0, "4 members, holds 3.00 GiB, survives no loss"),
             ("raid6", 6, 2, "6 members, survives any 2"),
             (
                 "made by commands",
@@ -603,11 +752,11 @@ mod tests {
             ),
             ("folder", 1, 0, "1 member, not known what it survives"),
         ] {
-            let level = level.to_owned();
             let system = System {
-                level,
+                level: level.to_owned(),
                 members,
                 survives,
+                capacity_bytes: if level == "raid0" { 3 << 30 } else { 0 },
                 ..System::default()
             };
             assert_eq!(describe(&system), said);

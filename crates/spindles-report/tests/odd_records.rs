@@ -225,6 +225,10 @@ fn trials_are_shown_and_count_in_no_result() {
     let badge = "<b class=\"badge\">confirmed</b> ask with twice as many actors: the rate should grow by at least 50 %, \
                  and came to 2.00 times what it was (2.00 … 2.00)";
     assert!(page.contains(badge));
+    let terminal = OUTPUTS.iter().find(|output| output.name == "terminal");
+    let shown = (terminal.unwrap().report)(&tried, &Options::default());
+    let tail = shown.split("more in the page (--format html)").last();
+    assert!(tail.unwrap().contains("confirmed by trial, "), "{shown}");
     // All of it can be drawn again from the page.
     assert_eq!(page.matches("\"trial\":{").count(), 6);
 }

@@ -12,9 +12,9 @@ pub(super) static CHART: Chart = Chart {
     title: "Difference from the baseline",
     caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster, or of a time \
               where a panel says so; the whisker is \
-              the 95 % interval over repetition blocks. The band around zero is how far the \
-              baseline measured twice came out apart. One scale for all panels of rates, one for those of times. The last one is over the \
-              workloads together, none of which need be yours.",
+              the 95 % interval over repetition blocks, and goes on where it has no end. The band around zero is how far the \
+              baseline measured twice came out apart. One scale for all panels of rates, one for those of times. The last \
+              panel is the mean over the workloads, each of which counts the same.",
     panels,
 };
 

@@ -12,16 +12,18 @@ pub(super) static CHART: Chart = Chart {
     entry: "Sweeps",
     title: "Rate against one number",
     caption: "Workloads of one kind that are alike but for the number along the bottom; upwards is faster. \
-              Strokes through the points are 95 % intervals over repetition blocks. Numbers that span a factor of \
+              Strokes through the points are 95 % intervals over repetition blocks; one that reaches the upper edge goes on. Numbers that span a factor of \
               ten or more are on a logarithmic scale. Each panel begins at zero.",
     panels,
 };
 
 const HEIGHT: f64 = 232.0;
-const LEFT: f64 = 66.0;
+const LEFT: f64 = 78.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
+/// How far above the fastest point strokes are drawn, at most.
+const STROKE_MAX: f64 = 1.5;
 /// From this ratio of the largest to the least number on the scale is logarithmic.
 const LOGARITHMIC_MIN: f64 = 10.0;
 
@@ -37,16 +39,32 @@ pub(super) fn value(fact: &Fact, value: u64) -> String {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    sweeps(&analysis.experiment.workloads)
-        .iter()
-        .filter_map(|sweep| panel(analysis, sweep))
-        .collect()
+    let sweeps = sweeps(&analysis.experiment.workloads);
+    let panel = |sweep| panel(analysis, sweep, title(sweep, &sweeps));
+    sweeps.iter().filter_map(panel).collect()
+}
+
+/// What is swept; of several of the same kind the words that the names of its workloads begin with.
+fn title(sweep: &Sweep, all: &[Sweep]) -> String {
+    let alike =
+        |it: &&Sweep| (&it.of, &it.fact, &it.fixed) == (&sweep.of, &sweep.fact, &sweep.fixed);
+    let mut names = sweep.points.iter().map(|(_, name)| name.split(' '));
+    let first: Vec<&str> = names.next().into_iter().flatten().collect();
+    let shared = names.fold(first, |shared, name| {
+        let same = shared.into_iter().zip(name).take_while(|(a, b)| a == b);
+        same.map(|(word, _)| word).collect()
+    });
+    if all.iter().filter(alike).count() < 2 || shared.is_empty() {
+        return sweep.of.clone();
+    }
+    let without_number = shared.strip_suffix(&[&*sweep.fact.name]);
+    without_number.unwrap_or(&shared).join(" ")
 }
 
 /// A system by its place and its name, and its cells at the numbers that were run.
 type Line<'a> = (usize, &'a str, Vec<(u64, &'a Cell)>);
 
-fn panel(analysis: &Analysis, sweep: &Sweep) -> Option<Panel> {
+fn panel(analysis: &Analysis, sweep: &Sweep, title: String) -> Option<Panel> {
     let systems = shown(analysis);
     let lines: Vec<Line> = (systems.iter().enumerate())
         .map(|(index, name)| {
@@ -66,7 +84,7 @@ fn panel(analysis: &Analysis, sweep: &Sweep) -> Option<Panel> {
         fixed => format!("; {}", fixed.join(", ")),
     };
     (!lines.is_empty()).then(|| Panel {
-        title: sweep.of.clone(),
+        title,
         note: format!("rate against {}{at}", sweep.fact.name),
         svg: draw(sweep, &lines),
         legend: line_legend(lines.iter().map(|(index, name, _)| (*index, *name))),
@@ -98,10 +116,14 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
         .map(|(_, cell)| cell.geometric_mean)
         .fold(0.0, f64::max);
     let (unit, words) = figures::rate_unit(fastest, sweep.rate);
+    let ends = cells().map(|(_, cell)| cell.log_rate.high.exp());
+    let most = ends.filter(|end| end.is_finite()).fold(fastest, f64::max);
+    // A stroke that is much higher than all points does not squeeze them.
+    let most = most.min(fastest * STROKE_MAX);
     let x = across(sweep);
     let y = Scale {
         low: 0.0,
-        high: fastest / unit * 1.08,
+        high: most / unit * 1.08,
         from: BOTTOM,
         to: TOP,
     };
@@ -109,7 +131,11 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
     for tick in y.ticks(5.0) {
         let class = if tick > 0.0 { "grid" } else { "zero" };
         svg.line(class, (LEFT, y.at(tick)), (RIGHT, y.at(tick)));
-        let label = rate_tick(tick, if sweep.rate == Rate::Bytes { words } else { "" });
+        let unit = match sweep.rate {
+            Rate::Bytes => format!("{words}/s"),
+            Rate::Operations => String::new(),
+        };
+        let label = rate_tick(tick, &unit);
         svg.text("tick", Anchor::End, (LEFT - 6.0, y.at(tick) + 4.0), &label);
     }
     let mut labels = Labels::new(BOTTOM + 17.0);
@@ -128,7 +154,7 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
         for ((number, cell), point) in cells.iter().zip(&points) {
             let (low, high) = (cell.log_rate.low.exp(), cell.log_rate.high.exp());
             if low.is_finite() && high.is_finite() {
-                let [low, high] = [low, high].map(|end| (point.0, y.at(end / unit)));
+                let [low, high] = [low, high].map(|end| (point.0, y.at(end / unit).max(0.0)));
                 svg.line(&format!("spread {class}"), low, high);
             }
             let title = format!(
@@ -152,4 +178,33 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
         numbers.collect::<Vec<_>>().join(" "),
         said.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_of_one_kind_are_told_apart_by_the_names_of_their_workloads() {
+        let sweep = |names: [&str; 3]| Sweep {
+            of: "copy".to_owned(),
+            rate: Rate::Bytes,
+            fact: Fact {
+                name: "nodes".to_owned(),
+                unit: SweptUnit::Count,
+            },
+            fixed: Vec::new(),
+            points: (1..).zip(names.map(str::to_owned)).collect(),
+        };
+        let from = sweep([
+            "copy from nodes 1",
+            "copy from nodes 2",
+            "copy from nodes 4",
+        ]);
+        let to = sweep(["copy to nodes 1", "copy to nodes 2", "copy to nodes 4"]);
+        assert_eq!(title(&from, std::slice::from_ref(&from)), "copy");
+        let both = [from, to];
+        let titles = both.iter().map(|it| title(it, &both));
+        assert_eq!(titles.collect::<Vec<_>>(), ["copy from", "copy to"]);
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Quantity, Rate, Run, Verdict};
+use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Quantity, Rate, Run};
 
 use super::{Options, Output};
+use crate::words;
 
 pub(super) static OUTPUT: Output = Output {
     name: "csv",
@@ -137,7 +138,7 @@ fn change(change: &Change, _: &Options) -> String {
             1.0 + percent.1 / 100.0,
             1.0 + percent.2 / 100.0,
             row.p_corrected,
-            row.verdict.map_or("different work", Verdict::words),
+            words::change_verdict(row),
         )
         .expect("writing to a string does not fail");
     }

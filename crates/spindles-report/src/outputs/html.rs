@@ -7,7 +7,7 @@ use super::{Options, Output};
 use crate::charts::class;
 use crate::page::Page;
 use crate::svg::escape;
-use crate::{figures, sections, words};
+use crate::{sections, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "html",
@@ -55,8 +55,7 @@ fn change(change: &Change, _: &Options) -> String {
 
 /// The page of a change, for whoever adds to it.
 pub fn change_page(change: &Change) -> Page {
-    let side =
-        |(name, started): &(String, u64)| format!("{}, {}", escape(name), figures::date(*started));
+    let [before, after] = words::sides(change).map(|side| escape(&side));
     let rows: String = change.rows.iter().map(change_row).collect();
     let list = |items: Vec<String>| -> String {
         items
@@ -68,6 +67,7 @@ pub fn change_page(change: &Change) -> Page {
         .environment
         .iter()
         .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))
+        .chain(words::change_not_shown_among(change))
         .chain(change.unmatched.iter().cloned())
         .collect();
     let different = words::different_work(change).map_or(String::new(), |said| {
@@ -94,8 +94,8 @@ pub fn change_page(change: &Change) -> Page {
          <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
         different,
         words::change_sums(change),
-        side(&change.before),
-        side(&change.after),
+        before,
+        after,
         list(environment),
         if change.findings.is_empty() {
             "<p class=\"caption\">No doubt was found about these figures.</p>".to_owned()

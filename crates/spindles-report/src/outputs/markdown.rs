@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{comparisons, figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{comparisons, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -155,7 +155,8 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
 const BOTTLENECKS_SHOWN: usize = 12;
 
 fn bottlenecks(analysis: &Analysis, text: &mut String) {
-    let sentences = verdicts::sentences(analysis);
+    let mut sentences = verdicts::sentences(analysis);
+    sentences.extend(verdicts::trials(analysis));
     if sentences.is_empty() {
         return;
     }
@@ -182,11 +183,8 @@ fn bottlenecks(analysis: &Analysis, text: &mut String) {
 
 fn change(change: &Change, _: &Options) -> String {
     let mut text = "# Before and after\n\n".to_owned();
-    for (what, (name, started)) in [("Before", &change.before), ("After", &change.after)] {
-        line(
-            &mut text,
-            &format!("- {what}: {}, {}", cell(name), figures::date(*started)),
-        );
+    for (what, side) in ["Before", "After"].into_iter().zip(words::sides(change)) {
+        line(&mut text, &format!("- {what}: {}", cell(&side)));
     }
     text.push('\n');
     if let Some(said) = words::different_work(change) {
@@ -212,6 +210,9 @@ fn change(change: &Change, _: &Options) -> String {
         let names = [cell(&row.of()), cell(&row.system)];
         let columns = [&names[..], &words::change_row(row)].concat();
         line(&mut text, &format!("| {} |", columns.join(" | ")));
+    }
+    if let Some(why) = words::change_not_shown_among(change) {
+        line(&mut text, &format!("\n{why}"));
     }
     for (name, before, after) in &change.environment {
         line(

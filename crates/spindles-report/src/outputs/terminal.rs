@@ -63,6 +63,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     let floor = words::noise_floor(analysis);
     for sentence in floor
         .iter()
+        .chain(&words::not_shown_among(analysis))
         .chain([&headline.lead])
         .chain(&headline.scaled)
         .chain(&headline.extremes)
@@ -318,16 +319,17 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         }
         text.push_str(&next);
     }
+    // What was tried was asked for, and took its time.
+    for sentence in verdicts::trials(analysis) {
+        wrapped(text, &sentence, "  ", options.width);
+    }
     text.push('\n');
 }
 
 fn change(change: &Change, options: &Options) -> String {
     let mut text = String::new();
-    for (what, (name, started)) in [("before", &change.before), ("after", &change.after)] {
-        line(
-            &mut text,
-            &format!("{what:6}  {name}  {}", figures::date(*started)),
-        );
+    for (what, side) in ["before", "after"].into_iter().zip(words::sides(change)) {
+        wrapped(&mut text, &format!("{what}: {side}"), "  ", options.width);
     }
     text.push('\n');
     if let Some(said) = words::different_work(change) {
@@ -359,7 +361,9 @@ fn change(change: &Change, options: &Options) -> String {
         let mark = row.verdict.map(figures::mark);
         match row.verdict {
             Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),
-            Some(Verdict::NoDifferenceShown) => "· none shown".clone_into(&mut texts[4]),
+            Some(Verdict::NoDifferenceShown) if row.not_shown_among.is_none() => {
+                "· none shown".clone_into(&mut texts[4]);
+            }
             _ => {}
         }
         let names = [row.of(), row.system.clone()];
@@ -382,6 +386,9 @@ fn change(change: &Change, options: &Options) -> String {
         wrapped(&mut text, only, "", options.width);
     }
     doubts(&change.findings, options, &mut text);
+    if let Some(why) = words::change_not_shown_among(change) {
+        wrapped(&mut text, &why, "", options.width);
+    }
     line(&mut text, &words::change_sums(change));
     coloured(&text, options)
 }

@@ -146,7 +146,7 @@ fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
 fn verdict(comparison: Option<&Comparison>) -> String {
     let (class, words) = match comparison {
         None => ("", "baseline".to_owned()),
-        Some(c) if c.control => ("equal", words::verdict(c).to_owned()),
+        Some(c) if c.control => ("equal", words::verdict(c)),
         Some(c) => (class(c.verdict), words::marked(c)),
     };
     format!("<span class=\"verdict {class}\">{words}</span>")

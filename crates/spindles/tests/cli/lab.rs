@@ -192,13 +192,26 @@ fn different_work_is_said_before_it_is_compared() {
     let said = compared.find("block-read: in flight 1 before, 7 after");
     assert!(said.expect("it is said") < compared.find("block-write").expect("a table"));
     assert!(
-        compared.contains("2 not compared: different work"),
+        compared.contains("1 not compared: different work"),
         "{compared}"
     );
     let compared = spindles(&[&compare[..], &["--different-work"]].concat())
         .ok()
         .out;
     assert!(!compared.contains("not compared"), "{compared}");
+    let heading = format!(", {}\n", text(&before));
+    assert!(compared.contains(&heading), "{compared}");
+
+    let other = at("other.jsonl");
+    let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
+    fs::write(&other, records.replace("block-", "sector-")).expect("a file");
+    let compared = spindles(&["lab", "compare", text(&before), text(&other)]);
+    let said = [
+        "no system ran the same workload",
+        "block-write",
+        "sector-write",
+    ];
+    compared.fails(1, &said);
 }
 
 #[test]

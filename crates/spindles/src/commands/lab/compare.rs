@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "compare",
     about: "Compare two runs of an experiment: before and after a change",
     details: "Each system and workload that both have, with the ratio of its rates, the interval \
-              and the verdict, and what differs between the two environments. Where the work itself differs, that is said first, and no verdict \
+              and the verdict, and what differs between the two environments and their disks. Where the work itself differs, that is said first, and no verdict \
               is given.\n\n\
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown",
@@ -48,12 +48,45 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let (output, draw) = arguments.format.drawing(ui)?;
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
-    let change = change(&before, &after, verdicts);
+    let mut change = change(&before, &after, verdicts);
+    if change.rows.is_empty() {
+        return Err(nothing_in_common(&before, &after));
+    }
+    let folder = |folder: &Path| folder.display().to_string();
+    change.read_from = (folder(&arguments.before), folder(&arguments.after));
     let options = measuring::report_options(&arguments.view);
     measuring::show(output, &draw(&change, &options), ui);
     ui.json(&measuring::change_json(&change)?);
     Ok(())
 }
+
+/// Two runs of which no row can be made.
+fn nothing_in_common(before: &Analysis, after: &Analysis) -> anyhow::Error {
+    let of = |analysis: &Analysis| {
+        let systems = analysis.experiment.systems.iter();
+        let workloads = analysis.experiment.workloads.iter();
+        let systems: Vec<&str> = systems.map(|it| &*it.name).collect();
+        let workloads: Vec<&str> = workloads.map(|it| &*it.name).collect();
+        format!("{} with {}", listed(&systems), listed(&workloads))
+    };
+    anyhow::anyhow!(
+        "no system ran the same workload before and after, so there is nothing to compare: {} before, \
+         {} after; systems and workloads are the same where their names are",
+        of(before),
+        of(after)
+    )
+}
+
+/// The first few of several names.
+fn listed(names: &[&str]) -> String {
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..NAMES_SHOWN].join(", ")),
+    }
+}
+
+/// So many names are given of those that have nothing in common.
+const NAMES_SHOWN: usize = 4;
 
 fn load(folder: &Path) -> anyhow::Result<Analysis> {
     let records = spindles_lab::load(folder)?;
