@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::listing::{Listing, Stamp, Stored};
 use spindles_lab::{Ending, Progress, RECORDS_FILE, RunState, run_state};
-use spindles_measure::{Analysis, Experiment, Record};
+use spindles_measure::{Analysis, Experiment, Record, doubts};
 use spindles_report::page::Page;
 use spindles_report::{Options, headline, outputs, report_page};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Library {
         state: &RunState,
     ) -> Result<(Stamp, Drawn<Report>), String> {
         let stamp = stored.stamp.clone()?;
-        let draw = || report(&stored.folder);
+        let draw = || report(&stored.folder, state);
         Ok((self.reports).get(&stored.name, stamp, is_live(state), draw))
     }
 
@@ -186,14 +186,17 @@ fn blocks_done(analysis: &Analysis, state: &RunState) -> usize {
     runs.values().filter(|&&count| count >= whole).count()
 }
 
-fn report(folder: &Path) -> Result<Report, String> {
+fn report(folder: &Path, state: &RunState) -> Result<Report, String> {
     let records = spindles_lab::load(folder).map_err(|error| error.to_string())?;
-    let Ok(analysis) = Analysis::of(&records) else {
+    let Ok(mut analysis) = Analysis::of(&records) else {
         return Ok(Report {
             experiment: experiment_of(&records)?,
             drawn: None,
         });
     };
+    if is_live(state) {
+        doubts::retain_while_going(&mut analysis.findings);
+    }
     let sections = outputs::section_names().into_iter();
     let options = Options {
         sections: sections

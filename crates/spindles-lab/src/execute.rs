@@ -12,7 +12,7 @@ use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
-use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
+use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_io::{Areas, Counters, Target, TargetFacts};
 use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, ThreadUse, Traffic};
 use spindles_workload::file::Class;
@@ -231,6 +231,17 @@ pub(crate) fn watched(facts: &TargetFacts) -> Watched {
             .collect(),
         processes: vec![std::process::id()],
         own: None,
+    }
+}
+
+/// Why a request failed. A target that is no array has no level that could survive anything, and its error number goes
+/// no further than the kernel's log.
+pub(crate) fn why(facts: &TargetFacts, error: RequestError) -> String {
+    match (error, &facts.array) {
+        (RequestError::BeyondTolerance, None) => {
+            "the file or device reports an error: dmesg may say more of it".to_owned()
+        }
+        (error, _) => error.to_string(),
     }
 }
 
@@ -575,8 +586,9 @@ impl<'a> Executor<'a> {
         let issue = actor.issue.expect("what is answered was issued");
         if let Err(error) = reply.result {
             self.drain();
+            let why = why(self.target.facts(), error);
             return Err(Failure::Failed(format!(
-                "{}: {} of {} bytes at {} failed: {error}",
+                "{}: {} of {} bytes at {} failed: {why}",
                 self.target.facts().name,
                 if issue.operation.is_write() {
                     "a write"
@@ -627,10 +639,9 @@ impl<'a> Executor<'a> {
         let reply = self.target.poll(true).expect("the flush is in flight");
         assert_eq!(reply.token, FLUSH);
         if let Err(error) = reply.result {
-            let name = &self.target.facts().name;
-            return Err(Failure::Failed(format!(
-                "{name}: the flush failed: {error}"
-            )));
+            let facts = self.target.facts();
+            let (name, why) = (&facts.name, why(facts, error));
+            return Err(Failure::Failed(format!("{name}: the flush failed: {why}")));
         }
         let latency_ns = clock::duration_ns(sent.elapsed());
         let flushes = &mut self.measured.latency;
@@ -722,19 +733,23 @@ mod tests {
         }
     }
 
+    fn array_facts() -> ArrayFacts {
+        ArrayFacts {
+            level: "raid1",
+            layout: String::new(),
+            chunk_blocks: 16,
+            members: 2,
+            missing: MemberSet::EMPTY,
+            data_chunks: 1,
+            redundancy: 1,
+        }
+    }
+
     #[test]
     fn what_is_read_may_come_in_other_memory() {
         let target = open_device("mem:8M", &OpenOptions::default()).unwrap();
         let facts = TargetFacts {
-            array: Some(ArrayFacts {
-                level: "raid1",
-                layout: String::new(),
-                chunk_blocks: 16,
-                members: 2,
-                missing: MemberSet::EMPTY,
-                data_chunks: 1,
-                redundancy: 1,
-            }),
+            array: Some(array_facts()),
             ..target.facts().clone()
         };
         let mut target = Exchanging {
@@ -765,5 +780,16 @@ mod tests {
             let reads = measured.latency.contains_key("read");
             assert_eq!(reads, target.exchanged > before, "{}", kind.name);
         }
+    }
+
+    #[test]
+    fn only_an_array_has_a_level() {
+        let target = open_device("mem:8M", &OpenOptions::default()).unwrap();
+        let mut facts = target.facts().clone();
+        let told = why(&facts, RequestError::BeyondTolerance);
+        assert!(told.starts_with("the file or device reports"), "{told}");
+        facts.array = Some(array_facts());
+        let told = why(&facts, RequestError::BeyondTolerance);
+        assert_eq!(told, RequestError::BeyondTolerance.to_string());
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             let all = paths.join(", ");
             return Err(wrong(
                 None,
-                format!("what {all} hold would be lost: say --force if that may be"),
+                format!("the contents of {all} would be lost: say --force if that may be"),
             ));
         }
     }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 struct Kept {
     runs: Vec<Run>,
     troubles: Vec<String>,
+    progress: Vec<String>,
 }
 
 impl Observer for Kept {
@@ -28,7 +29,9 @@ impl Observer for Kept {
         Ok(())
     }
 
-    fn progress(&mut self, _done: u64, _total: u64, _what: &str) {}
+    fn progress(&mut self, _done: u64, _total: u64, what: &str) {
+        self.progress.push(what.to_owned());
+    }
 
     fn trouble(&mut self, _system: &str, what: &str) {
         self.troubles.push(what.to_owned());
@@ -345,6 +348,11 @@ fn what_would_confirm_a_verdict_is_tried() {
         .collect();
     let analysis = Analysis::of(&records).unwrap();
     assert_eq!(analysis.runs.len(), 4);
+    let trials: Vec<&String> = (kept.progress.iter())
+        .filter(|what| what.starts_with("trial "))
+        .collect();
+    let first = format!("trial 1 of {}: ", trials.len());
+    assert!(trials[0].starts_with(&first), "{trials:?}");
     let cell = &analysis.cells[1];
     assert_eq!(
         (&*cell.workload, cell.repetitions.len()),

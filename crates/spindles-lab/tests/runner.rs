@@ -320,7 +320,7 @@ fn what_can_not_be_done_is_said() {
         (
             experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
             false,
-            format!("x.toml: what {image} hold would be lost: say --force if that may be"),
+            format!("x.toml: the contents of {image} would be lost: say --force if that may be"),
         ),
         (
             experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),

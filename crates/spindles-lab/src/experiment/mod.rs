@@ -82,6 +82,8 @@ pub struct Experiment {
     pub empty_caches: bool,
     /// Whether the changes that would confirm the verdicts are tried after all blocks.
     pub confirm: bool,
+    /// The smallest scale at which its figures say something; `None`: any.
+    pub scale_min: Option<f64>,
     /// No further block is begun when it would end later than this.
     pub time_limit: Option<Duration>,
     /// How sizes are smaller than the workloads define them, in plain words; empty when not.
@@ -318,6 +320,7 @@ impl Experiment {
             warmup_operations: 16,
             empty_caches: true,
             confirm: false,
+            scale_min: None,
             time_limit: None,
             scaled_how: String::new(),
             members: Members::Files,
@@ -496,6 +499,7 @@ impl Experiment {
             warmup_operations: small(warmup.unwrap_or(16)),
             empty_caches: caches.is_none_or(|empty| empty),
             confirm: raw.confirm.unwrap_or(false),
+            scale_min: raw.scale_min.as_ref().map(|it| *it.get_ref()),
             time_limit: seconds.map(Duration::from_secs),
             scaled_how,
             members,

@@ -37,8 +37,9 @@ impl<'t> Blocks<'t> {
         taken.expect("an idle target takes a request");
         let reply = self.target.poll(true).expect("the flush is in flight");
         reply.result.map_err(|error| {
-            let name = &self.target.facts().name;
-            Failure::Failed(format!("{name}: the flush failed: {error}"))
+            let facts = self.target.facts();
+            let (name, why) = (&facts.name, execute::why(facts, error));
+            Failure::Failed(format!("{name}: the flush failed: {why}"))
         })
     }
 
@@ -485,7 +486,7 @@ impl Play<'_> {
         doing.out -= 1;
         if let Err(error) = reply.result {
             let issue = doing.issue;
-            return Err(self.failed(&issue, &error.to_string()));
+            return Err(self.failed(&issue, &execute::why(self.target.facts(), error)));
         }
         if doing.out == 0 {
             self.submit(actor)?;

@@ -10,6 +10,7 @@ use crate::schedule::Draw;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{Analysis, Record, Run, Trial};
 use spindles_workload::IN_FLIGHT_MAX;
+use spindles_workload::file::{Action, Answer, FileNext, FilePlan};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,8 @@ impl Runner<'_> {
         };
         let planned = self.planned(&analysis);
         for (number, trial) in (0_u64..).zip(&planned) {
-            self.one_trial(number, trial, shared_device)?;
+            let which = format!("trial {} of {}", number + 1, planned.len());
+            self.one_trial(number, trial, &which, shared_device)?;
         }
         Ok(())
     }
@@ -93,7 +95,13 @@ impl Runner<'_> {
         let changed = match change {
             Intervention::DoubleActors => with_actors(&spec.work, |actors| actors * 2)?,
             Intervention::HalveActors => with_actors(&spec.work, |actors| actors.div_ceil(2))?,
-            Intervention::FsyncOff => Work::Files(spec.files()?.clone().without_syncs()),
+            Intervention::FsyncOff => {
+                let plan = spec.files()?;
+                if is_flush(plan, record) {
+                    return None;
+                }
+                Work::Files(plan.clone().without_syncs())
+            }
             Intervention::WithoutCache => {
                 let kept = spec.files().is_some() && !self.experiment.empty_caches;
                 return kept.then_some(How::EmptyCaches);
@@ -122,7 +130,14 @@ impl Runner<'_> {
         is_other.then(|| How::Workload(Box::new(changed)))
     }
 
-    fn one_trial(&mut self, number: u64, trial: &Planned, shared: bool) -> Result<(), Stop> {
+    /// `which` it is, for who looks on: `trial 3 of 18`.
+    fn one_trial(
+        &mut self,
+        number: u64,
+        trial: &Planned,
+        which: &str,
+        shared: bool,
+    ) -> Result<(), Stop> {
         let spec = self.sides[trial.side].spec.clone();
         let workload = self.experiment.workloads[trial.workload].clone();
         let what = format!(
@@ -131,7 +146,8 @@ impl Runner<'_> {
             workload.name,
             spec.name
         );
-        self.observer.progress(self.total, self.total, &what);
+        let doing = format!("{which}: {what}");
+        self.observer.progress(self.total, self.total, &doing);
         let mut under_test = match self.begin(0, trial.side)? {
             Ok(under_test) => under_test,
             Err(why) => {
@@ -231,6 +247,23 @@ fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
     }
 }
 
+/// Whether the phase of a record is one flush and nothing else: without it nothing would be left to measure.
+fn is_flush(plan: &FilePlan, record: usize) -> bool {
+    let phases = plan.phases();
+    let mut recorded = (0..)
+        .zip(&phases)
+        .filter(|(_, phase)| phase.counted.is_some());
+    let Some((phase, _)) = recorded.nth(record) else {
+        return false;
+    };
+    let mut workload = plan.start(phase);
+    let FileNext::Do(first) = workload.step(0, None) else {
+        return false;
+    };
+    matches!(first.action, Action::Fsync(_) | Action::SyncAll)
+        && workload.step(0, Some(Answer::default())) == FileNext::Done
+}
+
 /// Does something while a thread on each CPU computes for a fifth of the time.
 fn with_less_cpu<T>(work: impl FnOnce() -> T) -> T {
     /// Short, so that what runs beside it is slowed evenly.
@@ -260,4 +293,24 @@ fn with_less_cpu<T>(work: impl FnOnce() -> T) -> T {
         }
         work()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Experiment;
+
+    #[test]
+    fn only_a_phase_that_is_one_flush_is_not_tried_without() {
+        let of = |kind: &str, record| {
+            let text = format!(
+                "name = \"x\"\n[[system]]\nname = \"disk\"\ntarget = \"folder:/tmp\"\n\
+                 [[workload]]\nkind = \"{kind}\"\n"
+            );
+            let experiment = Experiment::parse("x.toml", &text).unwrap();
+            is_flush(experiment.workloads[0].files().unwrap(), record)
+        };
+        assert_eq!([of("untar", 0), of("untar", 1)], [false, true]);
+        assert_eq!([of("cp", 0), of("touch", 0)], [false, false]);
+    }
 }

@@ -16,6 +16,7 @@ mod fluctuating;
 mod late_members;
 mod load_generator;
 mod member_bytes_disagree;
+mod missing_runs;
 mod no_control;
 mod no_disk;
 mod no_io_uring;
@@ -58,6 +59,7 @@ pub struct Kind {
 /// they are not about, then what makes them vary, then what is worth knowing.
 pub static KINDS: &[&Kind] = &[
     &failed_runs::KIND,
+    &missing_runs::KIND,
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
     &no_disk::KIND,
@@ -87,6 +89,14 @@ pub static KINDS: &[&Kind] = &[
     &clock_coarse::KIND,
     &virtual_machine::KIND,
 ];
+
+/// Kinds that doubt an experiment because it ended.
+static OF_THE_END: &[&Kind] = &[&missing_runs::KIND, &stopped_early::KIND];
+
+/// Takes out what is no doubt about an experiment that goes on: that runs and blocks are to come.
+pub fn retain_while_going(findings: &mut Vec<Finding>) {
+    findings.retain(|it| OF_THE_END.iter().all(|kind| kind.name != it.kind));
+}
 
 /// The kind of this name.
 pub fn by_name(name: &str) -> Option<&'static Kind> {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Intervention;
 use super::trial::tried;
 use crate::histogram::to_f64;
+use crate::statistics::median;
 use crate::{
     Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, Rate, Run,
     Series, System, Traffic, Workload,
@@ -29,6 +30,8 @@ const PACKET_BYTES: f64 = 65536.0;
 const BURST: f64 = 1.2;
 /// From this multiple of what was measured alone on, that was measured wrongly.
 const REFUTED: f64 = 1.5;
+/// From this multiple of what a run wrote on, dirty pages are other programs' too.
+const MORE_DIRTY: f64 = 1.1;
 /// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
 const SHORT_NS: f64 = 50e6;
 /// Bytes of a read at a random place in the calibration.
@@ -75,8 +78,15 @@ pub struct Facts {
     pub moved: Option<Traffic>,
     /// Least number of bytes to be written at members for one of the workload.
     pub write_amplification_min: f64,
-    /// The page cache, all repetitions together; shares and sizes of the one with the largest.
+    /// The page cache: shares and sizes of the repetition with the largest. What waited in it is in the two fields below.
     pub cache: CacheUse,
+    /// Bytes that a run left in memory when its clock stopped, as far as they can be told from those of other programs;
+    /// and as a share of what it wrote. Medians over the repetitions.
+    pub waiting_bytes: f64,
+    /// See there.
+    pub waiting_share: f64,
+    /// How long it then took until everything was on the devices: median over the repetitions.
+    pub settle_ns: f64,
     /// Whether every repetition passed the page cache by.
     pub direct: bool,
     /// Latencies of reads.
@@ -386,13 +396,18 @@ impl Facts {
                 self.reads.merge(reads);
             }
             let (all, one) = (&mut self.cache, &evidence.cache);
-            all.dirty_before = all.dirty_before.saturating_add(one.dirty_before);
-            all.dirty_after = all.dirty_after.saturating_add(one.dirty_after);
             all.resident_permille = all.resident_permille.max(one.resident_permille);
             all.file_bytes = all.file_bytes.max(one.file_bytes);
             all.memory_bytes = all.memory_bytes.max(one.memory_bytes);
-            all.settle_ns = all.settle_ns.saturating_add(one.settle_ns);
         }
+        let median_of = |of: &dyn Fn(&(&Run, &Evidence)) -> f64| {
+            median(&runs.iter().map(of).collect::<Vec<_>>())
+        };
+        self.waiting_bytes = median_of(&|(run, it)| waiting_bytes(run, it));
+        self.waiting_share = median_of(&|(run, it)| {
+            waiting_bytes(run, it) / to_f64(run.application.written).max(1.0)
+        });
+        self.settle_ns = median_of(&|(_, it)| to_f64(it.cache.settle_ns));
         self.cache.emptied = runs.iter().all(|(_, evidence)| evidence.cache.emptied);
         let operations: f64 = runs.iter().map(|(run, _)| to_f64(run.operations)).sum();
         self.operations_per_s = operations * 1e9 / elapsed_ns;
@@ -507,6 +522,24 @@ fn moved(run: &Run) -> Option<Traffic> {
         read: part(sum.read),
         written: part(sum.written),
     })
+}
+
+/// Bytes that a run left in memory when its clock stopped. The kernel counts dirty pages of the whole machine: what passes
+/// the page cache by or flushes what it wrote left none of them, and where there are more than it wrote, others did.
+fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
+    let flushes = |it: &&str| run.latency.contains_key(*it) || evidence.actor_ns.contains_key(*it);
+    if run.io.direct || SYNCS.iter().any(flushes) {
+        return 0.0;
+    }
+    let cache = &evidence.cache;
+    let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
+    let written = to_f64(run.application.written);
+    // A little more is its file system's.
+    if more_dirty <= MORE_DIRTY * written {
+        more_dirty.min(written)
+    } else {
+        0.0
+    }
 }
 
 /// Adds, and stays at the most there is: records may hold anything.
@@ -656,6 +689,37 @@ mod tests {
         let mut facts = Facts::default();
         facts.add_links(&[(&Run::default(), &evidence)], 1e9);
         facts.links[0].busy
+    }
+
+    /// What run by run is left in memory of 100 bytes, each run with so many dirty ones more.
+    fn waiting(more_dirty: &[u64], change: fn(&mut Run, &mut Evidence)) -> (f64, f64) {
+        let one = |&more_dirty: &u64| {
+            let (mut run, mut evidence) = (Run::default(), Evidence::default());
+            run.application.written = 100;
+            evidence.cache.dirty_before = 1000;
+            evidence.cache.dirty_after = 1000 + more_dirty;
+            change(&mut run, &mut evidence);
+            (run, evidence)
+        };
+        let runs: Vec<(Run, Evidence)> = more_dirty.iter().map(one).collect();
+        let runs: Vec<(&Run, &Evidence)> = runs.iter().map(|(run, it)| (run, it)).collect();
+        let mut facts = Facts::default();
+        facts.add_bytes(&runs);
+        (facts.waiting_bytes, facts.waiting_share)
+    }
+
+    #[test]
+    fn what_waits_in_memory_is_that_of_a_run() {
+        assert_eq!(waiting(&[60, 70, 80], |_, _| {}), (70.0, 0.7));
+        assert_eq!(waiting(&[105], |_, _| {}), (100.0, 1.0));
+        // Other programs'.
+        assert_eq!(waiting(&[300], |_, _| {}), (0.0, 0.0));
+        assert_eq!(waiting(&[60], |run, _| run.io.direct = true), (0.0, 0.0));
+        // It made durable what it wrote.
+        let flushes = |_: &mut Run, it: &mut Evidence| {
+            it.actor_ns.insert("fsync".to_owned(), 1);
+        };
+        assert_eq!(waiting(&[60], flushes), (0.0, 0.0));
     }
 
     #[test]

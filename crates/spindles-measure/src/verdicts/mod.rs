@@ -79,9 +79,9 @@ impl CellVerdicts {
     }
 }
 
-/// A share in percent, without decimals.
+/// A share in percent, without decimals. Counters that are read one after the other may come to a little more than all.
 fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    format!("{:.0} %", share.min(1.0) * 100.0)
 }
 
 /// Bytes a second, as people write them.
@@ -96,5 +96,15 @@ fn bytes(count: f64) -> String {
         count if count >= KIB * KIB * KIB => format!("{:.1} GiB", count / (KIB * KIB * KIB)),
         count if count >= KIB * KIB => format!("{:.0} MiB", count / (KIB * KIB)),
         count => format!("{:.0} KiB", count / KIB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_at_most_all() {
+        assert_eq!([0.126, 1.0, 1.01].map(percent), ["13 %", "100 %", "100 %"]);
     }
 }

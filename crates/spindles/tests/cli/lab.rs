@@ -226,6 +226,13 @@ fn the_result_is_one_json_document() {
     let list = spindles(&["lab", "list", "--json"]).ok().json();
     let count = list["workloads"].as_array().map(Vec::len);
     assert_eq!(count, Some(spindles_workload::KINDS.len()));
+    let scale_min = |name: &str| {
+        let mut all = list["experiments"].as_array().expect("a list").iter();
+        let found = all.find(|it| it["name"] == name).expect("a built-in one");
+        found["scale_min"].clone()
+    };
+    assert_eq!(scale_min("kernel-peers"), 0.02);
+    assert!(scale_min("mirrors-vs-parity").is_null());
 }
 
 /// Nothing but random reads, on devices that the user names: there was nobody else to write them.

@@ -17,7 +17,7 @@ pub(super) static RULE: Rule = Rule {
         let waits = facts.cpu_pressure.unwrap_or(0.0);
         let waited = (facts.cpu_pressure).map_or(String::new(), |_| {
             format!(
-                ", a thread waited for one in {} of the time",
+                ", some thread of the machine waited for one in {} of the time",
                 percent(waits)
             )
         });
@@ -25,8 +25,8 @@ pub(super) static RULE: Rule = Rule {
             level: (facts.cpu_busy / BUSY).max(waits / PRESSURE),
             certain: facts.cpu_busy >= BUSY,
             evidence: format!(
-                "the CPUs were {} busy{waited}",
-                percent(facts.cpu_busy.min(1.0))
+                "the CPUs were {} busy with the run{waited}",
+                percent(facts.cpu_busy)
             ),
             intervention: Intervention::LimitCpu,
         })

@@ -17,10 +17,7 @@ pub(super) static RULE: Rule = Rule {
             level: share / BUSY,
             // Where all CPUs are busy, more than this thread is in want of them.
             certain: facts.cpu_busy < 0.8,
-            evidence: format!(
-                "{name} was on a CPU in {} of the time",
-                percent(share.min(1.0))
-            ),
+            evidence: format!("{name} was on a CPU in {} of the time", percent(*share)),
             intervention: Intervention::TwoStreams,
         })
     },

@@ -1,6 +1,6 @@
 //! Those who ask can't ask faster.
 
-use super::super::{Facts, Intervention, percent};
+use super::super::{Facts, Intervention};
 use super::{Reading, Rule};
 
 /// From this share of the harness's own ceiling on a result is refused.
@@ -18,8 +18,8 @@ pub(super) static RULE: Rule = Rule {
             level: share / CEILING_SHARE_MAX,
             certain: true,
             evidence: format!(
-                "the rate is {} of what the harness does on a target that does nothing",
-                percent(share)
+                "the rate is {:.0} % of what the harness does on a target that does nothing",
+                share * 100.0
             ),
             intervention: Intervention::SecondGenerator,
         })

@@ -39,12 +39,12 @@ pub(super) static RULE: Rule = Rule {
         } else {
             UNKNOWN
         };
-        let of_rate = known.then(|| format!(", at {} of their rate alone", percent(rate)));
+        let of_rate = known.then(|| format!(", at {:.0} % of their rate alone", rate * 100.0));
         Some(Reading {
             level: level.min(most),
             certain: rate >= RATE && !facts.members.iter().any(|it| fills_a_link(facts, it)),
             evidence: format!(
-                "members were {} busy with {:.1} requests in flight at each{}",
+                "members were {} busy with {:.1} requests of all programs in flight at each{}",
                 percent(mean_of(facts, |it| it.busy)),
                 mean_of(facts, |it| it.in_flight),
                 of_rate.unwrap_or_default()

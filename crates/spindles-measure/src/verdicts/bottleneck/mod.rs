@@ -425,7 +425,7 @@ mod tests {
         facts.cpu_busy = 0.95;
         assert_eq!(
             decide(&facts).words(),
-            "The bottleneck is the CPUs of the machine: the CPUs were 95 % busy. To confirm, allow a \
+            "The bottleneck is the CPUs of the machine: the CPUs were 95 % busy with the run. To confirm, allow a \
              fifth less CPU time: the rate should fall by at least 10 %."
         );
         facts
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(
             decide(&facts).words(),
             "The bottleneck is undetermined, more than one cause is near its limit: the CPUs were 95 % \
-             busy; members were 98 % busy with 1.4 requests in flight at each, at 1 % of their rate alone."
+             busy with the run; members were 98 % busy with 1.4 requests of all programs in flight at each, at 1 % of their rate alone."
         );
     }
 

@@ -4,6 +4,9 @@ use super::super::{Intervention, bytes, percent};
 use super::{CacheRule, CacheVerdict, Grade, grade};
 use crate::histogram::to_f64;
 
+/// Less than this is 0.00 s.
+const SETTLE_NS_MIN: f64 = 5e6;
+
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C2",
     name: "deferred-writes",
@@ -14,30 +17,34 @@ pub(super) static RULE: CacheRule = CacheRule {
         let missing = facts
             .moved
             .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
-        let cache = &facts.cache;
-        let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
-        // Dirty pages may be another program's: those beyond what was written are, and so are all of them where
-        // the workload uses direct I/O. They decide only where devices were not counted. Elsewhere they are a
-        // note, since an array may write more than it must.
-        let dirty = more_dirty / written.max(1.0);
-        let by_dirty = grade(dirty).filter(|_| dirty <= 1.1 && !facts.direct);
+        // Pages in memory decide only where devices were not counted. Elsewhere they are a note, since an array may
+        // write more than it must.
+        let by_memory = grade(facts.waiting_share);
         let found = match missing {
-            None => by_dirty,
-            Some(missing) => grade(missing).or(by_dirty.and(Some(Grade::Note))),
+            None => by_memory,
+            Some(missing) => grade(missing).or(by_memory.and(Some(Grade::Note))),
         };
-        let share = missing.unwrap_or(0.0).max(dirty.min(1.0));
-        let settled = (cache.settle_ns > 0)
-            .then(|| format!(", and took another {:.2} s", to_f64(cache.settle_ns) / 1e9));
+        let share = missing.unwrap_or(0.0).max(facts.waiting_share);
+        let waited = if facts.waiting_bytes > 0.0 {
+            format!("; {} of a run waited in memory", bytes(facts.waiting_bytes))
+        } else {
+            String::new()
+        };
+        let settled = if facts.settle_ns >= SETTLE_NS_MIN {
+            format!(
+                "; it took another {:.2} s until it was",
+                facts.settle_ns / 1e9
+            )
+        } else {
+            String::new()
+        };
         (written > 0.0).then_some(())?;
         Some(CacheVerdict {
             rule: RULE.name,
             grade: found?,
             evidence: format!(
-                "{} of what was to be written was not on the devices when the clock stopped; {} more \
-                 were waiting in memory{}",
+                "{} of what was to be written was not on the devices when the clock stopped{waited}{settled}",
                 percent(share),
-                bytes(more_dirty),
-                settled.unwrap_or_default()
             ),
             intervention: Intervention::CountFlush,
         })

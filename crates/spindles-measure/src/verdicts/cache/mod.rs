@@ -142,7 +142,7 @@ mod tests {
         ("read-hits", Grade::Note, |it| {
             it.moved.as_mut().unwrap().read = 461 * MB;
         }),
-        // 0.1 of 537 MB were written when the clock stopped, and 524,448 kB more were dirty.
+        // 0.1 of 537 MB were written when the clock stopped, and all of it was dirty.
         ("deferred-writes", Grade::CacheFigure, |it| {
             it.application = Traffic {
                 read: 0,
@@ -152,7 +152,7 @@ mod tests {
                 read: 0,
                 written: MB / 10,
             });
-            it.cache.dirty_after = 524_448 << 10;
+            it.waiting_share = 1.0;
         }),
         // Nobody counted what the devices wrote.
         ("deferred-writes", Grade::CacheFigure, |it| {
@@ -161,8 +161,7 @@ mod tests {
                 written: 537 * MB,
             };
             it.moved = None;
-            it.cache.dirty_before = 1 << 20;
-            it.cache.dirty_after = 524_448 << 10;
+            it.waiting_share = 1.0;
         }),
         // A parity level writes twice what it must at least, which hides what it did not write yet.
         ("deferred-writes", Grade::Note, |it| {
@@ -174,7 +173,7 @@ mod tests {
                 read: 0,
                 written: 120 * MB,
             });
-            it.cache.dirty_after = 40 * MB;
+            it.waiting_share = 0.4;
         }),
         // A mirror of two must write twice as much.
         ("deferred-writes", Grade::CacheFigure, |it| {
@@ -252,28 +251,27 @@ mod tests {
         facts.cache.resident_permille = Some(1000);
         facts.cache.file_bytes = 1 << 20;
         assert_eq!(decide(&facts), []);
-        // Nor is what others left dirty, nor a straggler among the reads.
+        // Nor is a straggler among the reads.
         facts.application.written = 100 * MB;
         facts.moved.as_mut().unwrap().written = 100 * MB;
-        facts.cache.dirty_after = 50 * MB;
         facts.reads = latencies(970);
         assert_eq!(decide(&facts), []);
     }
 
-    /// Dirty pages of others are none of this workload.
+    /// Of one run, and no times of nothing.
     #[test]
-    fn what_reached_the_devices_is_not_suspected_of_memory() {
+    fn what_waited_is_said_where_something_did() {
+        let (.., plant) = CAUSES.iter().find(|it| it.0 == "deferred-writes").unwrap();
         let mut facts = cold();
-        facts.application = Traffic {
-            read: 0,
-            written: MB,
-        };
-        facts.moved = Some(Traffic {
-            read: 0,
-            written: MB,
-        });
-        facts.cache.dirty_after = 500 * MB;
-        assert_eq!(decide(&facts), []);
+        plant(&mut facts);
+        facts.settle_ns = 300.0;
+        let told = decide(&facts)[0].evidence.clone();
+        assert!(told.ends_with("when the clock stopped"), "{told}");
+        facts.waiting_bytes = f64::from(16 << 20);
+        facts.settle_ns = 70e6;
+        let told = decide(&facts)[0].evidence.clone();
+        let end = "; 16 MiB of a run waited in memory; it took another 0.07 s until it was";
+        assert!(told.ends_with(end), "{told}");
     }
 
     /// The lowest plateau is the devices' own rate.

@@ -81,10 +81,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .iter()
         .map(|builtin| {
             let experiment = Experiment::parse(builtin.name, builtin.text)?;
-            Ok(vec![builtin.name.to_owned(), experiment.summary])
+            Ok((builtin.name, experiment.scale_min, experiment.summary))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
-    ui.table(&["experiment", "what it compares"], &experiments);
+    let rows: Vec<_> = (experiments.iter())
+        .map(|(name, scale_min, summary)| {
+            let scale_min = scale_min.map_or("any".to_owned(), |least| least.to_string());
+            vec![(*name).to_owned(), scale_min, summary.clone()]
+        })
+        .collect();
+    ui.table(
+        &["experiment", "smallest --scale", "what it compares"],
+        &rows,
+    );
     let workloads = KINDS.iter().map(|kind| {
         json!({
             "name": kind.name,
@@ -113,7 +122,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .map(|kind| json!({ "name": kind.name, "syntax": kind.syntax, "summary": kind.summary }));
     let experiments = experiments
         .iter()
-        .map(|row| json!({ "name": row[0], "summary": row[1] }));
+        .map(|(name, scale_min, summary)| json!({ "name": name, "scale_min": scale_min, "summary": summary }));
     ui.json(&json!({
         "workloads": workloads.collect::<Vec<_>>(),
         "tool_workloads": tools.collect::<Vec<_>>(),

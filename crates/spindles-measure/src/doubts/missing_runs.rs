@@ -1,0 +1,19 @@
+//! Runs of a block that was begun and is not complete.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "missing-runs",
+    title: "A block is not complete",
+    remedy: "The experiment ended in the middle of a repetition block. A comparison uses only the blocks \
+             in which both sides finished.",
+    find: |analysis| {
+        let begun = analysis.experiment.runs_per_block() * analysis.blocks();
+        match begun.saturating_sub(analysis.runs.len()) {
+            0 => Vec::new(),
+            1 => vec![format!("1 of {begun} runs is missing")],
+            missing => vec![format!("{missing} of {begun} runs are missing")],
+        }
+    },
+};
