@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our bonnie++ beside Debian's bonnie++ and fio, interleaved on one folder: do the figures agree?
 
-    bench/originals.py FOLDER [--rounds N] [--mib N]
+    bench/originals.py FOLDER [--rounds N] [--mib N] [--memory N]
 
 In each round every program runs once, in random order, on a fresh file in FOLDER. The block phases are compared: bonnie++'s
 block output, rewrite, block input and seeks, and fio's writes (with an fsync at the end) and reads of 8 KiB through
@@ -9,10 +9,14 @@ psync. A ratio is taken in each round by itself; shown is the geometric mean wit
 logarithms). Figures agree where the interval lies inside 0.95 .. 1.05; they differ where it lies outside of 1; otherwise it is
 NOT RESOLVED: more rounds, a larger size or a quieter machine are needed.
 
+The classic tools ask for files of twice the memory, so that a disk answers and not the page cache. `--memory N` gives each
+program so many MiB of memory, for its page cache too (a control group, which takes root): `--memory 1024 --mib 4096`.
+
 Needs bonnie++ and fio (apt install bonnie++ fio) and target/release/spindles, or what SPINDLES says.
 """
 
 import argparse
+import atexit
 import json
 import math
 import os
@@ -31,8 +35,34 @@ PHASES = {"block-write": "bonnie++", "rewrite": "bonnie++", "block-read": "bonni
 FIO = {"write": "block-write", "read": "block-read"}
 
 
+class Group:
+    """A control group with so much memory, of version 1 or 2."""
+
+    def __init__(self, mib):
+        root = Path("/sys/fs/cgroup")
+        root = root / "memory" if (root / "memory").is_dir() else root
+        self.path = root / f"spindles-originals-{os.getpid()}"
+        try:
+            self.path.mkdir()
+            limits = [self.path / name for name in ("memory.limit_in_bytes", "memory.max")]
+            next(limit for limit in limits if limit.exists()).write_text(str(mib << 20))
+        except (OSError, StopIteration) as error:
+            sys.exit(f"--memory takes root and a control group with a limit on memory: {error or self.path}")
+
+    def join(self):
+        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        self.path.rmdir()
+
+
+# What limits the memory of the programs, if anything does.
+GROUP = None
+
+
 def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    join = GROUP.join if GROUP else None
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=join)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -100,6 +130,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--mib", type=int, default=4096)
+    parser.add_argument("--memory", type=int, metavar="MIB", default=0)
     arguments = parser.parse_args()
     release = Path(__file__).parent / "../target/release/spindles"
     spindles = os.environ.get("SPINDLES", str(release))
@@ -111,6 +142,10 @@ def main():
         "bonnie++": lambda folder: theirs(folder, arguments.mib),
         "fio": lambda folder: fio(folder, arguments.mib),
     }
+    if arguments.memory:
+        global GROUP
+        GROUP = Group(arguments.memory)
+        atexit.register(GROUP.remove)
     rates = defaultdict(list)
     for number in range(arguments.rounds):
         for program in random.sample(sorted(programs), len(programs)):
@@ -118,7 +153,8 @@ def main():
                 rates[program].append(programs[program](folder))
             os.sync()
         print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
-    print(f"{arguments.mib} MiB, {arguments.rounds} rounds; ours divided by the other\n")
+    memory = f" with {arguments.memory} MiB of memory" if arguments.memory else ""
+    print(f"{arguments.mib} MiB{memory}, {arguments.rounds} rounds; ours divided by the other\n")
     print("| phase | other | ours | theirs | ratio | 95 % interval | |")
     print("|---|---|---|---|---|---|---|")
     for other, phases in (("bonnie++", PHASES), ("fio", FIO.values())):
