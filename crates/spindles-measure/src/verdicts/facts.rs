@@ -70,8 +70,8 @@ pub struct Facts {
     /// Share of the time in which counters were watched and the workload did not run: what idles then may
     /// be busy otherwise.
     pub beside: f64,
-    /// Whether all repetitions together took too little time for counters to say what was busy.
-    pub too_short: bool,
+    /// Why no rule is asked but those that refuse, if so: there is no bottleneck to be seen.
+    pub unasked: Option<String>,
     /// Bytes that the workload moved.
     pub application: Traffic,
     /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
@@ -246,7 +246,7 @@ impl Facts {
         };
         let ran_ns: f64 = runs.iter().map(|(run, _)| to_f64(ran_ns(run))).sum();
         facts.beside = (1.0 - ran_ns / window_ns).max(0.0);
-        facts.too_short = ran_ns < SHORT_NS;
+        facts.unasked = unasked(analysis, cell, ran_ns);
         facts.add_cpu(&runs, window_ns);
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
@@ -521,6 +521,21 @@ fn moved(run: &Run) -> Option<Traffic> {
     Some(Traffic {
         read: part(sum.read),
         written: part(sum.written),
+    })
+}
+
+/// Why nothing but the harness is suspected of holding the rate back, if so.
+fn unasked(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
+    let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
+    let is_open = analysis.experiment.workloads.iter().any(|it| is_open(&it));
+    if is_open && analysis.share_answered(cell).is_none() {
+        return Some("operations came at a set rate, and all were answered".to_owned());
+    }
+    (ran_ns < SHORT_NS).then(|| {
+        format!(
+            "all repetitions together took {:.0} ms, too little for counters to say what was busy",
+            ran_ns / 1e6
+        )
     })
 }
 

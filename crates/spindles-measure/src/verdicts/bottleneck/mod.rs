@@ -75,6 +75,9 @@ pub static RULES: &[&Rule] = &[
 /// From this level on a reading speaks against another cause.
 pub const NEAR: f64 = 0.9;
 
+/// In the place of a rule: why the others were not asked.
+const UNASKED: &str = "not-asked";
+
 /// What one rule saw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Look {
@@ -179,11 +182,13 @@ impl Bottleneck {
 
 /// Names the bottleneck.
 pub(super) fn decide(facts: &Facts) -> Bottleneck {
-    let rules = RULES.iter().filter(|rule| !facts.too_short || rule.refuses);
+    let rules = RULES
+        .iter()
+        .filter(|rule| facts.unasked.is_none() || rule.refuses);
     let readings: Vec<(&'static Rule, Reading)> = rules
         .filter_map(|&rule| Some((rule, (rule.read)(facts)?)))
         .collect();
-    let looked_at = readings
+    let mut looked_at: Vec<Look> = readings
         .iter()
         .map(|(rule, reading)| Look {
             rule: rule.name,
@@ -191,6 +196,11 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
             evidence: reading.evidence.clone(),
         })
         .collect();
+    looked_at.extend(facts.unasked.iter().map(|why| Look {
+        rule: UNASKED,
+        level: 0.0,
+        evidence: why.clone(),
+    }));
     let claims = readings.iter().filter(|(_, reading)| reading.level >= 1.0);
     let first = claims.min_by_key(|(rule, reading)| (!rule.refuses, !reading.certain));
     let speaks = |(rule, reading): &&(&'static Rule, Reading)| {
@@ -246,6 +256,22 @@ mod tests {
             }
             assert!(!rule.when.is_empty() && !rule.words.is_empty());
         }
+    }
+
+    #[test]
+    fn what_kept_up_with_a_set_rate_has_no_bottleneck_but_may_be_refused() {
+        let mut facts = middling();
+        facts.cpu_busy = 0.95;
+        assert_eq!(decide(&facts).cause(), Some("cpu"));
+        facts.unasked = Some("all were answered".to_owned());
+        let said = decide(&facts).words();
+        assert_eq!(
+            said,
+            "The bottleneck is undetermined, nothing was seen at its limit: all were answered."
+        );
+        facts.ceiling = Some(100.0);
+        facts.per_second = 99.0;
+        assert_eq!(decide(&facts).cause(), Some("load-generator"));
     }
 
     /// Ten actors on four disks, of which nothing is at its limit and nothing idles.
