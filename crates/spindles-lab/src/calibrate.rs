@@ -15,9 +15,6 @@ use std::time::{Duration, Instant};
 const EACH: Duration = Duration::from_millis(100);
 /// Of each member so much is read.
 const SIZE_BYTES: u64 = 64 << 20;
-/// So many operations in order at once: a kernel that reads ahead asks for more than one as well, and a device is not to
-/// seem slower than it is for it.
-const IN_ORDER_AT_ONCE: u32 = 4;
 
 /// What is calibrated, and how.
 pub(crate) struct Parts<'a> {
@@ -35,13 +32,13 @@ impl Parts<'_> {
     pub(crate) fn measure(&self) -> Calibration {
         let rate = |name: &String| MemberRate {
             name: name.clone(),
-            read_bytes_per_s: self.rate(name, "dd-read", IN_ORDER_AT_ONCE),
+            read_bytes_per_s: self.rate(name, "dd-read"),
             write_bytes_per_s: if self.writes {
-                self.rate(name, "dd-write", IN_ORDER_AT_ONCE)
+                self.rate(name, "dd-write")
             } else {
                 0
             },
-            random_reads_per_s: self.rate(name, "random-read", 1),
+            random_reads_per_s: self.rate(name, "random-read"),
         };
         Calibration {
             members: self.members.iter().map(rate).collect(),
@@ -53,25 +50,19 @@ impl Parts<'_> {
         }
     }
 
-    /// What one member does under a workload a second, with so many operations in flight.
-    fn rate(&self, name: &str, workload: &str, in_flight: u32) -> u64 {
-        self.counted(name, workload, in_flight, &|| {})
+    /// What one member does under a workload a second, one operation at a time.
+    fn rate(&self, name: &str, workload: &str) -> u64 {
+        self.counted(name, workload, &|| {})
             .map_or(0, |(counted, ns)| per_second(counted, ns))
     }
 
-    fn counted(
-        &self,
-        name: &str,
-        workload: &str,
-        in_flight: u32,
-        ready: &dyn Fn(),
-    ) -> Result<(u64, u64), Failure> {
+    fn counted(&self, name: &str, workload: &str, ready: &dyn Fn()) -> Result<(u64, u64), Failure> {
         let failed = |why: String| Failure::Failed(why);
         let opened = spindles_io::open_device(name, self.open);
         let mut target = opened.map_err(|error| failed(error.to_string()))?;
         let kind = by_name(workload).expect("a row of the table");
         let params = Params {
-            in_flight: Some(in_flight),
+            in_flight: Some(1),
             endless: true,
             ..Params::new(target.facts().bytes().min(SIZE_BYTES), 1)
         };
@@ -102,7 +93,7 @@ impl Parts<'_> {
                 waited.set(true);
                 barrier.wait();
             };
-            let counted = self.counted(name, "dd-read", IN_ORDER_AT_ONCE, &ready);
+            let counted = self.counted(name, "dd-read", &ready);
             if !waited.get() {
                 barrier.wait(); // The others are not to wait for one that failed before.
             }

@@ -188,19 +188,21 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
     let readings: Vec<(&'static Rule, Reading)> = rules
         .filter_map(|&rule| Some((rule, (rule.read)(facts)?)))
         .collect();
-    let mut looked_at: Vec<Look> = readings
-        .iter()
-        .map(|(rule, reading)| Look {
-            rule: rule.name,
-            level: reading.level,
-            evidence: reading.evidence.clone(),
-        })
-        .collect();
-    looked_at.extend(facts.unasked.iter().map(|why| Look {
-        rule: UNASKED,
-        level: 0.0,
-        evidence: why.clone(),
-    }));
+    let looked_at: Vec<Look> = match &facts.unasked {
+        Some(why) => vec![Look {
+            rule: UNASKED,
+            level: 0.0,
+            evidence: why.clone(),
+        }],
+        None => readings
+            .iter()
+            .map(|(rule, reading)| Look {
+                rule: rule.name,
+                level: reading.level,
+                evidence: reading.evidence.clone(),
+            })
+            .collect(),
+    };
     let claims = readings.iter().filter(|(_, reading)| reading.level >= 1.0);
     let first = claims.min_by_key(|(rule, reading)| (!rule.refuses, !reading.certain));
     let speaks = |(rule, reading): &&(&'static Rule, Reading)| {

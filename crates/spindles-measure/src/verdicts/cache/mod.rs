@@ -199,6 +199,11 @@ mod tests {
         ("above-ceiling", Grade::CacheFigure, |it| {
             it.per_second = 400e6;
         }),
+        // Without arms, and with a kernel that reads ahead.
+        ("above-ceiling", Grade::CacheFigure, |it| {
+            it.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
+            it.per_second = 1200e6;
+        }),
         ("above-ceiling", Grade::CacheFigure, |it| {
             it.links = vec![LinkFacts {
                 bytes_per_s_max: Some(125e6),
@@ -256,6 +261,17 @@ mod tests {
         facts.moved.as_mut().unwrap().written = 100 * MB;
         facts.reads = latencies(970);
         assert_eq!(decide(&facts), []);
+    }
+
+    /// Flash does more than one request at once, and a kernel that reads ahead asks for more.
+    #[test]
+    fn reading_ahead_is_no_cache() {
+        let mut facts = cold();
+        facts.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
+        facts.per_second = 800e6;
+        assert_eq!(decide(&facts), []);
+        facts.direct = true;
+        assert_eq!(decide(&facts)[0].rule, "above-ceiling");
     }
 
     /// Of one run, and no times of nothing.
