@@ -45,7 +45,7 @@ impl Arrivals {
         self.next <= Instant::now()
     }
 
-    /// The next after this one: a Poisson process, as of many who don't know of each other.
+    /// The next after this one: a Poisson process, as of many independent clients.
     pub(crate) fn pass(&mut self) -> Instant {
         let due = self.next;
         let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);

@@ -2,13 +2,12 @@
 
 use crate::clock;
 use crate::environment::{kib_of, read};
+use crate::own_counters::OwnCounters;
 use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Whose counters are looked at.
 #[derive(Clone, Debug, Default)]
@@ -17,64 +16,9 @@ pub(crate) struct Watched {
     pub(crate) devices: BTreeSet<(String, bool)>,
     /// Processes that carry the I/O besides this one: a server.
     pub(crate) processes: Vec<u32>,
-    /// What counts the bytes of the members and of nobody else. Without it they are what reached the devices that are
-    /// members, from others too.
+    /// Counters of the members' bytes that no other program adds to. `None`: what reached the devices that are members
+    /// is counted, which other programs add to.
     pub(crate) own: Option<OwnCounters>,
-}
-
-/// Counters of bytes that belong to a system alone.
-#[derive(Clone, Debug)]
-pub(crate) enum OwnCounters {
-    /// Block devices of the kernel that it has for itself, by name.
-    Devices(Vec<String>),
-    /// The page of metrics of the server that has the array.
-    Server(SocketAddr),
-}
-
-/// How long a server may take to say a line of its page.
-const PAGE_MAX: Duration = Duration::from_secs(5);
-
-impl OwnCounters {
-    /// Bytes of each member until now; empty where they can't be had.
-    fn now(&self) -> Vec<Traffic> {
-        match self {
-            Self::Devices(names) => names
-                .iter()
-                .map(|name| device_use(name, true, &stat_of(name)).bytes)
-                .collect(),
-            Self::Server(address) => page_of(*address)
-                .map(|page| members_on(&page))
-                .unwrap_or_default(),
-        }
-    }
-}
-
-fn page_of(address: SocketAddr) -> io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PAGE_MAX))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page)?;
-    Ok(page)
-}
-
-/// What a page of metrics says of the devices, in its order.
-fn members_on(page: &str) -> Vec<Traffic> {
-    let of = |metric: &str| -> Vec<u64> {
-        let samples = page.lines().filter(|line| {
-            line.strip_prefix(metric)
-                .is_some_and(|it| it.starts_with('{'))
-        });
-        let numbers = samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok());
-        numbers.collect()
-    };
-    let (read, written) = (
-        of("spindles_device_read_bytes_total"),
-        of("spindles_device_written_bytes_total"),
-    );
-    let both = read.into_iter().zip(written);
-    both.map(|(read, written)| Traffic { read, written })
-        .collect()
 }
 
 /// Counters at one moment.
@@ -171,13 +115,14 @@ impl Counters {
     }
 }
 
-fn stat_of(device: &str) -> String {
+/// What the kernel counts of a block device.
+pub(crate) fn stat_of(device: &str) -> String {
     read(Path::new("/sys/class/block").join(device).join("stat"))
 }
 
 /// From a line of `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms
 /// in-flight busy-ms queue-ms discards merged sectors ms flushes ms. Sectors are of 512 bytes.
-fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
+pub(crate) fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
     let numbers: Vec<u64> = stat
         .split_ascii_whitespace()
         .map(|word| word.parse().unwrap_or(0))
@@ -270,13 +215,6 @@ mod tests {
             Some(17)
         );
         assert_eq!(pressure(""), None);
-        let page = "# TYPE spindles_device_read_bytes_total counter\n\
-                    spindles_device_read_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 5\n\
-                    spindles_device_read_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 6\n\
-                    spindles_device_written_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 7\n\
-                    spindles_device_written_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 8\n";
-        let members = [(5, 7), (6, 8)].map(|(read, written)| Traffic { read, written });
-        assert_eq!(members_on(page), members);
         let own = threads_of(std::process::id());
         assert!(own.iter().any(|(_, (_, cpu_ns))| *cpu_ns > 0), "{own:?}");
     }

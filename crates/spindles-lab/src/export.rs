@@ -1,8 +1,8 @@
 //! A block device of the kernel for what a system is made of: the device itself, a loop device on a file,
 //! or an array that a server of ours exports.
 
-use crate::evidence::OwnCounters;
 use crate::left_over::RUNTIME;
+use crate::own_counters::OwnCounters;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
 use spindles_io::OpenOptions;

@@ -24,6 +24,7 @@ mod left_over;
 mod mounts;
 mod newfs;
 pub mod nodes;
+mod own_counters;
 mod preflight;
 mod progress;
 mod recorder;

@@ -259,8 +259,8 @@ impl Pipe {
         }
     }
 
-    /// All that was printed, once the command has ended. Whoever still holds the other end must not find it closed, or
-    /// full: that would end or stop it.
+    /// All that was printed, once the command has ended. A process that it left running must not find its output closed
+    /// or full: that would end it or make it wait.
     fn end(mut self) -> Vec<u8> {
         self.read();
         if let Some(mut file) = self.file.take()
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn what_a_command_leaves_running_is_not_waited_for() {
         let began = Instant::now();
-        // It goes on writing: nobody has closed its output.
+        // It goes on writing: its output must still be open.
         let line = "(sleep 1; echo late; echo $? >$DIR/after; sleep 20) & echo pid $!; echo ready";
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().to_str().unwrap().to_owned();

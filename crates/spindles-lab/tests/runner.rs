@@ -293,7 +293,7 @@ fn what_can_not_be_done_is_said() {
                  choose a smaller size or larger members"
             ),
         ),
-        // Already what a system is made of loses what it holds, whoever reads it then.
+        // Making the system destroys what the devices hold, also where the workload only reads.
         (
             experiment("", &format!("{image}\"\nfs = \"ext4"), "dd-read"),
             false,

@@ -486,7 +486,7 @@ fn joined(records: &[Record]) -> Joined {
                 calibration.get_or_insert_with(|| Calibration::clone(this));
             }
             Record::Run(run) => {
-                // Without a time nobody knows whether one that looks the same is the same.
+                // Only a time tells a run that was recorded twice from two that are alike.
                 if run.started_unix_ms > 0 {
                     let (system, workload) = (&*run.system.name, &*run.workload.name);
                     let key = (
@@ -740,8 +740,8 @@ fn compared_with<'a>(
     all
 }
 
-/// Holm's correction over those that are asked for, of whom one that is there twice, beside the baseline and beside
-/// one of its own, is one. Answers how many they are.
+/// Holm's correction over the comparisons that are asked for. A pair that is compared twice, with the baseline of the
+/// experiment and with the same system as its own baseline, counts once. Answers how many there are.
 fn correct(
     comparisons: &mut [Comparison],
     errors: &BTreeMap<Question, DesignError>,

@@ -15,7 +15,7 @@ pub struct Change {
     pub before: (String, u64),
     /// Name and start of the later experiment.
     pub after: (String, u64),
-    /// Where the records of both are, as whoever read them calls it; empty where nobody said.
+    /// Where the records of both were read from; empty where that was not given.
     pub read_from: (String, String),
     /// What differs in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
@@ -54,13 +54,13 @@ pub struct ChangeRow {
     pub not_shown_among: Option<usize>,
     /// Whether both did the same work.
     pub same_work: bool,
-    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same, and
-    /// of the control.
+    /// Whether it grew faster or slower. `None` of the control, and where the work differs and no comparison was asked
+    /// for all the same.
     pub verdict: Option<Verdict>,
     /// Whether the system is the baseline of the experiment or its control: the yardstick.
     pub baseline: bool,
-    /// Whether the system is the baseline once more (the A/A pair): a measure of the others, and no
-    /// question beside them.
+    /// Whether the system is the baseline measured a second time (the A/A pair). It shows the noise of the
+    /// others and gets no verdict.
     pub control: bool,
 }
 

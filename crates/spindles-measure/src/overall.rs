@@ -1,7 +1,7 @@
 //! Each system over all workloads: the geometric mean of its ratios to the baseline. Of normalised
 //! results it is the one mean that doesn't depend on what they are normalised to (Fleming and
-//! Wallace 1986). Every workload counts the same, so those whose ratio says nothing of speed don't count,
-//! for no system: means over other workloads can't be held against each other.
+//! Wallace 1986). Every workload counts the same. One whose ratio says nothing of speed is left out for all
+//! systems, since only means over the same workloads can be compared.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl OverallScope {
     fn of(analysis: &Analysis) -> Self {
         let mut scope = Self::default();
         for workload in &analysis.experiment.workloads {
-            // What nobody can be compared in is not left out.
+            // A workload without any comparison has nothing to leave out.
             if analysis.comparison_any(workload) {
                 match reason(analysis, workload) {
                     None => scope.workloads.push(workload.name.clone()),

@@ -1,6 +1,6 @@
-//! What a comparison divides: rates, or times where a rate says nothing. What comes at a set rate is
-//! answered at that rate by whoever keeps up, so its response times are compared; and of a result that is
-//! one operation people read the time it took.
+//! What a comparison divides: rates, or times where a rate says nothing. At a set rate all
+//! systems that keep up answer as much, so response times are compared. Of a result that is one operation, the
+//! time is compared that it took.
 
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ impl Analysis {
     }
 }
 
-/// See [`Analysis::baseline_of`]. `None` where nobody ran it to its end.
+/// See [`Analysis::baseline_of`]. `None` where no system ran it to its end.
 pub(crate) fn baseline_of<'a>(
     experiment: &'a Experiment,
     cells: &'a [Cell],

@@ -54,7 +54,7 @@ impl Singles {
             return None;
         }
         let mut rows = Vec::new();
-        // What comes at a set rate is answered at that rate by whoever can.
+        // At a set rate all systems that keep up answer as much.
         let is_paced = |name: &str| {
             let mut workloads = experiment.workloads.iter();
             workloads.any(|it| it.name == name && it.arrivals_per_s > 0)

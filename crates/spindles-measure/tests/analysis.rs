@@ -606,7 +606,7 @@ fn what_was_recorded_twice_counts_once() {
         said[0].details,
         [format!("{} runs were recorded once more", runs(cut))]
     );
-    // Two that look the same are two where nobody knows when they began.
+    // Without the times at which they began, two runs that are alike are two.
     let mut records = whole.clone();
     self::runs(&mut records).for_each(|run| run.started_unix_ms = 0);
     if let Record::Experiment(experiment) = &mut records[0] {
@@ -655,7 +655,7 @@ fn the_control_stands_in_for_no_baseline() {
     assert_eq!(analysis.baseline_of("seeks"), "raid0");
 }
 
-/// Asked once, whether it stands beside the baseline of the experiment or beside the same as one of its own.
+/// A pair counts once where the baseline of the experiment is the system's own baseline as well.
 #[test]
 fn one_pair_gets_one_verdict() {
     for blocks in [2, 3, 7] {
@@ -893,7 +893,7 @@ fn a_change_says_where_the_correction_takes_it_away() {
     assert!(rows.iter().any(|row| row.not_shown_among.is_some()));
 }
 
-/// Whoever asks whether other disks are better changed the baseline on purpose.
+/// Where the disks differ, the baseline was changed on purpose.
 #[test]
 fn other_disks_are_what_is_asked_for() {
     let with_disks = |names: &[&str], elapsed: u64| {

@@ -1,4 +1,4 @@
-//! The systems of one workload beside its baseline, as columns of texts for a terminal and for Markdown.
+//! The comparison of systems under one workload as columns of text, for the terminal and for Markdown.
 
 use spindles_measure::{Analysis, Cell, Comparison, Quantity, Workload};
 
@@ -102,7 +102,7 @@ fn row(
     ]
 }
 
-/// What came of a quantity of a cell beside its baseline.
+/// The comparison of a quantity of a cell with that of its baseline.
 pub(crate) fn comparison<'a>(
     analysis: &'a Analysis,
     cell: &Cell,

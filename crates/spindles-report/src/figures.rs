@@ -101,7 +101,7 @@ pub(crate) fn percent(percent: f64) -> String {
     format!("{} %", signed(percent))
 }
 
-/// From this loss on what is left is told by decimals: of 97 and of 99.4 % one is five times the other.
+/// From this loss on decimals are shown: after a loss of 97 % five times as much is left as after one of 99.4 %.
 const FEW_LEFT: f64 = 95.0;
 
 /// The same without the unit.

@@ -444,7 +444,7 @@ fn read(
     loop {
         let reply = receive(&mut stream, FRAME_BYTES_MAX).map_err(|error| error.to_string());
         if matches!(reply, Ok(Reply::Alive { .. })) {
-            // Who can't be told can't be heard any more either.
+            // Where this fails the connection is gone, and the next reading says so.
             let _lost = voice.say(&Request::Here);
         }
         let is_last = reply.is_err();
@@ -488,7 +488,7 @@ mod tests {
                 super::super::handshake::greet(&mut stream, &token, 7, &|| true).unwrap();
             });
             let gathered = Crew::gather(&[address], &token, &interrupt);
-            // Nobody waits for a controller that does not ask again.
+            // If the controller did not try again, the other side would wait for connections for ever.
             let _queued = [(); 3].map(|()| TcpStream::connect(listener.local_addr().unwrap()));
             gathered.map(|crew| (crew.count(), crew.nodes[0].cpus))
         });

@@ -1,5 +1,5 @@
-//! The connections of an agent. Whoever has not shown yet that it knows the token holds one of a few places, and gives
-//! it up to who comes later: strangers can't keep a controller out, which needs its place for a moment only.
+//! The connections of an agent. A connection that has not shown yet that it knows the token holds one of a few places,
+//! and loses it to a later one: strangers can't keep a controller out, which needs its place for a moment only.
 
 use super::wire::{Reply, send};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ impl Place<'_> {
         own.map(|own| own.is_known = true).is_some()
     }
 
-    /// Whether it was given to who came later.
+    /// Whether a later connection has taken it.
     pub(super) fn is_lost(&self) -> bool {
         !self.places.all().held.contains_key(&self.number)
     }

@@ -159,7 +159,7 @@ pub(super) enum WireError {
 /// The remedy where the two ends misunderstand each other.
 pub(super) const SAME: &str = "use the same spindles on both machines";
 
-/// What an error of a connection means to who looks after the machines.
+/// What an error of a connection means, in words for administrators.
 pub(super) fn in_words(error: &io::Error) -> String {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,

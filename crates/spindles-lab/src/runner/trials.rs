@@ -130,7 +130,7 @@ impl Runner<'_> {
         is_other.then(|| How::Workload(Box::new(changed)))
     }
 
-    /// `which` it is, for who looks on: `trial 3 of 18`.
+    /// `which` it is, for the line of progress: `trial 3 of 18`.
     fn one_trial(
         &mut self,
         number: u64,

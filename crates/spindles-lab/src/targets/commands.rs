@@ -2,9 +2,9 @@
 //! of a network file system.
 
 use super::{Kind, Place, Site, System, kind_of, names};
-use crate::evidence::OwnCounters;
 use crate::export::{Exported, attach, of_devices};
 use crate::mounts;
+use crate::own_counters::OwnCounters;
 use crate::scratch::Scratch;
 use crate::undo::{Undo, What, shell};
 use spindles_io::{Target, physical_device_of};

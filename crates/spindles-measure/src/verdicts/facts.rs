@@ -80,10 +80,9 @@ pub struct Facts {
     pub write_amplification_min: f64,
     /// The page cache: shares and sizes of the repetition with the largest. What waited in it is in the two fields below.
     pub cache: CacheUse,
-    /// Bytes that a run left in memory when its clock stopped, as far as they can be told from those of other programs;
-    /// and as a share of what it wrote. Medians over the repetitions.
+    /// Bytes that a run left in memory when its clock stopped: median over the repetitions. See `waiting_bytes()`.
     pub waiting_bytes: f64,
-    /// See there.
+    /// The same as a share of what the run wrote: median over the repetitions.
     pub waiting_share: f64,
     /// How long it then took until everything was on the devices: median over the repetitions.
     pub settle_ns: f64,

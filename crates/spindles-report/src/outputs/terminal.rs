@@ -357,7 +357,7 @@ fn change(change: &Change, options: &Options) -> String {
     });
     for row in &change.rows {
         let mut texts = words::change_row(row);
-        // With these words intervals find room beside the rates before and after.
+        // Short words leave room for the interval.
         let mark = row.verdict.map(figures::mark);
         match row.verdict {
             Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),

@@ -549,7 +549,7 @@ fn kernel_peers_runs_whole() {
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
-/// Whoever waits for a slow device and for the next operation at once takes no CPU for that.
+/// Waiting for a slow device and for the time of the next operation at once takes no CPU time.
 #[test]
 fn an_open_loop_sleeps_while_it_waits() {
     let folder = tempfile::tempdir().expect("a temporary folder");

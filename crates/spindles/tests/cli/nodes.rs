@@ -56,7 +56,7 @@ impl Lab {
 
     /// A new agent on a node.
     fn agent(&self, node: usize) -> Agent {
-        let mut child = (self.network.on_node(node, BINARY))
+        let child = (self.network.on_node(node, BINARY))
             .args(["lab", "agent", "--listen", &Network::address(node)])
             .arg("--token-file")
             .arg(self.at("token"))
@@ -66,13 +66,7 @@ impl Lab {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary was built");
-        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut line = String::new();
-        said.read_line(&mut line).expect("text");
-        assert!(line.contains("listening on"), "{line}");
-        // The rest of what it says is to have room.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Agent(child)
+        begun(child).0
     }
 
     /// Starts the agent of a node once more, once the one before has ended.
@@ -401,7 +395,7 @@ fn a_node_that_fails_is_named() {
 /// An agent on loopback: where it listens.
 fn on_loopback(folder: &Path) -> (Agent, String) {
     token(&folder.join("token"), &"k".repeat(32));
-    let mut child = Command::new(BINARY)
+    let child = Command::new(BINARY)
         .args(["lab", "agent", "--listen", "127.0.0.1:0", "--token-file"])
         .arg(folder.join("token"))
         .arg("--folder")
@@ -411,15 +405,22 @@ fn on_loopback(folder: &Path) -> (Agent, String) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary was built");
+    begun(child)
+}
+
+/// An agent once it listens, and where.
+fn begun(mut child: Child) -> (Agent, String) {
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
+    assert!(line.contains("listening on"), "{line}");
+    // The rest of what it says is to have room.
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     let address = line.trim().rsplit(' ').next().expect("words").to_owned();
     (Agent(child), address)
 }
 
-/// Those who hold connections without a word don't keep a controller out.
+/// Connections that never say anything don't keep a controller out.
 #[test]
 fn strangers_give_way_to_a_controller() {
     let folder = tempfile::tempdir().expect("a folder");
