@@ -373,14 +373,21 @@ fn what_would_confirm_a_verdict_is_tried() {
         let trial = run.trial.as_ref().unwrap();
         trial.change == Intervention::WithoutCache && trial.of == "iozone read"
     });
+    let mut kept_whole = Vec::new();
     for run in of_cold {
         let cache = run.evidence.as_ref().unwrap().cache;
         assert_eq!(cache.emptied, run.trial.as_ref().unwrap().changed);
         // Where the kernel says it.
-        if let Some(resident) = cache.resident_permille {
-            assert_eq!(resident, if cache.emptied { 0 } else { 1000 });
+        let Some(resident) = cache.resident_permille else {
+            continue;
+        };
+        match cache.emptied {
+            true => assert_eq!(resident, 0),
+            false => kept_whole.push(resident == 1000),
         }
     }
+    // Caches are emptied for the whole machine: another test may do so meanwhile, though not in each run.
+    assert!(kept_whole.is_empty() || kept_whole.contains(&true));
 }
 
 /// The file that can't be made is named, and the phases before it keep their figures.
