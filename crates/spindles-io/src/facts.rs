@@ -85,6 +85,8 @@ pub struct BackendFacts {
     /// Whether a device can only be addressed in its own sectors. A file is also read and written
     /// through the page cache.
     pub whole_sectors_only: bool,
+    /// Whether its name is a path: other programs open it by that, too.
+    pub is_path: bool,
 }
 
 /// What a device is.

@@ -17,6 +17,7 @@ static FAULTY: BackendFacts = BackendFacts {
     name: "faulty",
     outlives_process: false,
     whole_sectors_only: false,
+    is_path: false,
 };
 
 const BYTES: usize = 256 << 10;

@@ -209,8 +209,7 @@ fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
 
 /// Whether a device or file is there that is named: before anybody is asked to give up what it holds.
 fn is_there(name: &str) -> Result<(), String> {
-    let backend = Backend::of(name);
-    if backend.facts.name != "file" {
+    if !Backend::of(name).facts.is_path {
         return Ok(());
     }
     let there = fs::metadata(name).map(drop);

@@ -15,6 +15,7 @@ pub(super) static BACKEND: Backend = Backend {
         name: "device",
         outlives_process: true,
         whole_sectors_only: true,
+        is_path: true,
     },
     syntax: "/dev/NAME",
     summary: "a block device",

@@ -12,6 +12,7 @@ pub(super) static BACKEND: Backend = Backend {
         name: "file",
         outlives_process: true,
         whole_sectors_only: false,
+        is_path: true,
     },
     syntax: "PATH",
     summary: "a regular file",

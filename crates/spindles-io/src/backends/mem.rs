@@ -12,6 +12,7 @@ pub(super) static BACKEND: Backend = Backend {
         name: "mem",
         outlives_process: false,
         whole_sectors_only: false,
+        is_path: false,
     },
     syntax: "mem:SIZE",
     summary: "memory of this process, zeros at first, taken as it is written",

@@ -42,6 +42,7 @@ pub(super) static BACKEND: Backend = Backend {
         name: "nbd",
         outlives_process: true,
         whole_sectors_only: true,
+        is_path: false,
     },
     syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or with TLS nbds",
     summary: "the export of an NBD server",

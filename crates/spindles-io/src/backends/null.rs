@@ -10,6 +10,7 @@ pub(super) static BACKEND: Backend = Backend {
         name: "null",
         outlives_process: false,
         whole_sectors_only: false,
+        is_path: false,
     },
     syntax: "null:SIZE",
     summary: "stores nothing and answers at once; reads leave the buffer as it is",

@@ -192,7 +192,7 @@ impl Agent {
 
 /// Whether fio may be run on a device: one that is there, can be written, and is not used otherwise.
 fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
-    if Backend::of(device).facts.name != "file" {
+    if !Backend::of(device).facts.is_path {
         let device = device.to_owned();
         return Err(AgentError::NoDevice { device });
     }

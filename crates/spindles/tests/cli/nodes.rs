@@ -1,6 +1,7 @@
 //! Runs on several machines: agents in network namespaces, as users start them.
 
 use crate::binary::spindles;
+use crate::loop_devices::Loop;
 use crate::namespaces::{Network, SERVER};
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
 use spindles_measure::{Analysis, Record, Run};
@@ -393,13 +394,14 @@ fn a_node_that_fails_is_named() {
 }
 
 /// An agent on loopback: where it listens.
-fn on_loopback(folder: &Path) -> (Agent, String) {
+fn on_loopback(folder: &Path, more: &[&str]) -> (Agent, String) {
     token(&folder.join("token"), &"k".repeat(32));
     let child = Command::new(BINARY)
         .args(["lab", "agent", "--listen", "127.0.0.1:0", "--token-file"])
         .arg(folder.join("token"))
         .arg("--folder")
         .arg(folder)
+        .args(more)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -420,11 +422,54 @@ fn begun(mut child: Child) -> (Agent, String) {
     (Agent(child), address)
 }
 
+/// fio runs on a block device that the agent was given, and on no other.
+#[test]
+fn fio_runs_on_a_device_of_a_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let devices = ["given", "other"].map(|name| {
+        let file = fs::File::create(at(name)).expect("a file");
+        file.set_len(16 << 20).expect("room");
+        Loop::new(Path::new(&at(name)), 512)
+    });
+    let [given, other] = match devices {
+        [Ok(given), Ok(other)] => [given, other],
+        [Err(why), _] | [_, Err(why)] => {
+            return println!("SKIPPED: fio_runs_on_a_device_of_a_node: {why}");
+        }
+    };
+    let (_agent, address) = on_loopback(folder.path(), &["--device", &given.0]);
+    let text = |device: &Loop| {
+        format!(
+            "name = \"net\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\nnodes = [\"{address}\"]\n\
+             token_file = \"{}\"\n[[system]]\ntarget = \"folder:{}\"\n[[workload]]\nkind = \"fio\"\n\
+             on = \"nodes\"\nnodes = 1\ndevice = \"{}\"\n\
+             parameters = {{ rw = \"write\", bs = \"64k\", size = \"8M\", runtime = 1 }}\n",
+            at("token"),
+            folder.path().display(),
+            device.0
+        )
+    };
+    let run_on = |device: &Loop, out: &str| {
+        fs::write(at("x.toml"), text(device)).expect("a file");
+        let done = spindles(&["lab", "run", &at("x.toml"), "--out", &at(out)]);
+        let records = spindles_lab::load(Path::new(&at(out))).expect("records");
+        (done, runs(&records)[0].clone())
+    };
+    let (done, run) = run_on(&other, "refused");
+    done.fails(1, &["the report says why"]);
+    let why = run.failed.expect("it was not given");
+    assert!(why.contains(&other.0) && why.contains("--device"), "{why}");
+    let (done, run) = run_on(&given, "out");
+    done.ok();
+    assert!(run.application.written >= 64 << 10, "{run:?}");
+}
+
 /// Connections that never say anything don't keep a controller out.
 #[test]
 fn strangers_give_way_to_a_controller() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (_agent, address) = on_loopback(folder.path());
+    let (_agent, address) = on_loopback(folder.path(), &[]);
     let strangers: Vec<_> = (0..30).map(|_| TcpStream::connect(&address)).collect();
     assert!(strangers.iter().all(Result::is_ok));
     let text = format!(
