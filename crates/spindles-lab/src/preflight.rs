@@ -7,12 +7,13 @@ use crate::fio::FIO;
 use crate::jobs::newcomers;
 use crate::nodes::{Crew, Token};
 use crate::runner::RunError;
+use crate::scratch::remove_servers_left_over;
 use crate::targets::names::stands_for_something;
 use crate::targets::options::Subject;
 use crate::targets::{self, Place};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
-use spindles_io::{Backend, TargetFacts, physical_device_of};
+use spindles_io::{Backend, OpenOptions, TargetFacts, physical_device_of};
 use spindles_layout::Expression;
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
@@ -89,6 +90,42 @@ pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option
     Some(format!("{} writes", writer.name))
 }
 
+/// The devices and files that a system names itself. What its commands make in a folder of ours holds nothing.
+fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
+    let needs = (targets::kind_of(&spec.target).needs)(&spec.target)?;
+    let is_made = |name: &String| spec.commands.is_some() && stands_for_something(name);
+    let named = needs.named.into_iter().chain(spec.journal.clone());
+    Ok(named.filter(|name| !is_made(name)).collect())
+}
+
+/// Whether something else uses what the experiment overwrites: these `members` and what systems name themselves. Looked
+/// at before the first is written, and once what killed runs left behind is gone.
+pub(crate) fn check_unused(
+    experiment: &Experiment,
+    members: &[String],
+    open: &OpenOptions,
+) -> Result<(), RunError> {
+    let wrong = |line: usize, what: String| RunError::Experiment {
+        file: experiment.source.clone(),
+        line: Some(line).filter(|line| *line > 0),
+        what,
+    };
+    remove_servers_left_over();
+    if let Members::Devices(_) = &experiment.members {
+        for name in members {
+            targets::check_unused(name, open).map_err(|why| wrong(0, why))?;
+        }
+    }
+    let systems = experiment.systems.iter();
+    for spec in systems.filter(|spec| destroyed_by(experiment, spec).is_some()) {
+        let system = |why: String| wrong(spec.line, format!("system \"{}\": {why}", spec.name));
+        for name in named_by(spec).map_err(system)? {
+            targets::check_unused(&name, open).map_err(system)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether all nodes that workloads run on can be asked: better known now than after an hour.
 pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Result<(), Failure> {
     let most = experiment.workloads.iter().map(WorkloadSpec::nodes).max();
@@ -145,10 +182,7 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
                  (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
             )));
         }
-        // What the commands make in a folder of ours holds nothing, and members are asked for below.
-        let named = needs.named.iter().chain(&spec.journal);
-        let is_made = |name: &str| spec.commands.is_some() && stands_for_something(name);
-        let named: Vec<&String> = named.filter(|name| !is_made(name)).collect();
+        let named = named_by(spec).map_err(system)?;
         for name in &named {
             is_there(name).map_err(system)?;
         }

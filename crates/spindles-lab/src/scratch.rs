@@ -52,9 +52,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A new empty folder in `parent`. What killed runs left there goes.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
-        // Servers and mounts of a killed run are there, and what they work on may be here.
-        static FIRST: Once = Once::new();
-        FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
+        remove_servers_left_over();
         remove_left_over(parent);
         let mut all = folders();
         let path = new_folder(parent, &random)?;
@@ -109,6 +107,12 @@ fn random() -> io::Result<u32> {
     // So few come at once.
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(u32::from_le_bytes(bytes))
+}
+
+/// Takes down servers and mounts of killed runs, the first time in this process: they may use what is needed elsewhere.
+pub(crate) fn remove_servers_left_over() {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
 }
 
 /// Removes the folders in `parent` of runs that are no more, with what these had mounted and served. Whatever can't be

@@ -48,7 +48,10 @@ impl Kept {
         let options = Options {
             force,
             degraded: false,
-            open: spindles_io::OpenOptions::default(),
+            open: spindles_io::OpenOptions {
+                busy_timeout: std::time::Duration::from_millis(200),
+                ..spindles_io::OpenOptions::default()
+            },
             program: std::path::PathBuf::new(),
             calibrate: false,
             interrupt: &self.interrupt,
@@ -357,6 +360,53 @@ fn what_can_not_be_done_is_said() {
     }
     assert_eq!(fs::read(image.to_string()).unwrap(), vec![7; 1 << 20]);
     assert_eq!(entries(folder.path()), 1);
+}
+
+/// `--force` gives up what devices hold, and not what something else uses. All of them are looked at before one is
+/// written.
+#[test]
+fn what_is_in_use_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (free, held) = (at("free"), at("held"));
+    for name in ["free", "free2", "free3", "held"] {
+        fs::write(at(name), vec![7; 1 << 20]).unwrap();
+    }
+    let lock = fs::File::open(&held).unwrap();
+    lock.lock().unwrap();
+    let members = format!("members = [\"{free}\", \"{held}\"]\n");
+    let of = |target: &str, more: &str| format!("[[system]]\ntarget = \"{target}\"\n{more}");
+    let (fs_on, up) = ("fs = \"ext4\"\n", "up = \"echo > $MEMBER1\"\ntakes = 2\n");
+    for systems in [
+        of("single", fs_on) + &of("single:2", fs_on),
+        of("single", "") + &of("single:2", ""),
+        of("raid1(2)", fs_on),
+        of("raid1(2)", ""),
+        of("$MEMBER0", up),
+        of("single", "") + &of(&held, fs_on),
+        of("single", "") + &of(&format!("raid1(mem:8M,{held})"), ""),
+        of("single", "")
+            + &of(
+                &format!("raid5({free},{free}2,{free}3)"),
+                &format!("journal = \"{held}\"\n"),
+            ),
+    ] {
+        let text = format!(
+            "name = \"x\"\nsize = \"1M\"\ncontrol = false\n{members}{systems}[[workload]]\nkind = \"dd-write\"\n"
+        );
+        let error = Kept::default().run(&text, true).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{held} is in use by")),
+            "{error}\nof\n{text}"
+        );
+        for name in [&free, &held] {
+            assert!(
+                fs::read(name).unwrap() == vec![7; 1 << 20],
+                "{name} after\n{text}"
+            );
+        }
+    }
+    drop(lock);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A system that commands of the user's make and take down: mdadm, ZFS, LVM, a controller's tool, a mount
 //! of a network file system.
 
-use super::{Kind, Place, Site, System, kind_of, names};
+use super::{Kind, Place, Site, System, check_unused, kind_of, names};
 use crate::export::{Exported, attach, of_devices};
 use crate::mounts;
 use crate::own_counters::OwnCounters;
@@ -54,6 +54,7 @@ impl Made {
         let folder = folder.to_string_lossy().into_owned();
         let (mut members, mut loops) = (Vec::new(), Vec::new());
         for member in &site.members[..commands.members] {
+            check_unused(member, site.open)?;
             if commands.loops && Path::new(member).is_file() {
                 let (device, undo) = attach(member, &[])?;
                 members.push(device);

@@ -258,7 +258,8 @@ impl Pool {
         folder: &Path,
     ) -> io::Result<Self> {
         let (scratch, names) = match members {
-            Members::Devices(paths) => (None, paths.clone()),
+            // What no system needs is left alone.
+            Members::Devices(paths) => (None, paths[..count].to_vec()),
             Members::Fresh(backend) => {
                 let numbers = 0..count;
                 let made = numbers.filter_map(|number| {
@@ -324,6 +325,11 @@ fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String
     spindles_io::open_device(name, options).map_err(|error| error.to_string())
 }
 
+/// Whether nothing else uses a device or file: it can be opened for writing.
+pub(crate) fn check_unused(name: &str, options: &OpenOptions) -> Result<(), String> {
+    facts_of(open_raw(name, options)?).map(drop)
+}
+
 /// A device that each workload opens as it is.
 struct Raw {
     name: String,
@@ -336,6 +342,8 @@ impl System for Raw {
     }
 
     fn export(&mut self, _program: &Path) -> Result<Exported, String> {
+        // The kernel would make a loop device on any file, and mkfs asks for nothing.
+        check_unused(&self.name, &self.options)?;
         Exported::of_path(&self.name)
     }
 
