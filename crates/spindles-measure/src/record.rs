@@ -74,7 +74,7 @@ impl Experiment {
     }
 
     /// Whether a workload runs on the system of this name. The control runs what the baseline runs.
-    fn runs_on(&self, workload: &Workload, system: &str) -> bool {
+    pub(crate) fn runs_on(&self, workload: &Workload, system: &str) -> bool {
         let name = match &self.control {
             Some(control) if control == system => &self.baseline,
             _ => system,

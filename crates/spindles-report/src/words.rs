@@ -1,5 +1,7 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
+use std::collections::BTreeSet;
+
 use spindles_measure::{
     Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Run, System,
     Verdict, Workload,
@@ -486,14 +488,24 @@ pub(crate) fn baseline_name(analysis: &Analysis) -> String {
     }
 }
 
-/// `8 systems × 7 workloads × 6 repetition blocks`.
+/// What was measured: `8 systems × 7 workloads × 6 repetition blocks`, or while runs are missing how many there are, and
+/// of what.
 pub(crate) fn extent(analysis: &Analysis) -> String {
-    format!(
-        "{} × {} × {}",
-        plural(analysis.experiment.systems.len(), "system"),
-        plural(analysis.experiment.workloads.len(), "workload"),
-        plural(analysis.blocks(), "repetition block"),
-    )
+    let (experiment, blocks) = (&analysis.experiment, analysis.blocks());
+    let in_blocks = plural(blocks, "repetition block");
+    if analysis.runs.len() >= experiment.runs_per_block() * blocks {
+        let systems = plural(experiment.systems.len(), "system");
+        let workloads = plural(experiment.workloads.len(), "workload");
+        return format!("{systems} × {workloads} × {in_blocks}");
+    }
+    let different = |name: fn(&Run) -> &str| {
+        let names: BTreeSet<&str> = analysis.runs.iter().map(name).collect();
+        names.len()
+    };
+    let runs = plural(analysis.runs.len(), "run");
+    let systems = plural(different(|run| &run.system.name), "system");
+    let workloads = plural(different(|run| &run.workload.name), "workload");
+    format!("{runs}: {systems}, {workloads}, {in_blocks}")
 }
 
 /// What a reader needs to know of a system: its members and what it survives.
