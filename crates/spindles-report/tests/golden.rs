@@ -375,20 +375,21 @@ fn doubts_are_folded_after_the_third() {
     let analysis = analysis(6, 100);
     let count = analysis.findings.len();
     assert!(count > 4, "{count}");
+    let command = "spindles lab report 'my results'";
     let report = |name: &str, all_doubts: bool| {
         let options = Options {
             all_doubts,
+            command: Some(command.to_owned()),
             ..Options::default()
         };
         (outputs::by_name(name).unwrap().report)(&analysis, &options)
     };
     let (few, all) = (report("terminal", false), report("terminal", true));
     assert_eq!(few.matches("\n! ").count(), 3);
-    let more = format!("and {} more, which --all-doubts shows: ", count - 3);
-    assert!(
-        few.contains(&more) && !all.contains("--all-doubts"),
-        "{few}"
-    );
+    let more = format!("\nand {} more: ", count - 3);
+    let how = format!("\n  all of them: {command} --all-doubts\n");
+    assert!(few.contains(&more) && few.contains(&how), "{few}");
+    assert!(!all.contains("--all-doubts"), "{all}");
     assert_eq!(all.matches("\n! ").count(), count);
     for form in ["html", "markdown"] {
         let text = report(form, false);

@@ -265,8 +265,8 @@ pub(crate) struct ViewArguments {
     all_doubts: bool,
 }
 
-/// How reports look on this terminal.
-pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
+/// How reports look on this terminal. `command` draws them again, where there is one.
+pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> outputs::Options {
     let terminal = std::io::stdout().is_terminal();
     let default = outputs::Options::default();
     let width = terminal_size::terminal_size().map(|(width, _)| width.0);
@@ -274,13 +274,18 @@ pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
         width: width.filter(|_| terminal).unwrap_or(default.width),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
         all_doubts: view.all_doubts,
+        command,
         ..default
     }
 }
 
-/// The report for the terminal and as JSON: `{"report": ...}`.
-pub(crate) fn report(analysis: &Analysis, view: &ViewArguments) -> anyhow::Result<(String, Value)> {
-    let options = report_options(view);
+/// The report for the terminal and as JSON: `{"report": ...}`. `path` is where its records are, if they are kept.
+pub(crate) fn report(
+    analysis: &Analysis,
+    view: &ViewArguments,
+    path: Option<&Path>,
+) -> anyhow::Result<(String, Value)> {
+    let options = report_options(view, path.and_then(spindles_lab::report_command));
     let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))

@@ -311,10 +311,8 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         lines += next.lines().count();
         if lines > BOTTLENECK_LINES_MAX {
             let rest = sentences.len() - at;
-            line(
-                text,
-                &format!("and {rest} more in the page (--format html)"),
-            );
+            line(text, &format!("and {rest} more"));
+            all_of_them(options, "--format html", "", text);
             break;
         }
         text.push_str(&next);
@@ -420,13 +418,22 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     {
         let titles: Vec<&str> = rest.iter().map(|finding| &*finding.title).collect();
         let count = rest.len();
-        let more = format!(
-            "and {count} more, which --all-doubts shows: {}",
-            titles.join("; ")
-        );
+        let more = format!("and {count} more: {}", titles.join("; "));
         wrapped(text, &more, "  ", options.width);
+        let elsewhere = "the same command with --all-doubts";
+        all_of_them(options, "--all-doubts", elsewhere, text);
     }
     text.push('\n');
+}
+
+/// Where what is left out can be seen: by the command that draws this with one more option, in a line of its own so that
+/// it can be copied; or, without one, `elsewhere`, if anywhere.
+fn all_of_them(options: &Options, option: &str, elsewhere: &str, text: &mut String) {
+    match &options.command {
+        Some(command) => line(text, &format!("  all of them: {command} {option}")),
+        None if elsewhere.is_empty() => {}
+        None => line(text, &format!("  all of them: {elsewhere}")),
+    }
 }
 
 impl Tables {
@@ -468,11 +475,11 @@ impl Tables {
         if !self.left_out.is_empty() {
             let count = self.left_out.len();
             let s = if count == 1 { "" } else { "s" };
-            let said = format!(
-                "{count} column{s} left out for want of room, which --format markdown has: {}",
-                self.left_out.join(", ")
-            );
+            let names = self.left_out.join(", ");
+            let said = format!("{count} column{s} left out for want of room: {names}");
             wrapped(&mut self.text, &said, "  ", options.width);
+            let elsewhere = "in a wider terminal";
+            all_of_them(options, "--format markdown", elsewhere, &mut self.text);
             self.text.push('\n');
         }
         self.text

@@ -65,12 +65,13 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
              --format html"
         )));
     }
-    let options = outputs::Options {
-        sections: arguments.sections.clone(),
-        ..measuring::report_options(&arguments.view)
-    };
     let mut reports = Vec::new();
     for folder in &arguments.folders {
+        let command = spindles_lab::report_command(folder);
+        let options = outputs::Options {
+            sections: arguments.sections.clone(),
+            ..measuring::report_options(&arguments.view, command)
+        };
         let report = (output.report)(&analysis_of(folder)?, &options);
         reports.push(report);
     }
@@ -119,7 +120,7 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let mut reports = Vec::new();
     for folder in &arguments.folders {
         let analysis = analysis_of(folder)?;
-        let (text, mut json) = measuring::report(&analysis, &arguments.view)?;
+        let (text, mut json) = measuring::report(&analysis, &arguments.view, Some(folder))?;
         ui.drawn(text.trim_end());
         if folder.is_dir()
             && !ui.wants_json()

@@ -114,7 +114,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, out, &[])?;
-    let (text, value) = measuring::report(&analysis, &arguments.view)?;
+    let (text, value) = measuring::report(&analysis, &arguments.view, Some(out))?;
     ui.drawn(text.trim_end());
     ui.line(format!("\n{}", kept(out, page.as_deref())));
     ui.json(&with_folder(value, out));
