@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use spindles_measure::{
     Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Run, System,
-    Verdict, Workload,
+    Verdict, Workload, statistics::Estimate,
 };
 
 use crate::figures;
@@ -197,11 +197,11 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
 }
 
-/// The difference of a comparison in percent, where there is one.
+/// The difference of a comparison, where there is one: see [`difference_of`].
 pub(crate) fn difference(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
-        _ => figures::percent(comparison.percent().0),
+        _ => difference_of(comparison.quantity, &comparison.log_ratio, TIMES_IN_TABLES),
     }
 }
 
@@ -209,8 +209,34 @@ pub(crate) fn difference(comparison: &Comparison) -> String {
 pub(crate) fn interval(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
-        _ => figures::interval(comparison.percent()),
+        _ => interval_of(comparison.quantity, &comparison.log_ratio, TIMES_IN_TABLES),
     }
+}
+
+/// What follows how many times something is in a table or a picture, and what in a sentence.
+pub(crate) const TIMES_IN_TABLES: &str = "×";
+const TIMES: &str = "times";
+
+/// A difference in percent, or where it is large how many times faster or slower.
+pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
+    match figures::factor(log_ratio.value) {
+        Some((factor, which)) => format!("{factor} {times} {which}"),
+        None => figures::percent(spindles_measure::difference_of(quantity, log_ratio).0),
+    }
+}
+
+/// Its interval, in the unit of the difference.
+pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
+    let (low, high) = (log_ratio.low, log_ratio.high);
+    if figures::factor(log_ratio.value).is_none() || !(low.is_finite() && high.is_finite()) {
+        return figures::interval(spindles_measure::difference_of(quantity, log_ratio));
+    }
+    let (from, to) = match log_ratio.value {
+        faster if faster > 0.0 => (low, high),
+        _ => (-high, -low),
+    };
+    let [from, to] = [from, to].map(|end| figures::how_often(end.exp()));
+    format!("{from} … {to} {times}")
 }
 
 /// The baseline once more is a measure of the others, and gets no verdict.
@@ -267,13 +293,13 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
             .max_by(|a, b| (sign * a.log_ratio.value).total_cmp(&(sign * b.log_ratio.value)))
     };
     let said = |what: &str, comparison: &Comparison| {
-        let (percent, ..) = comparison.percent();
+        let (quantity, log_ratio) = (comparison.quantity, &comparison.log_ratio);
         format!(
             "{what}: {} in {}, {} (95 % interval {}).",
             comparison.system,
             comparison.of(),
-            figures::percent(percent),
-            figures::interval(comparison.percent()),
+            difference_of(quantity, log_ratio, TIMES),
+            interval_of(quantity, log_ratio, TIMES),
         )
     };
     let mut extremes = Vec::new();
@@ -438,7 +464,6 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
         Some(verdict) => format!("{} {}", figures::mark(verdict), change_verdict(row)),
         None => change_verdict(row),
     };
-    let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
     let is_compared = row.same_work || row.verdict.is_some();
     if row.log_ratio.blocks == 0 || !is_compared {
         return [before, after, String::new(), String::new(), words];
@@ -446,8 +471,8 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     [
         before,
         after,
-        figures::percent(percent.0),
-        figures::interval(percent),
+        difference_of(row.quantity, &row.log_ratio, TIMES_IN_TABLES),
+        interval_of(row.quantity, &row.log_ratio, TIMES_IN_TABLES),
         words,
     ]
 }
@@ -460,11 +485,16 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
     // Which of the two is the slower one means nothing: the faster is so much above it.
-    let percent = widest.log_ratio.value.abs().exp_m1() * 100.0;
+    let apart = widest.log_ratio.value.abs();
+    let most = if let Some((factor, _)) = figures::factor(apart) {
+        format!("a factor of {factor}")
+    } else {
+        let percent = figures::percent(apart.exp_m1() * 100.0);
+        percent.trim_start_matches(['+', '±']).to_owned()
+    };
     Some(format!(
-        "Noise floor: {} measured twice under two names differed by at most {} ({}).",
+        "Noise floor: {} measured twice under two names differed by at most {most} ({}).",
         baseline_name(analysis),
-        figures::percent(percent).trim_start_matches(['+', '±']),
         widest.of(),
     ))
 }
@@ -710,7 +740,7 @@ mod tests {
                 run.counted = twin.unwrap().counted;
             }
             let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
-            assert!(floor.contains("differed by at most 150 % ("), "{floor}");
+            assert!(floor.contains("differed by at most a factor of 2.5 ("), "{floor}");
         }
     }
 

@@ -32,6 +32,15 @@ for (const svg of document.querySelectorAll("svg[role=img]")) {
     }
   }
 }
+// Nor does a text lie on the end of an interval.
+for (const svg of document.querySelectorAll("svg[role=img]")) {
+  const ends = [...svg.querySelectorAll(".whisker")].map((line) => line.getBoundingClientRect());
+  for (const text of svg.querySelectorAll("text")) {
+    const a = text.getBoundingClientRect();
+    const lies = ends.some((b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) >= 0 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4);
+    if (lies) crossing.push(svg.getAttribute("aria-label").slice(0, 40) + ": " + text.textContent + " on an interval");
+  }
+}
 // Labels of cards side by side, which nothing but room keeps apart.
 const touching = [];
 for (const row of document.querySelectorAll(".glance tbody tr")) {

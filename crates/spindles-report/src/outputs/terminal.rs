@@ -224,8 +224,13 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         found.map_or(String::new(), |c| match c.verdict {
             Verdict::Failed => words::marked(c),
             verdict => {
-                let percent = figures::signed(c.percent().0);
-                format!("{percent} {}", figures::mark(verdict))
+                let has_sign = matches!(verdict, Verdict::Faster | Verdict::Slower);
+                let difference = match figures::factor(c.log_ratio.value) {
+                    Some((factor, _)) if has_sign => format!("{factor} ×"),
+                    Some((factor, which)) => format!("{factor} × {which}"),
+                    None => figures::signed(c.percent().0),
+                };
+                format!("{difference} {}", figures::mark(verdict))
             }
         })
     };
@@ -266,7 +271,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     }
     let baseline = words::baseline_name(analysis);
     let mut title = format!(
-        "Difference from {baseline} in percent: {}.",
+        "Difference from {baseline} in percent, or from twice (2 ×) on as a factor: {}.",
         legend(analysis)
     );
     title += &words::exceptions(analysis);
