@@ -656,7 +656,12 @@ fn nothing_stands_in_for_a_baseline_that_is_to_come() {
     records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
     let analysis = Analysis::of(&records).unwrap();
     assert_eq!(analysis.baseline_of("seeks"), "single");
-    let compared = |workload: &str| analysis.comparisons.iter().any(|it| it.workload == workload);
+    let compared = |workload: &str| {
+        analysis
+            .comparisons
+            .iter()
+            .any(|it| it.workload == workload)
+    };
     assert!(!compared("seeks") && compared("dd-read"));
 }
 
@@ -874,10 +879,32 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
         .collect();
     assert_eq!(kinds, ["yardstick-moved", "environment-changed"]);
     assert!(found.findings[0].details[0].starts_with("single changed by +11.1 %"));
-    assert!(
-        found
-            .unmatched
-            .contains(&"raid6 × seeks only before".to_owned())
+    assert_eq!(found.unmatched, ["only before: raid6, in all workloads"]);
+}
+
+/// What only one of two runs has is said once, however many systems and workloads lack it.
+#[test]
+fn what_has_no_counterpart_is_folded() {
+    let of = |keeps: &dyn Fn(&Run) -> bool| {
+        let mut records = example::records(2);
+        records.retain(|record| !matches!(record, Record::Run(run) if !keeps(run)));
+        Analysis::of(&records).unwrap()
+    };
+    let is_in = |name: &str, names: &[&str]| names.contains(&name);
+    let before = of(&|run| run.system.name != "raid0");
+    let after = of(&|run| {
+        let (system, workload) = (&*run.system.name, &*run.workload.name);
+        let is_part = is_in(system, &["raid4", "raid5"]) && is_in(workload, &["seeks", "dd-write"]);
+        system != "raid6" && workload != "dd-read" && !is_part
+    });
+    assert_eq!(
+        change(&before, &after, Verdicts::SameWork).unmatched,
+        [
+            "only before: raid6, in all workloads",
+            "only before: dd-read, on all systems",
+            "only before: raid4, raid5 in dd-write, seeks",
+            "only after: raid0, in all workloads",
+        ]
     );
 }
 

@@ -200,6 +200,32 @@ fn odd_questions_read_as_they_did() {
     }
 }
 
+/// The interval is the point of a comparison: other columns give way to it.
+#[test]
+fn a_change_keeps_its_intervals_on_narrow_terminals() {
+    let found = change(&analysis(6, 100), &analysis(7, 120), Verdicts::SameWork);
+    let drawn = outputs::by_name("terminal").unwrap().change.unwrap();
+    let at = |width| {
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        drawn(&found, &options)
+    };
+    assert!(!at(120).contains("left out"));
+    for width in [60, 80] {
+        let text = at(width);
+        assert!(text.contains("95 % interval") && !text.contains("left out for want of room: 95"));
+        assert!(text.contains("▲ faster, ▼ slower, · none shown."), "{text}");
+        for line in text.lines() {
+            assert!(
+                line.chars().count() <= usize::from(width),
+                "{width}: {line}"
+            );
+        }
+    }
+}
+
 #[test]
 fn verdicts_read_as_they_did() {
     let analysis = judged();
