@@ -499,23 +499,9 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
     ))
 }
 
-/// The baseline as people call it.
-pub(crate) fn baseline_name(analysis: &Analysis) -> String {
-    let experiment = &analysis.experiment;
-    let baseline = experiment
-        .systems
-        .iter()
-        .find(|system| system.name == experiment.baseline);
-    let in_memory = |run: &Run| {
-        matches!(run.io.backend.as_str(), "mem" | "null")
-            || run.doubts.iter().any(|doubt| doubt.kind == "no-disk")
-    };
-    let mut runs = analysis.runs.iter();
-    let in_memory = runs.any(|run| run.system.name == experiment.baseline && in_memory(run));
-    match baseline {
-        Some(system) if system.expression == "single" && !in_memory => "the single disk".to_owned(),
-        _ => experiment.baseline.clone(),
-    }
+/// The baseline, as the experiment names it.
+pub(crate) fn baseline_name(analysis: &Analysis) -> &str {
+    &analysis.experiment.baseline
 }
 
 /// What was measured: `8 systems × 7 workloads × 6 repetition blocks`, or while runs are missing how many there are, and
@@ -685,11 +671,7 @@ mod tests {
     fn the_headline_says_what_came_out_and_what_it_is_not() {
         let analysis = Analysis::of(&example::records(6)).unwrap();
         let headline = headline(&analysis);
-        assert!(
-            headline
-                .lead
-                .starts_with("Against the single disk: faster in ")
-        );
+        assert!(headline.lead.starts_with("Against single: faster in "));
         assert!(
             headline.lead.ends_with(" of 49 comparisons."),
             "{}",
@@ -706,9 +688,9 @@ mod tests {
              not the gain of the spindles."
         );
         let floor = headline.caveats.last().unwrap();
-        assert!(floor.starts_with("Noise floor: the single disk measured twice"));
+        assert!(floor.starts_with("Noise floor: single measured twice"));
         assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 2);
-        // Eight workloads against the single disk, and one level against another in each.
+        // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
         let verdicts = analysis.comparisons.iter().map(verdict);
@@ -740,7 +722,10 @@ mod tests {
                 run.counted = twin.unwrap().counted;
             }
             let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
-            assert!(floor.contains("differed by at most a factor of 2.5 ("), "{floor}");
+            assert!(
+                floor.contains("differed by at most a factor of 2.5 ("),
+                "{floor}"
+            );
         }
     }
 
@@ -805,30 +790,25 @@ mod tests {
         }
     }
 
-    /// A baseline is called a disk only where it is one.
+    /// Whatever the baseline is made of, it goes by the name that it has in the tables.
     #[test]
-    fn memory_and_devices_are_no_single_disk() {
-        for (expression, backend, name) in [
-            ("single", "io_uring", "the single disk"),
-            ("single", "mem", "single"),
-            ("/dev/md0", "io_uring", "single"),
-        ] {
-            let mut records = example::records(2);
-            for record in &mut records {
-                if let spindles_measure::Record::Run(run) = record {
-                    backend.clone_into(&mut run.io.backend);
-                } else if let spindles_measure::Record::Experiment(experiment) = record {
-                    expression.clone_into(&mut experiment.systems[0].expression);
+    fn the_baseline_is_called_as_the_experiment_names_it() {
+        let mut records = example::records(2);
+        for record in &mut records {
+            if let spindles_measure::Record::Run(run) = record {
+                if run.system.name == "single" {
+                    "bare".clone_into(&mut run.system.name);
                 }
+            } else if let spindles_measure::Record::Experiment(experiment) = record {
+                "bare".clone_into(&mut experiment.systems[0].name);
+                "bare".clone_into(&mut experiment.baseline);
             }
-            let analysis = Analysis::of(&records).unwrap();
-            assert_eq!(baseline_name(&analysis), name);
-            if name != "the single disk" {
-                for output in crate::OUTPUTS {
-                    let text = (output.report)(&analysis, &crate::Options::default());
-                    assert!(!text.contains("the single disk"), "{}", output.name);
-                }
-            }
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        assert!(headline(&analysis).lead.starts_with("Against bare: "));
+        for output in crate::OUTPUTS {
+            let text = (output.report)(&analysis, &crate::Options::default());
+            assert!(!text.contains("the single disk"), "{}", output.name);
         }
     }
 }

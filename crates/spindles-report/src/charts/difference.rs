@@ -52,14 +52,14 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
         let mine = comparisons.filter(|c| c.workload == workload.name && c.quantity == quantity);
         let rows = mine.filter(|c| c.log_ratio.blocks > 0);
         let said = match other {
-            None => baseline.clone(),
+            None => baseline.to_owned(),
             Some(other) => format!("not run by {baseline}: {other}, the first that ran it,"),
         };
         let note = match quantity {
             Quantity::Rate => format!("{said} makes {figure}"),
             times => format!("{}, left is faster: {said} takes {figure}", times.words()),
         };
-        let from = other.unwrap_or(&baseline);
+        let from = other.unwrap_or(baseline);
         let range = if quantity.is_time() {
             of_times
         } else {
@@ -73,7 +73,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     of.dedup();
     let title = format!("Over {}", of.join(" or "));
     panels
-        .chain(panel(&title, note, overall, of_rates, &baseline))
+        .chain(panel(&title, note, overall, of_rates, baseline))
         .collect()
 }
 

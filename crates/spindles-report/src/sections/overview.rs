@@ -71,7 +71,7 @@ fn body(analysis: &Analysis) -> String {
         "Difference of the rate from {}, whose rates are in the first row, in percent or from twice on as a factor. \
          <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
          without a mark no difference was shown.{}{}",
-        escape(&words::baseline_name(analysis)),
+        escape(words::baseline_name(analysis)),
         escape(&words::exceptions(analysis)),
         if has_overall {
             format!(" The last column: {}", escape(&words::overall(analysis)))
