@@ -32,12 +32,13 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     // Times may differ by more than rates do: each kind has a scale.
-    let range_of = |is_time: bool| {
+    let frame_of = |is_time: bool| {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
         let mine = all.filter(move |it| it.quantity.is_time() == is_time);
-        range(mine.map(|it| logs(it.quantity, &it.log_ratio)))
+        let logs = mine.clone().map(|it| logs(it.quantity, &it.log_ratio));
+        Frame::of(logs, mine.map(words::difference))
     };
-    let (of_rates, of_times) = (range_of(false), range_of(true));
+    let (of_rates, of_times) = (frame_of(false), frame_of(true));
     let baseline = words::baseline_name(analysis);
     let workloads = analysis.experiment.workloads.iter();
     let asked = workloads.flat_map(|workload| {
@@ -60,12 +61,12 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             times => format!("{}, left is faster: {said} takes {figure}", times.words()),
         };
         let from = other.unwrap_or(baseline);
-        let range = if quantity.is_time() {
+        let frame = if quantity.is_time() {
             of_times
         } else {
             of_rates
         };
-        panel(&workload.name, note, rows.collect(), range, from)
+        panel(&workload.name, note, rows.collect(), frame, from)
     });
     let overall = analysis.overall.iter().collect();
     let note = words::overall(analysis);
@@ -81,14 +82,14 @@ fn panel(
     title: &str,
     note: String,
     mut rows: Vec<&Comparison>,
-    range: (f64, f64),
+    frame: Frame,
     baseline: &str,
 ) -> Option<Panel> {
     rows.sort_by_key(|comparison| comparison.control);
     (!rows.is_empty()).then(|| Panel {
         title: title.to_owned(),
         note,
-        svg: draw(title, &rows, range, baseline),
+        svg: draw(title, &rows, frame, baseline),
         legend: legend_of(&rows),
     })
 }
@@ -128,9 +129,35 @@ pub(super) fn logs(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) 
     }
 }
 
+/// What panels have in common that are read beside one another.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    /// Of the scale.
+    range: (f64, f64),
+    /// Width of the figures at the right.
+    figures_wide: f64,
+}
+
+/// Width of a character of a figure that stands out.
+const FIGURE_WIDE: f64 = 7.9;
+
+impl Frame {
+    /// That of panels with these ratios, as logarithms with the ends of their intervals, and these figures.
+    pub(super) fn of(
+        logs: impl Iterator<Item = (f64, f64, f64)> + Clone,
+        figures: impl Iterator<Item = String>,
+    ) -> Self {
+        let longest = figures.map(|it| it.chars().count()).max();
+        Self {
+            range: range(logs),
+            figures_wide: (float(longest.unwrap_or(0)) * FIGURE_WIDE).max(52.0),
+        }
+    }
+}
+
 /// The range of all bars and whiskers, zero included, with a little room; an interval that is
 /// wider than twice the bars themselves is cut off rather than squeezing them.
-pub(super) fn range(logs: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
+fn range(logs: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
     let (mut low, mut high) = (-0.05_f64, 0.05_f64);
     for (value, ..) in logs.clone().filter(|(value, ..)| value.is_finite()) {
         low = low.min(value);
@@ -145,17 +172,14 @@ pub(super) fn range(logs: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64
     (least * 1.04, most * 1.04)
 }
 
-/// Width of a character of a figure that stands out.
-const FIGURE_WIDE: f64 = 7.9;
-
-fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str) -> String {
+fn draw(workload: &str, rows: &[&Comparison], frame: Frame, baseline: &str) -> String {
     let floor = rows
         .iter()
         .filter_map(|comparison| comparison.noise_floor)
         .fold(0.0, f64::max);
     let bars: Vec<Bar> = rows.iter().map(|it| bar(workload, it)).collect();
     let words = format!("{workload}, difference from {baseline}");
-    draw_bars(&words, &bars, range, floor)
+    draw_bars(&words, &bars, frame, floor)
 }
 
 fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
@@ -195,11 +219,9 @@ pub(super) struct Bar<'a> {
 }
 
 /// Bars around a ratio of one; `floor` is how far two identical systems came out apart, as a log-ratio.
-pub(super) fn draw_bars(words: &str, bars: &[Bar], range: (f64, f64), floor: f64) -> String {
+pub(super) fn draw_bars(words: &str, bars: &[Bar], frame: Frame, floor: f64) -> String {
     let names: Vec<&str> = bars.iter().map(|bar| bar.name).collect();
-    let longest = bars.iter().map(|bar| bar.figure.chars().count()).max();
-    let figures_wide = (float(longest.unwrap_or(0)) * FIGURE_WIDE).max(52.0);
-    let mut chart = Rows::with_ticks(&names, range, figures_wide, |scale| {
+    let mut chart = Rows::with_ticks(&names, frame.range, frame.figures_wide, |scale| {
         let factors = factor_ticks(scale.low, scale.high).into_iter();
         let labelled = factors.map(|factor| (factor.ln(), figures::factor_tick(factor)));
         labelled.collect()

@@ -3,7 +3,7 @@
 
 use spindles_measure::{AgainstSingles, Analysis, Quantity, percent_of, statistics::Estimate};
 
-use super::difference::{Bar, class, draw_bars, logs, range};
+use super::difference::{Bar, Frame, class, draw_bars, logs};
 use super::{Chart, Panel, legend};
 use crate::{figures, words};
 
@@ -45,7 +45,10 @@ pub(super) fn drawn(
         return Vec::new();
     };
     let ratios = singles.rows.iter().filter_map(of);
-    let range = range(ratios.map(|it| logs(Quantity::Rate, it)));
+    let frame = Frame::of(
+        ratios.clone().map(|it| logs(Quantity::Rate, it)),
+        ratios.map(|it| figure(it, large)),
+    );
     let names = singles.names();
     let workloads = analysis.experiment.workloads.iter();
     workloads
@@ -61,11 +64,20 @@ pub(super) fn drawn(
             (!bars.is_empty()).then(|| Panel {
                 title: workload.name.clone(),
                 note: format!("{what} against the mean of {names}"),
-                svg: draw_bars(&words, &bars, range, 0.0),
+                svg: draw_bars(&words, &bars, frame, 0.0),
                 legend: legend_of(&rows, &bars),
             })
         })
         .collect()
+}
+
+/// The difference in percent with the ratio, or where it is large what `large` calls it.
+fn figure(estimate: &Estimate, large: fn(&Estimate) -> String) -> String {
+    if figures::factor(estimate.value).is_some() {
+        return large(estimate);
+    }
+    let percent = figures::percent(percent_of(estimate).0);
+    format!("{percent} ({:.2})", estimate.value.exp())
 }
 
 fn bar<'a>(
@@ -87,10 +99,7 @@ fn bar<'a>(
         logs: logs(Quantity::Rate, estimate),
         class: class.to_owned(),
         figure_class: if class == "rate" { "plain" } else { class },
-        figure: match figures::factor(estimate.value) {
-            Some(_) => large(estimate),
-            None => format!("{} ({ratio})", figures::percent(percent_of(estimate).0)),
-        },
+        figure: figure(estimate, large),
         title: format!(
             "{} in {}: {what} {ratio} of the mean, 95 % interval {interval}",
             row.system, row.workload,
