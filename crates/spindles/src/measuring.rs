@@ -15,7 +15,7 @@ use spindles_lab::{
     Ending, Experiment, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
 };
 use spindles_measure::{Analysis, Change, Record};
-use spindles_report::{OUTPUTS, Output, outputs};
+use spindles_report::{OUTPUTS, Output, outputs, page};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -152,6 +152,7 @@ pub(crate) fn run(
     remove_files_on_panic();
     if let Some(Out::Named(out)) = out {
         RecordsFile::check_free(out)?;
+        check_page(out, "choose another folder with --out")?;
     }
     let mut screen = Screen {
         ui,
@@ -306,15 +307,35 @@ pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
     without_schema(&json(change, &outputs::Options::default()))
 }
 
+/// The form of the page for the browser.
+const PAGE: &str = "html";
+
+/// Whether `write_page` would replace in that folder what is no page of ours.
+///
+/// # Errors
+/// It would, and the remedy: to move that away, or `otherwise`.
+pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
+    let path = folder.join(form(PAGE).file_name);
+    let Ok(facts) = fs::symlink_metadata(&path) else {
+        return Ok(());
+    };
+    // What is no file may have no end.
+    let is_ours = facts.is_file() && fs::read(&path).is_ok_and(|it| page::is_page(&it));
+    anyhow::ensure!(
+        is_ours,
+        "{}: it is not a report of spindles, and would be replaced by one: move it away, or {otherwise}",
+        path.display()
+    );
+    Ok(())
+}
+
 /// Writes the page for the browser into the folder of results; without `sections` with all.
 pub(crate) fn write_page(
     analysis: &Analysis,
     folder: &Path,
     sections: &[String],
-) -> anyhow::Result<Option<PathBuf>> {
-    let Some(output) = outputs::by_name("html") else {
-        return Ok(None);
-    };
+) -> anyhow::Result<PathBuf> {
+    let output = form(PAGE);
     let path = folder.join(output.file_name);
     let options = outputs::Options {
         sections: sections.to_vec(),
@@ -322,7 +343,7 @@ pub(crate) fn write_page(
     };
     let page = (output.report)(analysis, &options);
     replace(&path, &page).with_context(|| format!("{}: can't be written", path.display()))?;
-    Ok(Some(path))
+    Ok(path)
 }
 
 /// Says so where changes were to be tried and none of those that would confirm something can be made here.
