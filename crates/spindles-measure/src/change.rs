@@ -267,10 +267,14 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         .zip(holm(&p_values))
         .filter(|(row, p)| *p < SIGNIFICANCE && row.log_ratio.excludes_zero())
         .map(|(row, _)| {
-            let (percent, ..) = crate::difference_of(row.quantity, &row.log_ratio);
-            let percent = crate::doubts::signed(percent);
             let of = row.quantity.of(&row.workload);
-            format!("{} changed by {percent} % in {of}", row.system)
+            let changed = if let Some((times, which)) = crate::factor_of(row.log_ratio.value) {
+                format!("became {times:.1} times {which}")
+            } else {
+                let (percent, ..) = crate::difference_of(row.quantity, &row.log_ratio);
+                format!("changed by {} %", crate::doubts::signed(percent))
+            };
+            format!("{} {changed} in {of}", row.system)
         })
         .collect();
     let differs = |is_one: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_one(name));

@@ -880,6 +880,11 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     assert_eq!(kinds, ["yardstick-moved", "environment-changed"]);
     assert!(found.findings[0].details[0].starts_with("single changed by +11.1 %"));
     assert_eq!(found.unmatched, ["only before: raid6, in all workloads"]);
+    // What is large is no figure in percent.
+    of_system(&mut records, "single").for_each(|run| run.elapsed_ns *= 5);
+    let later = Analysis::of(&records).unwrap();
+    let found = change(&before, &later, Verdicts::SameWork);
+    assert!(found.findings[0].details[0].starts_with("single became 4.5 times slower in "));
 }
 
 /// What only one of two runs has is said once, however many systems and workloads lack it.

@@ -1,6 +1,6 @@
 //! Figures as people read them: rates, sizes, times, differences and dates.
 
-use spindles_measure::{Rate, Verdict};
+use spindles_measure::{Rate, Verdict, factor_of};
 use std::time::{Duration, UNIX_EPOCH};
 
 const KIB: f64 = 1024.0;
@@ -143,16 +143,10 @@ pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     }
 }
 
-/// From this factor on a difference of speeds is said as one: percents of losses crowd before 100.
-const FACTOR_MIN: f64 = 2.0;
-
 /// A difference of speeds, given as a logarithm, that is large: how many times and which way, `("4.1", "slower")`.
 pub(crate) fn factor(log_ratio: f64) -> Option<(String, &'static str)> {
-    let times = log_ratio.abs().exp();
-    let which = if log_ratio > 0.0 { "faster" } else { "slower" };
-    (FACTOR_MIN..f64::INFINITY)
-        .contains(&times)
-        .then(|| (how_often(times), which))
+    let (times, which) = factor_of(log_ratio)?;
+    Some((how_often(times), which))
 }
 
 /// How many times: `0.67`, `4.1`, `12`, `over 1,000`.
