@@ -198,7 +198,11 @@ impl Site {
         };
         let media = MEDIA.iter().find(|(end, _)| file_name.ends_with(end));
         let media = media.map_or("text/plain; charset=utf-8", |(_, media)| media);
-        let text = (output.report)(analysis, &Options::default());
+        let options = Options {
+            command: spindles_lab::report_command(&stored.folder),
+            ..Options::default()
+        };
+        let text = (output.report)(analysis, &options);
         let response = Response::plain(Status::Ok, media, Body::Text(text));
         Some(response.with("Content-Disposition", attachment(stored, file_name)))
     }

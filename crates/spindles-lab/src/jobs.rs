@@ -2,8 +2,10 @@
 
 use crate::experiment::WorkloadSpec;
 use crate::targets::System;
+use crate::targets::options::Subject;
 use spindles_engine::{Repair, Scrub};
 use spindles_io::Target;
+use spindles_layout::LEVELS;
 use spindles_measure::Stage;
 
 /// Begins a job on a system that is open, and gives back the target to go on with.
@@ -21,6 +23,10 @@ pub struct Job {
     pub about: &'static str,
     /// How many devices it takes that are no members, and how many members it sets free.
     devices: (usize, usize),
+    /// Whether a system may have it, as far as is known before anything is made.
+    can_run: fn(&Subject) -> bool,
+    /// What such systems are.
+    is_for: fn() -> String,
     /// Begins it, on the open array or on the one that is opened anew for it.
     pub(crate) begin: Begin,
     /// Bytes of the array that it has gone through.
@@ -34,6 +40,21 @@ impl Job {
     /// The job of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         JOBS.iter().copied().find(|job| job.name == name)
+    }
+
+    /// Whether it can run on a system.
+    ///
+    /// # Errors
+    /// It can't, and what it is for.
+    pub(crate) fn check(&self, subject: &Subject) -> Result<(), String> {
+        if (self.can_run)(subject) {
+            return Ok(());
+        }
+        Err(format!(
+            "it runs beside {}, which is for {}: leave that out, or list in its `systems` those that can",
+            self.name,
+            (self.is_for)()
+        ))
     }
 }
 
@@ -54,6 +75,15 @@ static GROW: Job = Job {
     name: "grow",
     about: "a device becomes one more member",
     devices: (1, 0),
+    can_run: |system| system.has_superblocks() && system.grows(),
+    is_for: || {
+        let levels = LEVELS.iter().filter(|level| level.grows());
+        let names: Vec<&str> = levels.map(|level| level.name).collect();
+        format!(
+            "arrays on files or devices of a level that grows ({})",
+            names.join(", ")
+        )
+    },
     begin: |system, open| {
         open.close().map_err(|error| error.to_string())?;
         system.open_growing()
@@ -68,6 +98,8 @@ static REBUILD: Job = Job {
     name: "rebuild",
     about: "the first member is lost, and a blank device in its place is filled",
     devices: (0, 0),
+    can_run: |system| system.has_superblocks() && system.may_be_redundant(),
+    is_for: || "arrays on files or devices with redundancy".to_owned(),
     begin: |system, open| {
         open.close().map_err(|error| error.to_string())?;
         let devices = system.devices();
@@ -84,6 +116,8 @@ static REPLACE: Job = Job {
     name: "replace",
     about: "the first member is copied onto a device that takes its place",
     devices: (1, 1),
+    can_run: Subject::has_superblocks,
+    is_for: || "arrays on files or devices".to_owned(),
     begin: |system, mut open| {
         system.replace_first(open.as_mut())?;
         Ok(open)
@@ -100,6 +134,8 @@ static SCRUB: Job = Job {
     name: "scrub",
     about: "everything is read and compared",
     devices: (0, 0),
+    can_run: Subject::may_be_redundant,
+    is_for: || "arrays with redundancy".to_owned(),
     begin: |_, mut open| {
         let scrub = Scrub {
             anew: true,

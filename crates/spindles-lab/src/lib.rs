@@ -43,7 +43,10 @@ pub use experiment::{
 };
 pub use fio::{FIO, FioWork};
 pub use progress::{Ending, Progress, RunState, STATE_FILE, run_state};
-pub use records::{RECORDS_FILE, RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load};
+pub use records::{
+    RECORDS_FILE, RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command,
+    typed,
+};
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;
 pub use tool::TOOLS;

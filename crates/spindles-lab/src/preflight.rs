@@ -173,6 +173,13 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             };
             return Err(system(format!("{} {remedy}", workload.name)));
         }
+        let subject = Subject::new(&spec.target, &experiment.members);
+        for workload in experiment.workloads.iter().filter(runs) {
+            if let Some((job, _)) = workload.beside {
+                let can = job.check(&subject);
+                can.map_err(|why| system(format!("{}: {why}", workload.name)))?;
+            }
+        }
         let workloads = experiment.workloads.iter().filter(runs);
         if let Some(what) = device_of_kernel_for(spec, workloads)
             && is_in_memory(spec, &experiment.members)

@@ -168,6 +168,19 @@ impl RecordsFile {
 /// The folder in which folders of results are when nobody says otherwise.
 pub const RESULTS_FOLDER: &str = "lab-results";
 
+/// The command that draws the report of these records again, as it is typed in a shell. `None` where their name can't be
+/// typed there.
+pub fn report_command(path: &Path) -> Option<String> {
+    Some(format!("spindles lab report {}", typed(path)?))
+}
+
+/// A path as it is typed in a shell, if it can be.
+pub fn typed(path: &Path) -> Option<String> {
+    let name = path.to_str()?;
+    let can_be_typed = !name.contains(char::is_control) && !name.starts_with('-');
+    can_be_typed.then(|| spindles_io::scan::shell_word(name).into_owned())
+}
+
 /// Where the results of an experiment go when nobody says: `lab-results/quickstart-20261121-204501`
 /// (UTC).
 pub fn default_folder(name: &str) -> PathBuf {

@@ -666,10 +666,59 @@ fn jobs_run_beside_workloads() {
         assert_eq!((line.operation.as_str(), line.stages.len()), ("read", 3));
         assert!(line.stages.iter().all(|stage| stage.p99_ns.value > 0.0));
     }
-    // On memory there are no superblocks to rebuild by.
-    let mut kept = Kept::default();
-    let plain = "[[system]]\ntarget = \"raid5(3)\"\n";
-    assert!(kept.run(&text("mem", plain), false).unwrap().failed > 0);
+}
+
+/// A job that a system can't have is refused before anything runs.
+#[test]
+fn jobs_that_a_system_cannot_have_are_refused() {
+    let text = |members: &str, target: &str, job: &str| {
+        format!(
+            "name = \"x\"\nsize = \"8M\"\nblocks = 1\nmembers = \"{members}\"\ncontrol = false\n\
+             chunk = \"16K\"\n\
+             [[system]]\nname = \"a\"\ntarget = \"raid5(3)\"\n\
+             [[system]]\nname = \"b\"\ntarget = \"{target}\"\n\
+             [[workload]]\nkind = \"random-read\"\nbeside = \"{job}\"\nSYSTEMS"
+        )
+    };
+    for (members, target, job, words) in [
+        ("files", "single", "scrub", "arrays with redundancy"),
+        ("files", "raid0(2)", "scrub", "arrays with redundancy"),
+        ("files", "raid0(2)", "rebuild", "with redundancy"),
+        ("files", "raid10(4)", "grow", "of a level that grows"),
+        (
+            "files",
+            "raid0(raid5(3),raid5(3))",
+            "grow",
+            "of a level that grows",
+        ),
+        ("mem", "raid5(3)", "rebuild", "on files or devices"),
+        ("mem", "raid5(3)", "replace", "on files or devices"),
+        ("files", "single", "replace", "on files or devices"),
+    ] {
+        let text = text(members, target, job);
+        let mut kept = Kept::default();
+        let error = kept.run(&text.replace("SYSTEMS", ""), false).unwrap_err();
+        let error = error.to_string();
+        let said = format!("it runs beside {job}, which is for ");
+        for said in [
+            "system \"",
+            "random-read: ",
+            &said,
+            words,
+            "list in its `systems`",
+        ] {
+            assert!(error.contains(said), "{target}: no {said} in {error}");
+        }
+        assert!(kept.records.is_empty());
+        if members == "files" {
+            let listed = text.replace("SYSTEMS", "systems = [\"a\"]\noperations = 300\n");
+            kept.run(&listed, false).unwrap();
+            let failed: Vec<_> = (kept.runs().iter())
+                .filter_map(|run| run.failed.clone())
+                .collect();
+            assert!(failed.is_empty(), "{target}: {failed:?}");
+        }
+    }
 }
 
 /// A workload that goes on for a time counts what falls into it; where operations come at a rate, so

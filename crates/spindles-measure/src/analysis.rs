@@ -246,6 +246,17 @@ pub fn percent_of(estimate: &Estimate) -> (f64, f64, f64) {
     )
 }
 
+/// From this factor on a difference of speeds is said as one: percents of losses crowd before 100.
+const FACTOR_MIN: f64 = 2.0;
+
+/// A difference of speeds, given as a logarithm, that is large: how many times and which way, `(4.1, "slower")`.
+pub fn factor_of(log_ratio: f64) -> Option<(f64, &'static str)> {
+    let times = log_ratio.abs().exp();
+    let which = if log_ratio > 0.0 { "faster" } else { "slower" };
+    let is_large = (FACTOR_MIN..f64::INFINITY).contains(&times);
+    is_large.then_some((times, which))
+}
+
 impl Cell {
     /// Bytes the members wrote per byte the workload wrote.
     pub fn write_amplification(&self) -> Option<f64> {

@@ -23,7 +23,7 @@ pub struct Change {
     pub rows: Vec<ChangeRow>,
     /// What differs between the two environments: name, before, after.
     pub environment: Vec<(String, String, String)>,
-    /// System × workload that only one of the two has, in words.
+    /// Systems and workloads that only one of the two has, in words.
     pub unmatched: Vec<String>,
     /// What to doubt.
     pub findings: Vec<Finding>,
@@ -203,16 +203,53 @@ fn different_work(before: &Analysis, after: &Analysis, rows: &mut [ChangeRow]) -
 }
 
 fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
-    let missing = |from: &Analysis, other: &Analysis, side: &str| -> Vec<String> {
-        from.cells
-            .iter()
-            .filter(|cell| other.cell(&cell.system, &cell.workload).is_none())
-            .map(|cell| format!("{} × {} only {side}", cell.system, cell.workload))
-            .collect()
-    };
-    let mut all = missing(before, after, "before");
-    all.extend(missing(after, before, "after"));
+    let mut all = only(before, after, "before");
+    all.extend(only(after, before, "after"));
     all
+}
+
+/// What one side has and the other has not: whole systems, whole workloads, and of the rest together the systems that lack
+/// the same workloads.
+fn only(from: &Analysis, other: &Analysis, side: &str) -> Vec<String> {
+    let missing = |cell: &&Cell| other.cell(&cell.system, &cell.workload).is_none();
+    let (mut systems, mut workloads): (Vec<&str>, Vec<&str>) = Default::default();
+    let mut rest: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Cell {
+        system, workload, ..
+    } in from.cells.iter().filter(missing)
+    {
+        if other.cells.iter().all(|it| it.system != *system) {
+            add(&mut systems, system);
+        } else if other.cells.iter().all(|it| it.workload != *workload) {
+            add(&mut workloads, workload);
+        } else {
+            match rest.iter_mut().find(|(known, _)| known == system) {
+                Some((_, workloads)) => workloads.push(workload),
+                None => rest.push((system, vec![workload])),
+            }
+        }
+    }
+    let mut together: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for (system, workloads) in rest {
+        match together.iter_mut().find(|(_, same)| *same == workloads) {
+            Some((systems, _)) => systems.push(system),
+            None => together.push((vec![system], workloads)),
+        }
+    }
+    let whole = [(systems, "in all workloads"), (workloads, "on all systems")];
+    let whole = whole.into_iter().filter(|(names, _)| !names.is_empty());
+    let whole = whole.map(|(names, of)| format!("{}, {of}", names.join(", ")));
+    let parts = together
+        .iter()
+        .map(|(systems, workloads)| format!("{} in {}", systems.join(", "), workloads.join(", ")));
+    let said = whole.chain(parts);
+    said.map(|what| format!("only {side}: {what}")).collect()
+}
+
+fn add<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
 }
 
 /// What differs in the environment where another Spindles was measured.
@@ -230,10 +267,14 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         .zip(holm(&p_values))
         .filter(|(row, p)| *p < SIGNIFICANCE && row.log_ratio.excludes_zero())
         .map(|(row, _)| {
-            let (percent, ..) = crate::difference_of(row.quantity, &row.log_ratio);
-            let percent = crate::doubts::signed(percent);
             let of = row.quantity.of(&row.workload);
-            format!("{} changed by {percent} % in {of}", row.system)
+            let changed = if let Some((times, which)) = crate::factor_of(row.log_ratio.value) {
+                format!("became {times:.1} times {which}")
+            } else {
+                let (percent, ..) = crate::difference_of(row.quantity, &row.log_ratio);
+                format!("changed by {} %", crate::doubts::signed(percent))
+            };
+            format!("{} {changed} in {of}", row.system)
         })
         .collect();
     let differs = |is_one: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_one(name));

@@ -25,7 +25,7 @@ mod work;
 
 pub use analysis::{
     Analysis, AnalysisError, Cell, Comparison, Latency, P99_9_COUNT_MIN, Repetition, SIGNIFICANCE,
-    UNCORRECTED_COMPARISONS_MAX, Verdict, difference_of, percent_of,
+    UNCORRECTED_COMPARISONS_MAX, Verdict, difference_of, factor_of, percent_of,
 };
 pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;

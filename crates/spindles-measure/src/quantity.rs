@@ -137,7 +137,7 @@ impl Analysis {
     }
 
     /// The system that others are compared with in a workload: the baseline, or the first system that ran
-    /// it where the baseline did not.
+    /// it where the baseline is not asked to.
     pub fn baseline_of(&self, workload: &str) -> &str {
         let found = baseline_of(&self.experiment, &self.cells, workload);
         found.unwrap_or(&self.experiment.baseline)
@@ -156,19 +156,22 @@ impl Analysis {
     }
 }
 
-/// See [`Analysis::baseline_of`]. `None` where no system ran it to its end.
+/// See [`Analysis::baseline_of`]. `None` where no system ran it to its end, or the baseline's turn has not come yet.
 pub(crate) fn baseline_of<'a>(
     experiment: &'a Experiment,
     cells: &'a [Cell],
     workload: &str,
 ) -> Option<&'a str> {
+    let baseline = &*experiment.baseline;
     let mine = || cells.iter().filter(|cell| cell.workload == workload);
-    if mine().any(|cell| cell.system == experiment.baseline) {
-        return Some(&experiment.baseline);
+    if mine().any(|cell| cell.system == baseline) {
+        return Some(baseline);
     }
-    let finished = || mine().filter(|cell| !cell.repetitions.is_empty());
-    // The control is the baseline under another name, and no yardstick of its own.
-    let is_control = |cell: &&Cell| Some(&cell.system) == experiment.control.as_ref();
-    let first = finished().find(|cell| !is_control(cell));
-    first.or(finished().next()).map(|cell| &*cell.system)
+    // Its runs are to come, or were given up: another yardstick would be none of the experiment's.
+    let mut workloads = experiment.workloads.iter();
+    if workloads.any(|it| it.name == workload && experiment.runs_on(it, baseline)) {
+        return None;
+    }
+    let mut finished = mine().filter(|cell| !cell.repetitions.is_empty());
+    finished.next().map(|cell| &*cell.system)
 }

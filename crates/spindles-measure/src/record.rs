@@ -74,7 +74,7 @@ impl Experiment {
     }
 
     /// Whether a workload runs on the system of this name. The control runs what the baseline runs.
-    fn runs_on(&self, workload: &Workload, system: &str) -> bool {
+    pub(crate) fn runs_on(&self, workload: &Workload, system: &str) -> bool {
         let name = match &self.control {
             Some(control) if control == system => &self.baseline,
             _ => system,
@@ -556,6 +556,19 @@ pub enum ReadError {
         /// What is wrong.
         reason: String,
     },
+    /// One run twice, and not the same.
+    #[error(
+        "lines {first} and {line} are the same run ({what}) with different contents: one of them was changed; remove the \
+         line that is not as it was measured"
+    )]
+    Differs {
+        /// Line of the first.
+        first: usize,
+        /// Line of the second.
+        line: usize,
+        /// Which run.
+        what: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -577,12 +590,15 @@ pub fn to_line(record: &Record) -> String {
 }
 
 /// All records of a file. A last line that was cut off (a run that was interrupted) is left
-/// out.
+/// out, and a byte order mark before the first passed over.
 ///
 /// # Errors
-/// Anything else that is not a record, with its line; records of a later schema.
+/// Anything else that is not a record, with its line; records of a later schema; a run that is there twice with different
+/// contents.
 pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = Vec::new();
+    let mut lines = Vec::new();
     let complete = text.ends_with('\n');
     let count = text.lines().count();
     for (index, content) in text.lines().enumerate() {
@@ -592,10 +608,36 @@ pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
         }
         match read_line(line, content) {
             Err(ReadError::Malformed { .. }) if line == count && !complete => {}
-            read => records.push(read?),
+            read => {
+                records.push(read?);
+                lines.push(line);
+            }
         }
     }
+    check_runs(&records, &lines)?;
     Ok(records)
+}
+
+/// Whether a run that is there several times is the same each time. Without the time at which they began nobody knows
+/// whether two are one.
+fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
+    let mut known = BTreeMap::new();
+    for (record, &line) in records.iter().zip(lines) {
+        let Record::Run(run) = record else { continue };
+        let (system, workload) = (&*run.system.name, &*run.workload.name);
+        let place = (run.repetition_block, run.order, run.trial.is_some());
+        let identity = (run.started_unix_ms, run.seed, place, system, workload);
+        let (first, same) = *known.entry(identity).or_insert((line, run));
+        if run.started_unix_ms > 0 && same != run {
+            let block = run.repetition_block.saturating_add(1);
+            return Err(ReadError::Differs {
+                first,
+                line,
+                what: format!("{system}, {workload}, block {block}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn read_line(line: usize, content: &str) -> Result<Record, ReadError> {
@@ -678,6 +720,37 @@ mod tests {
             from_lines(&broken_inside),
             Err(ReadError::Malformed { line: 1, .. })
         ));
+    }
+
+    /// Editors of another system put one there.
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        let text = to_line(&Record::Run(Box::new(run())));
+        assert_eq!(from_lines(&format!("\u{feff}{text}")), from_lines(&text));
+        let inside = format!("{text}\u{feff}{text}");
+        assert!(from_lines(&inside).is_err());
+    }
+
+    #[test]
+    fn a_run_that_is_there_twice_and_not_the_same_is_refused() {
+        let record = |began: u64, elapsed_ns: u64| {
+            to_line(&Record::Run(Box::new(Run {
+                started_unix_ms: began,
+                elapsed_ns,
+                ..run()
+            })))
+        };
+        let read = |lines: &[String]| from_lines(&lines.concat());
+        let error = read(&[record(5, 1), record(6, 1), record(5, 2)]).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.starts_with("lines 1 and 3 are the same run (, , block 1)"),
+            "{said}"
+        );
+        assert!(said.ends_with("remove the line that is not as it was measured"));
+        // The same once more is no other run, and without a time nobody knows.
+        assert_eq!(read(&[record(5, 1), record(5, 1)]).unwrap().len(), 2);
+        assert_eq!(read(&[record(0, 1), record(0, 2)]).unwrap().len(), 2);
     }
 
     #[test]

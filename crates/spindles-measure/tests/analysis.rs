@@ -623,6 +623,9 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     let is_without =
         |run: &Run| run.workload.name == "seeks" && run.system.name.starts_with("single");
     records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
+    let workloads = &mut experiment(&mut records).workloads;
+    let seeks = workloads.iter_mut().find(|it| it.name == "seeks").unwrap();
+    seeks.systems = ["raid0", "raid5"].map(str::to_owned).into();
     of_system(&mut records, "raid5").for_each(|run| run.elapsed_ns *= 2);
     let analysis = Analysis::of(&records).unwrap();
     assert_eq!(analysis.baseline_of("seeks"), "raid0");
@@ -645,14 +648,21 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
 }
 
-/// The control is the baseline under another name, and in no column of its own.
+/// As long as the baseline's turn has not come nothing is compared, not even with its second self.
 #[test]
-fn the_control_stands_in_for_no_baseline() {
+fn nothing_stands_in_for_a_baseline_that_is_to_come() {
     let mut records = spotless();
     let is_without = |run: &Run| run.workload.name == "seeks" && run.system.name == "single";
     records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
     let analysis = Analysis::of(&records).unwrap();
-    assert_eq!(analysis.baseline_of("seeks"), "raid0");
+    assert_eq!(analysis.baseline_of("seeks"), "single");
+    let compared = |workload: &str| {
+        analysis
+            .comparisons
+            .iter()
+            .any(|it| it.workload == workload)
+    };
+    assert!(!compared("seeks") && compared("dd-read"));
 }
 
 /// A pair counts once where the baseline of the experiment is the system's own baseline as well.
@@ -869,10 +879,37 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
         .collect();
     assert_eq!(kinds, ["yardstick-moved", "environment-changed"]);
     assert!(found.findings[0].details[0].starts_with("single changed by +11.1 %"));
-    assert!(
-        found
-            .unmatched
-            .contains(&"raid6 × seeks only before".to_owned())
+    assert_eq!(found.unmatched, ["only before: raid6, in all workloads"]);
+    // What is large is no figure in percent.
+    of_system(&mut records, "single").for_each(|run| run.elapsed_ns *= 5);
+    let later = Analysis::of(&records).unwrap();
+    let found = change(&before, &later, Verdicts::SameWork);
+    assert!(found.findings[0].details[0].starts_with("single became 4.5 times slower in "));
+}
+
+/// What only one of two runs has is said once, however many systems and workloads lack it.
+#[test]
+fn what_has_no_counterpart_is_folded() {
+    let of = |keeps: &dyn Fn(&Run) -> bool| {
+        let mut records = example::records(2);
+        records.retain(|record| !matches!(record, Record::Run(run) if !keeps(run)));
+        Analysis::of(&records).unwrap()
+    };
+    let is_in = |name: &str, names: &[&str]| names.contains(&name);
+    let before = of(&|run| run.system.name != "raid0");
+    let after = of(&|run| {
+        let (system, workload) = (&*run.system.name, &*run.workload.name);
+        let is_part = is_in(system, &["raid4", "raid5"]) && is_in(workload, &["seeks", "dd-write"]);
+        system != "raid6" && workload != "dd-read" && !is_part
+    });
+    assert_eq!(
+        change(&before, &after, Verdicts::SameWork).unmatched,
+        [
+            "only before: raid6, in all workloads",
+            "only before: dd-read, on all systems",
+            "only before: raid4, raid5 in dd-write, seeks",
+            "only after: raid0, in all workloads",
+        ]
     );
 }
 

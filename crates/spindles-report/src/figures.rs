@@ -1,6 +1,6 @@
 //! Figures as people read them: rates, sizes, times, differences and dates.
 
-use spindles_measure::{Rate, Verdict};
+use spindles_measure::{Rate, Verdict, factor_of};
 use std::time::{Duration, UNIX_EPOCH};
 
 const KIB: f64 = 1024.0;
@@ -143,6 +143,37 @@ pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     }
 }
 
+/// A difference of speeds, given as a logarithm, that is large: how many times and which way, `("4.1", "slower")`.
+pub(crate) fn factor(log_ratio: f64) -> Option<(String, &'static str)> {
+    let (times, which) = factor_of(log_ratio)?;
+    Some((how_often(times), which))
+}
+
+/// How many times: `0.67`, `4.1`, `12`, `over 1,000`.
+pub(crate) fn how_often(times: f64) -> String {
+    if times < 0.995 {
+        format!("{times:.2}")
+    } else if times < 9.95 {
+        format!("{times:.1}")
+    } else if times < TIMES_MAX {
+        thousands(times)
+    } else {
+        "over 1,000".to_owned()
+    }
+}
+
+/// A factor from which on no more is said.
+const TIMES_MAX: f64 = 1_000.5;
+
+/// A round factor on an axis: `×0.5`, `×1,000`.
+pub(crate) fn factor_tick(factor: f64) -> String {
+    if factor >= 1000.0 {
+        return format!("×{}", thousands(factor));
+    }
+    let digits = format!("{factor:.9}");
+    format!("×{}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// CPU time for each thing counted (a byte or an operation), as people read it: per GiB or
 /// per operation.
 pub(crate) fn cpu(nanoseconds_per_counted: f64, rate: Rate) -> String {
@@ -230,9 +261,27 @@ mod tests {
             (percent(1234.5), "+1,234 %"),
             (percent(f64::INFINITY), "– %"),
             (times(1.356), "1.36 ×"),
+            (how_often(1.0 / 1.5), "0.67"),
+            (how_often(9.96), "10"),
+            (how_often(1e9), "over 1,000"),
+            (factor_tick(0.5), "×0.5"),
+            (factor_tick(1.0), "×1"),
+            (factor_tick(1e6), "×1,000,000"),
         ] {
             assert_eq!(found, expected);
         }
+    }
+
+    /// A half and a double are as far from one.
+    #[test]
+    fn large_differences_are_factors() {
+        let said = |ratio: f64| factor(ratio.ln()).map(|(times, which)| format!("{times} {which}"));
+        assert_eq!(said(0.24).unwrap(), "4.2 slower");
+        assert_eq!(said(4.2).unwrap(), "4.2 faster");
+        assert_eq!(said(0.49).unwrap(), "2.0 slower");
+        assert_eq!(said(0.51), None);
+        assert_eq!(said(1.99), None);
+        assert_eq!(said(0.0), None);
     }
 
     #[test]

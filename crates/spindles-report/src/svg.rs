@@ -199,6 +199,41 @@ impl Scale {
     }
 }
 
+/// At most so many ticks are labelled with factors.
+const FACTORS_MAX: usize = 5;
+
+/// Round factors along a scale of logarithms: a few of them, and where one of the series allows it at least two.
+pub(crate) fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
+    let powers = |base: i32| -> Vec<f64> {
+        let all = -TENS_MAX..=TENS_MAX;
+        all.map(|power| f64::from(base).powi(power)).collect()
+    };
+    let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
+    let halves = vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
+    let ones_twos_fives = powers(10)
+        .into_iter()
+        .flat_map(|ten| [ten, 2.0 * ten, 5.0 * ten])
+        .collect();
+    // Even steps are no even places here, but look so within a factor of four.
+    let narrow = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].map(steps);
+    let narrow = narrow.into_iter().filter(|_| high - low < 4_f64.ln());
+    let wide = [10, 100, 1000, 1_000_000].map(powers);
+    let halves = Some(halves).filter(|_| 0.125_f64.ln() < low && high < 16_f64.ln());
+    let series = halves.into_iter().chain(narrow);
+    let series = series.chain([ones_twos_fives]).chain(wide);
+    let on_scale = |factors: Vec<f64>| -> Vec<f64> {
+        let is_on = |it: &f64| low <= it.ln() && it.ln() <= high;
+        factors.into_iter().filter(is_on).collect()
+    };
+    let mut on_scale = series.map(on_scale);
+    on_scale
+        .find(|ticks| (2..=FACTORS_MAX).contains(&ticks.len()))
+        .unwrap_or_else(|| vec![1.0])
+}
+
+/// Powers of ten and more that a scale may reach, up and down.
+const TENS_MAX: i32 = 30;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +253,31 @@ mod tests {
         assert_eq!(scale(0.0, 10.0).ticks(5.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(scale(0.0, 0.0).ticks(5.0), [0.0]);
         assert_eq!(scale(f64::NEG_INFINITY, 1.0).ticks(5.0).len(), 1);
+    }
+
+    #[test]
+    fn factors_are_few_and_round_however_wide_the_scale_is() {
+        for (low, high, expected) in [
+            (0.95, 1.05, &[0.96, 0.98, 1.0, 1.02, 1.04][..]),
+            (0.85, 1.17, &[0.9, 1.0, 1.1]),
+            (0.45, 1.13, &[0.5, 1.0]),
+            (0.45, 2.2, &[0.5, 1.0, 2.0]),
+            (0.8, 1.95, &[1.0, 1.5]),
+            (0.04, 1.2, &[0.05, 0.1, 0.2, 0.5, 1.0]),
+            (0.002, 3.0, &[0.01, 0.1, 1.0]),
+            (1e-9, 5.0, &[1e-8, 1e-6, 1e-4, 1e-2, 1.0]),
+        ] {
+            let found = factor_ticks(f64::ln(low), f64::ln(high));
+            let are_alike = found.len() == expected.len()
+                && found
+                    .iter()
+                    .zip(expected)
+                    .all(|(a, b)| (a / b - 1.0).abs() < 1e-9);
+            assert!(are_alike, "{low} … {high}: {found:?}");
+        }
+        for (low, high) in [(f64::NEG_INFINITY, 1.0), (f64::NAN, 0.0), (0.0, 0.0)] {
+            assert!(factor_ticks(low, high).len() <= FACTORS_MAX);
+        }
     }
 
     #[test]

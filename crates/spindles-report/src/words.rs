@@ -1,8 +1,10 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
+use std::collections::BTreeSet;
+
 use spindles_measure::{
     Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Run, System,
-    Verdict, Workload,
+    Verdict, Workload, statistics::Estimate,
 };
 
 use crate::figures;
@@ -195,11 +197,11 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
 }
 
-/// The difference of a comparison in percent, where there is one.
+/// The difference of a comparison, where there is one: see [`difference_of`].
 pub(crate) fn difference(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
-        _ => figures::percent(comparison.percent().0),
+        _ => difference_of(comparison.quantity, &comparison.log_ratio, TIMES_IN_TABLES),
     }
 }
 
@@ -207,8 +209,34 @@ pub(crate) fn difference(comparison: &Comparison) -> String {
 pub(crate) fn interval(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
-        _ => figures::interval(comparison.percent()),
+        _ => interval_of(comparison.quantity, &comparison.log_ratio, TIMES_IN_TABLES),
     }
+}
+
+/// What follows how many times something is in a table or a picture, and what in a sentence.
+pub(crate) const TIMES_IN_TABLES: &str = "×";
+const TIMES: &str = "times";
+
+/// A difference in percent, or where it is large how many times faster or slower.
+pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
+    match figures::factor(log_ratio.value) {
+        Some((factor, which)) => format!("{factor} {times} {which}"),
+        None => figures::percent(spindles_measure::difference_of(quantity, log_ratio).0),
+    }
+}
+
+/// Its interval, in the unit of the difference.
+pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
+    let (low, high) = (log_ratio.low, log_ratio.high);
+    if figures::factor(log_ratio.value).is_none() || !(low.is_finite() && high.is_finite()) {
+        return figures::interval(spindles_measure::difference_of(quantity, log_ratio));
+    }
+    let (from, to) = match log_ratio.value {
+        faster if faster > 0.0 => (low, high),
+        _ => (-high, -low),
+    };
+    let [from, to] = [from, to].map(|end| figures::how_often(end.exp()));
+    format!("{from} … {to} {times}")
 }
 
 /// The baseline once more is a measure of the others, and gets no verdict.
@@ -265,13 +293,13 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
             .max_by(|a, b| (sign * a.log_ratio.value).total_cmp(&(sign * b.log_ratio.value)))
     };
     let said = |what: &str, comparison: &Comparison| {
-        let (percent, ..) = comparison.percent();
+        let (quantity, log_ratio) = (comparison.quantity, &comparison.log_ratio);
         format!(
             "{what}: {} in {}, {} (95 % interval {}).",
             comparison.system,
             comparison.of(),
-            figures::percent(percent),
-            figures::interval(comparison.percent()),
+            difference_of(quantity, log_ratio, TIMES),
+            interval_of(quantity, log_ratio, TIMES),
         )
     };
     let mut extremes = Vec::new();
@@ -436,7 +464,6 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
         Some(verdict) => format!("{} {}", figures::mark(verdict), change_verdict(row)),
         None => change_verdict(row),
     };
-    let percent = spindles_measure::difference_of(row.quantity, &row.log_ratio);
     let is_compared = row.same_work || row.verdict.is_some();
     if row.log_ratio.blocks == 0 || !is_compared {
         return [before, after, String::new(), String::new(), words];
@@ -444,8 +471,8 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     [
         before,
         after,
-        figures::percent(percent.0),
-        figures::interval(percent),
+        difference_of(row.quantity, &row.log_ratio, TIMES_IN_TABLES),
+        interval_of(row.quantity, &row.log_ratio, TIMES_IN_TABLES),
         words,
     ]
 }
@@ -458,42 +485,43 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
     // Which of the two is the slower one means nothing: the faster is so much above it.
-    let percent = widest.log_ratio.value.abs().exp_m1() * 100.0;
+    let apart = widest.log_ratio.value.abs();
+    let most = if let Some((factor, _)) = figures::factor(apart) {
+        format!("a factor of {factor}")
+    } else {
+        let percent = figures::percent(apart.exp_m1() * 100.0);
+        percent.trim_start_matches(['+', '±']).to_owned()
+    };
     Some(format!(
-        "Noise floor: {} measured twice under two names differed by at most {} ({}).",
+        "Noise floor: {} measured twice under two names differed by at most {most} ({}).",
         baseline_name(analysis),
-        figures::percent(percent).trim_start_matches(['+', '±']),
         widest.of(),
     ))
 }
 
-/// The baseline as people call it.
-pub(crate) fn baseline_name(analysis: &Analysis) -> String {
-    let experiment = &analysis.experiment;
-    let baseline = experiment
-        .systems
-        .iter()
-        .find(|system| system.name == experiment.baseline);
-    let in_memory = |run: &Run| {
-        matches!(run.io.backend.as_str(), "mem" | "null")
-            || run.doubts.iter().any(|doubt| doubt.kind == "no-disk")
-    };
-    let mut runs = analysis.runs.iter();
-    let in_memory = runs.any(|run| run.system.name == experiment.baseline && in_memory(run));
-    match baseline {
-        Some(system) if system.expression == "single" && !in_memory => "the single disk".to_owned(),
-        _ => experiment.baseline.clone(),
-    }
+/// The baseline, as the experiment names it.
+pub(crate) fn baseline_name(analysis: &Analysis) -> &str {
+    &analysis.experiment.baseline
 }
 
-/// `8 systems × 7 workloads × 6 repetition blocks`.
+/// What was measured: `8 systems × 7 workloads × 6 repetition blocks`, or while runs are missing how many there are, and
+/// of what.
 pub(crate) fn extent(analysis: &Analysis) -> String {
-    format!(
-        "{} × {} × {}",
-        plural(analysis.experiment.systems.len(), "system"),
-        plural(analysis.experiment.workloads.len(), "workload"),
-        plural(analysis.blocks(), "repetition block"),
-    )
+    let (experiment, blocks) = (&analysis.experiment, analysis.blocks());
+    let in_blocks = plural(blocks, "repetition block");
+    if analysis.runs.len() >= experiment.runs_per_block() * blocks {
+        let systems = plural(experiment.systems.len(), "system");
+        let workloads = plural(experiment.workloads.len(), "workload");
+        return format!("{systems} × {workloads} × {in_blocks}");
+    }
+    let different = |name: fn(&Run) -> &str| {
+        let names: BTreeSet<&str> = analysis.runs.iter().map(name).collect();
+        names.len()
+    };
+    let runs = plural(analysis.runs.len(), "run");
+    let systems = plural(different(|run| &run.system.name), "system");
+    let workloads = plural(different(|run| &run.workload.name), "workload");
+    format!("{runs}: {systems}, {workloads}, {in_blocks}")
 }
 
 /// What a reader needs to know of a system: its members and what it survives.
@@ -643,11 +671,7 @@ mod tests {
     fn the_headline_says_what_came_out_and_what_it_is_not() {
         let analysis = Analysis::of(&example::records(6)).unwrap();
         let headline = headline(&analysis);
-        assert!(
-            headline
-                .lead
-                .starts_with("Against the single disk: faster in ")
-        );
+        assert!(headline.lead.starts_with("Against single: faster in "));
         assert!(
             headline.lead.ends_with(" of 49 comparisons."),
             "{}",
@@ -664,9 +688,9 @@ mod tests {
              not the gain of the spindles."
         );
         let floor = headline.caveats.last().unwrap();
-        assert!(floor.starts_with("Noise floor: the single disk measured twice"));
+        assert!(floor.starts_with("Noise floor: single measured twice"));
         assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 2);
-        // Eight workloads against the single disk, and one level against another in each.
+        // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
         let verdicts = analysis.comparisons.iter().map(verdict);
@@ -698,7 +722,10 @@ mod tests {
                 run.counted = twin.unwrap().counted;
             }
             let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
-            assert!(floor.contains("differed by at most 150 % ("), "{floor}");
+            assert!(
+                floor.contains("differed by at most a factor of 2.5 ("),
+                "{floor}"
+            );
         }
     }
 
@@ -763,30 +790,25 @@ mod tests {
         }
     }
 
-    /// A baseline is called a disk only where it is one.
+    /// Whatever the baseline is made of, it goes by the name that it has in the tables.
     #[test]
-    fn memory_and_devices_are_no_single_disk() {
-        for (expression, backend, name) in [
-            ("single", "io_uring", "the single disk"),
-            ("single", "mem", "single"),
-            ("/dev/md0", "io_uring", "single"),
-        ] {
-            let mut records = example::records(2);
-            for record in &mut records {
-                if let spindles_measure::Record::Run(run) = record {
-                    backend.clone_into(&mut run.io.backend);
-                } else if let spindles_measure::Record::Experiment(experiment) = record {
-                    expression.clone_into(&mut experiment.systems[0].expression);
+    fn the_baseline_is_called_as_the_experiment_names_it() {
+        let mut records = example::records(2);
+        for record in &mut records {
+            if let spindles_measure::Record::Run(run) = record {
+                if run.system.name == "single" {
+                    "bare".clone_into(&mut run.system.name);
                 }
+            } else if let spindles_measure::Record::Experiment(experiment) = record {
+                "bare".clone_into(&mut experiment.systems[0].name);
+                "bare".clone_into(&mut experiment.baseline);
             }
-            let analysis = Analysis::of(&records).unwrap();
-            assert_eq!(baseline_name(&analysis), name);
-            if name != "the single disk" {
-                for output in crate::OUTPUTS {
-                    let text = (output.report)(&analysis, &crate::Options::default());
-                    assert!(!text.contains("the single disk"), "{}", output.name);
-                }
-            }
+        }
+        let analysis = Analysis::of(&records).unwrap();
+        assert!(headline(&analysis).lead.starts_with("Against bare: "));
+        for output in crate::OUTPUTS {
+            let text = (output.report)(&analysis, &crate::Options::default());
+            assert!(!text.contains("the single disk"), "{}", output.name);
         }
     }
 }

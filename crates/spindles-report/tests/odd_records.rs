@@ -292,7 +292,7 @@ fn failed_cells_and_single_blocks_are_said() {
     let lead = |analysis: &Analysis| spindles_report::headline(analysis).lead;
     assert_eq!(
         lead(&of(1, &["raid0", "raid5"])),
-        "Against the single disk: no verdict in 35 comparisons, which have one block each; 14 failed."
+        "Against single: no verdict in 35 comparisons, which have one block each; 14 failed."
     );
     let failed = of(3, &["raid0", "raid5"]);
     assert!(
@@ -302,7 +302,7 @@ fn failed_cells_and_single_blocks_are_said() {
     );
     assert_eq!(
         lead(&of(3, &["single"])),
-        "Against the single disk: nothing can be compared; 49 failed."
+        "Against single: nothing can be compared; 49 failed."
     );
     for name in ["terminal", "markdown", "html"] {
         let output = outputs::by_name(name).unwrap();

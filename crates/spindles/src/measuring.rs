@@ -15,7 +15,7 @@ use spindles_lab::{
     Ending, Experiment, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
 };
 use spindles_measure::{Analysis, Change, Record};
-use spindles_report::{OUTPUTS, Output, outputs};
+use spindles_report::{OUTPUTS, Output, outputs, page};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -152,6 +152,7 @@ pub(crate) fn run(
     remove_files_on_panic();
     if let Some(Out::Named(out)) = out {
         RecordsFile::check_free(out)?;
+        check_page(out, "choose another folder with --out")?;
     }
     let mut screen = Screen {
         ui,
@@ -265,8 +266,8 @@ pub(crate) struct ViewArguments {
     all_doubts: bool,
 }
 
-/// How reports look on this terminal.
-pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
+/// How reports look on this terminal. `command` draws them again, where there is one.
+pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> outputs::Options {
     let terminal = std::io::stdout().is_terminal();
     let default = outputs::Options::default();
     let width = terminal_size::terminal_size().map(|(width, _)| width.0);
@@ -274,13 +275,18 @@ pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
         width: width.filter(|_| terminal).unwrap_or(default.width),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
         all_doubts: view.all_doubts,
+        command,
         ..default
     }
 }
 
-/// The report for the terminal and as JSON: `{"report": ...}`.
-pub(crate) fn report(analysis: &Analysis, view: &ViewArguments) -> anyhow::Result<(String, Value)> {
-    let options = report_options(view);
+/// The report for the terminal and as JSON: `{"report": ...}`. `path` is where its records are, if they are kept.
+pub(crate) fn report(
+    analysis: &Analysis,
+    view: &ViewArguments,
+    path: Option<&Path>,
+) -> anyhow::Result<(String, Value)> {
+    let options = report_options(view, path.and_then(spindles_lab::report_command));
     let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))
@@ -301,15 +307,35 @@ pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
     without_schema(&json(change, &outputs::Options::default()))
 }
 
+/// The form of the page for the browser.
+const PAGE: &str = "html";
+
+/// Whether `write_page` would replace in that folder what is no page of ours.
+///
+/// # Errors
+/// It would, and the remedy: to move that away, or `otherwise`.
+pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
+    let path = folder.join(form(PAGE).file_name);
+    let Ok(facts) = fs::symlink_metadata(&path) else {
+        return Ok(());
+    };
+    // What is no file may have no end.
+    let is_ours = facts.is_file() && fs::read(&path).is_ok_and(|it| page::is_page(&it));
+    anyhow::ensure!(
+        is_ours,
+        "{}: it is not a report of spindles, and would be replaced by one: move it away, or {otherwise}",
+        path.display()
+    );
+    Ok(())
+}
+
 /// Writes the page for the browser into the folder of results; without `sections` with all.
 pub(crate) fn write_page(
     analysis: &Analysis,
     folder: &Path,
     sections: &[String],
-) -> anyhow::Result<Option<PathBuf>> {
-    let Some(output) = outputs::by_name("html") else {
-        return Ok(None);
-    };
+) -> anyhow::Result<PathBuf> {
+    let output = form(PAGE);
     let path = folder.join(output.file_name);
     let options = outputs::Options {
         sections: sections.to_vec(),
@@ -317,7 +343,7 @@ pub(crate) fn write_page(
     };
     let page = (output.report)(analysis, &options);
     replace(&path, &page).with_context(|| format!("{}: can't be written", path.display()))?;
-    Ok(Some(path))
+    Ok(path)
 }
 
 /// Says so where changes were to be tried and none of those that would confirm something can be made here.

@@ -61,7 +61,11 @@ fn a_run_is_seen_while_it_grows_and_when_it_ends() {
     // What is to come is not missing.
     let is_doubted =
         |body: &str| body.contains("A block is not complete") || body.contains("Fewer repetitions");
-    assert!(!is_doubted(&get(address, "/runs/now/").body));
+    let page = get(address, "/runs/now/").body;
+    assert!(!is_doubted(&page));
+    // Nor was it measured, and nothing takes the place of a baseline that is to come.
+    assert!(page.contains("<dd>20 runs: ") && !page.contains("workloads × "));
+    assert!(!page.contains("the first that ran it"));
     for record in &runs[20..] {
         file.add(record).unwrap();
     }

@@ -61,7 +61,7 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
             "; 7 failed.",
             "<p class=\"about\">Scaled: 64 to 512 MiB a run",
             "3 of 3 blocks",
-            "Against the single disk",
+            "Against single",
         ],
     );
     let newest_first = [

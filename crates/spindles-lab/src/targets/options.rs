@@ -3,7 +3,7 @@
 use super::{Kind, array, assembled, device, kind_of, single};
 use crate::experiment::Members;
 use spindles_io::Backend;
-use spindles_layout::{Expression, LEVELS, Redundancy};
+use spindles_layout::{Expression, LEVELS, Level, Redundancy};
 
 /// An option of systems.
 pub(crate) struct SystemOption {
@@ -16,6 +16,8 @@ pub(crate) struct SystemOption {
 /// A system, as far as options ask.
 pub(crate) struct Subject {
     kind: &'static Kind,
+    /// The outermost level of an array of ours.
+    level: Option<&'static Level>,
     /// What the levels of an array of ours have besides data, the levels of arrays in it too.
     redundancies: Vec<Redundancy>,
     /// Whether it is on what outlives the process: an array has superblocks then, and the kernel can have it as a
@@ -54,13 +56,33 @@ impl Subject {
         if let Some(expression) = &expression {
             gather(expression, &mut redundancies);
         }
+        let level = match &expression {
+            Some(Expression::Array { level, .. }) => Some(*level),
+            Some(Expression::Leaf(_)) | None => None,
+        };
         Self {
             kind,
+            level,
             redundancies,
             outlives,
             is_mounted: false,
             by_commands: false,
         }
+    }
+
+    /// Whether it is an array that the lab makes with superblocks, by which devices are told apart.
+    pub(crate) fn has_superblocks(&self) -> bool {
+        self.is(&array::KIND) && self.outlives
+    }
+
+    /// Whether a level of it keeps more than the data; of an array that exists nobody knows before it is opened.
+    pub(crate) fn may_be_redundant(&self) -> bool {
+        self.is(&assembled::KIND) || self.has(|it| it != Redundancy::None)
+    }
+
+    /// Whether an array of its outermost level can become larger.
+    pub(crate) fn grows(&self) -> bool {
+        self.level.is_some_and(Level::grows)
     }
 
     fn is(&self, kind: &Kind) -> bool {

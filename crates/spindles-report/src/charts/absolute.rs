@@ -55,12 +55,7 @@ fn is_known(cell: &Cell) -> bool {
 fn legend_of(analysis: &Analysis, what: &str, cells: &[&Cell]) -> Vec<(String, String)> {
     let mut swatches = legend(&[("rate", what)]);
     if let Some(cell) = cells.iter().find(|cell| is_baseline(analysis, cell)) {
-        let name = if cell.system == analysis.experiment.baseline {
-            words::baseline_name(analysis)
-        } else {
-            cell.system.clone()
-        };
-        swatches.extend(legend(&[("equal", &name)]));
+        swatches.extend(legend(&[("equal", &cell.system)]));
     }
     if cells.iter().any(|cell| is_known(cell)) {
         swatches.extend(legend(&[("interval", "95 % interval")]));

@@ -1,18 +1,19 @@
-//! Bars of the percentage difference from the baseline, with the 95 % interval
+//! Bars of the difference from the baseline on a scale of factors, with the 95 % interval
 //! as a whisker and the A/A pair's difference as a band.
 
-use spindles_measure::{Analysis, Comparison, Quantity, Verdict};
+use spindles_measure::{Analysis, Comparison, Quantity, Verdict, statistics::Estimate};
 
 use super::{Chart, Panel, Rows, float, legend};
+use crate::svg::factor_ticks;
 use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
     name: "difference",
     entry: "Difference",
     title: "Difference from the baseline",
-    caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster, or of a time \
-              where a panel says so; the whisker is \
-              the 95 % interval over repetition blocks, and goes on where it has no end. The band around zero is how far the \
+    caption: "Each bar is the ratio of the rate to that of the baseline, right is faster, or of a time \
+              where a panel says so; half of it lies as far from ×1 as twice of it. The whisker is \
+              the 95 % interval over repetition blocks, and goes on where it has no end. The band around ×1 is how far the \
               baseline measured twice came out apart. One scale for all panels of rates, one for those of times. The last \
               panel is the mean over the workloads, each of which counts the same.",
     panels,
@@ -31,12 +32,13 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     // Times may differ by more than rates do: each kind has a scale.
-    let range_of = |is_time: bool| {
+    let frame_of = |is_time: bool| {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
         let mine = all.filter(move |it| it.quantity.is_time() == is_time);
-        range(mine.map(Comparison::percent))
+        let logs = mine.clone().map(|it| logs(it.quantity, &it.log_ratio));
+        Frame::of(logs, mine.map(words::difference))
     };
-    let (of_rates, of_times) = (range_of(false), range_of(true));
+    let (of_rates, of_times) = (frame_of(false), frame_of(true));
     let baseline = words::baseline_name(analysis);
     let workloads = analysis.experiment.workloads.iter();
     let asked = workloads.flat_map(|workload| {
@@ -51,20 +53,20 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
         let mine = comparisons.filter(|c| c.workload == workload.name && c.quantity == quantity);
         let rows = mine.filter(|c| c.log_ratio.blocks > 0);
         let said = match other {
-            None => baseline.clone(),
+            None => baseline.to_owned(),
             Some(other) => format!("not run by {baseline}: {other}, the first that ran it,"),
         };
         let note = match quantity {
             Quantity::Rate => format!("{said} makes {figure}"),
             times => format!("{}, left is faster: {said} takes {figure}", times.words()),
         };
-        let from = other.unwrap_or(&baseline);
-        let range = if quantity.is_time() {
+        let from = other.unwrap_or(baseline);
+        let frame = if quantity.is_time() {
             of_times
         } else {
             of_rates
         };
-        panel(&workload.name, note, rows.collect(), range, from)
+        panel(&workload.name, note, rows.collect(), frame, from)
     });
     let overall = analysis.overall.iter().collect();
     let note = words::overall(analysis);
@@ -72,7 +74,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     of.dedup();
     let title = format!("Over {}", of.join(" or "));
     panels
-        .chain(panel(&title, note, overall, of_rates, &baseline))
+        .chain(panel(&title, note, overall, of_rates, baseline))
         .collect()
 }
 
@@ -80,14 +82,14 @@ fn panel(
     title: &str,
     note: String,
     mut rows: Vec<&Comparison>,
-    range: (f64, f64),
+    frame: Frame,
     baseline: &str,
 ) -> Option<Panel> {
     rows.sort_by_key(|comparison| comparison.control);
     (!rows.is_empty()).then(|| Panel {
         title: title.to_owned(),
         note,
-        svg: draw(title, &rows, range, baseline),
+        svg: draw(title, &rows, frame, baseline),
         legend: legend_of(&rows),
     })
 }
@@ -118,36 +120,70 @@ fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
     legend(&there)
 }
 
+/// A log-ratio of speeds as logarithms of the quantity's ratio: the figure, the lower and the upper end.
+pub(super) fn logs(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) {
+    if quantity.is_time() {
+        (-log_ratio.value, -log_ratio.high, -log_ratio.low)
+    } else {
+        (log_ratio.value, log_ratio.low, log_ratio.high)
+    }
+}
+
+/// What panels have in common that are read beside one another.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    /// Of the scale.
+    range: (f64, f64),
+    /// Width of the figures at the right.
+    figures_wide: f64,
+}
+
+/// Width of a character of a figure that stands out.
+const FIGURE_WIDE: f64 = 7.9;
+
+impl Frame {
+    /// That of panels with these ratios, as logarithms with the ends of their intervals, and these figures.
+    pub(super) fn of(
+        logs: impl Iterator<Item = (f64, f64, f64)> + Clone,
+        figures: impl Iterator<Item = String>,
+    ) -> Self {
+        let longest = figures.map(|it| it.chars().count()).max();
+        Self {
+            range: range(logs),
+            figures_wide: (float(longest.unwrap_or(0)) * FIGURE_WIDE).max(52.0),
+        }
+    }
+}
+
 /// The range of all bars and whiskers, zero included, with a little room; an interval that is
 /// wider than twice the bars themselves is cut off rather than squeezing them.
-pub(super) fn range(percents: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
-    let (mut low, mut high) = (-5.0_f64, 5.0_f64);
-    for (value, ..) in percents.clone() {
+fn range(logs: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
+    let (mut low, mut high) = (-0.05_f64, 0.05_f64);
+    for (value, ..) in logs.clone().filter(|(value, ..)| value.is_finite()) {
         low = low.min(value);
         high = high.max(value);
     }
     let room = (high - low) / 2.0;
     let (mut least, mut most) = (low, high);
-    for (_, from, to) in percents {
+    for (_, from, to) in logs {
         least = least.min(from.max(low - room));
         most = most.max(to.min(high + room));
     }
     (least * 1.04, most * 1.04)
 }
 
-fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str) -> String {
+fn draw(workload: &str, rows: &[&Comparison], frame: Frame, baseline: &str) -> String {
     let floor = rows
         .iter()
         .filter_map(|comparison| comparison.noise_floor)
         .fold(0.0, f64::max);
     let bars: Vec<Bar> = rows.iter().map(|it| bar(workload, it)).collect();
     let words = format!("{workload}, difference from {baseline}");
-    draw_bars(&words, &bars, range, floor)
+    draw_bars(&words, &bars, frame, floor)
 }
 
 fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
     let verdict = class(comparison.verdict);
-    let percent = comparison.percent();
     let (class, figure_class) = if comparison.control {
         ("control equal".to_owned(), "equal")
     } else {
@@ -155,25 +191,25 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
     };
     Bar {
         name: &comparison.system,
-        percent,
+        logs: logs(comparison.quantity, &comparison.log_ratio),
         class,
         figure_class,
-        figure: figures::percent(percent.0),
+        figure: words::difference(comparison),
         title: format!(
             "{} in {workload}: {}, 95 % interval {}, {}",
             comparison.system,
-            figures::percent(percent.0),
-            figures::interval(percent),
+            words::difference(comparison),
+            words::interval(comparison),
             words::verdict(comparison),
         ),
     }
 }
 
-/// A difference in percent with its interval, as a bar from zero.
+/// A ratio with its interval, as a bar from one.
 pub(super) struct Bar<'a> {
     pub(super) name: &'a str,
-    /// The figure and the ends of its interval.
-    pub(super) percent: (f64, f64, f64),
+    /// Logarithms of the ratio and of the ends of its interval.
+    pub(super) logs: (f64, f64, f64),
     /// Classes of the bar and of its figure.
     pub(super) class: String,
     pub(super) figure_class: &'static str,
@@ -182,22 +218,17 @@ pub(super) struct Bar<'a> {
     pub(super) title: String,
 }
 
-/// Bars around zero; `floor` is how far two identical systems came out apart, as a log-ratio.
-pub(super) fn draw_bars(words: &str, bars: &[Bar], range: (f64, f64), floor: f64) -> String {
+/// Bars around a ratio of one; `floor` is how far two identical systems came out apart, as a log-ratio.
+pub(super) fn draw_bars(words: &str, bars: &[Bar], frame: Frame, floor: f64) -> String {
     let names: Vec<&str> = bars.iter().map(|bar| bar.name).collect();
-    let longest = bars.iter().map(|bar| bar.figure.chars().count()).max();
-    let figures_wide = (float(longest.unwrap_or(0)) * 6.8).max(52.0);
-    let mut chart = Rows::new(&names, range, figures_wide, |tick| {
-        if tick.abs() > 0.0 {
-            figures::percent(tick).replace(".0", "")
-        } else {
-            "0".to_owned()
-        }
+    let mut chart = Rows::with_ticks(&names, frame.range, frame.figures_wide, |scale| {
+        let factors = factor_ticks(scale.low, scale.high).into_iter();
+        let labelled = factors.map(|factor| (factor.ln(), figures::factor_tick(factor)));
+        labelled.collect()
     });
-    let zero = chart.scale.at(0.0);
+    let one = chart.scale.at(0.0);
     if floor > 0.0 {
-        let from = chart.scale.at((-floor).exp_m1() * 100.0);
-        let to = chart.scale.at(floor.exp_m1() * 100.0);
+        let (from, to) = (chart.scale.at(-floor), chart.scale.at(floor));
         let bottom = chart.bottom - 2.0;
         chart.svg.bar(
             "band",
@@ -207,11 +238,11 @@ pub(super) fn draw_bars(words: &str, bars: &[Bar], range: (f64, f64), floor: f64
         );
     }
     for (index, bar) in bars.iter().enumerate() {
-        let (value, low, high) = bar.percent;
+        let (value, low, high) = bar.logs;
         let middle = chart.middle(index);
         chart.svg.bar(
             &format!("bar {}", bar.class),
-            (zero, chart.scale.at(value)),
+            (one, chart.scale.at(value)),
             (middle - 6.0, 12.0),
             &bar.title,
         );
@@ -220,7 +251,7 @@ pub(super) fn draw_bars(words: &str, bars: &[Bar], range: (f64, f64), floor: f64
         chart.label(index, bar.name, &class, &bar.figure);
     }
     let bottom = chart.bottom;
-    chart.svg.line("zero", (zero, 2.0), (zero, bottom));
+    chart.svg.line("zero", (one, 2.0), (one, bottom));
     let said: Vec<String> = bars
         .iter()
         .map(|bar| format!("{} {}", bar.name, bar.figure))

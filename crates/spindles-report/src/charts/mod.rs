@@ -148,12 +148,24 @@ struct Rows {
 }
 
 impl Rows {
-    /// Begins one with these names and the ticks of `low..=high`, each labelled by `label`.
+    /// Begins one with these names and round ticks of `low..=high`, each labelled by `label`.
     fn new(
+        names: &[&str],
+        range: (f64, f64),
+        figures_wide: f64,
+        label: impl Fn(f64) -> String,
+    ) -> Self {
+        let labelled = |tick| (tick, label(tick));
+        let ticks = |scale: &Scale| scale.ticks(5.0).into_iter().map(labelled).collect();
+        Self::with_ticks(names, range, figures_wide, ticks)
+    }
+
+    /// The same with ticks of its own, each a place on the scale and its label.
+    fn with_ticks(
         names: &[&str],
         (low, high): (f64, f64),
         figures_wide: f64,
-        label: impl Fn(f64) -> String,
+        ticks: impl Fn(&Scale) -> Vec<(f64, String)>,
     ) -> Self {
         let lines: Vec<Vec<String>> = names.iter().map(|name| name_lines(name)).collect();
         let longest = lines.iter().flatten().map(|line| line.chars().count());
@@ -174,10 +186,10 @@ impl Rows {
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
         let mut labels = Labels::new(bottom + 15.0);
-        for tick in scale.ticks(5.0) {
+        for (tick, label) in ticks(&scale) {
             let x = scale.at(tick);
             svg.line("grid", (x, 2.0), (x, bottom));
-            labels.write(&mut svg, x, &label(tick));
+            labels.write(&mut svg, x, &label);
         }
         Self {
             svg,

@@ -1,11 +1,11 @@
 //! Bars of the difference from the mean of several single devices, with the ratio beside it: as the
 //! comparisons of software RAID of the year 2002 drew it.
 
-use spindles_measure::{AgainstSingles, Analysis, percent_of, statistics::Estimate};
+use spindles_measure::{AgainstSingles, Analysis, Quantity, percent_of, statistics::Estimate};
 
-use super::difference::{Bar, class, draw_bars, range};
+use super::difference::{Bar, Frame, class, draw_bars, logs};
 use super::{Chart, Panel, legend};
-use crate::figures;
+use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
     name: "singles",
@@ -13,7 +13,7 @@ pub(super) static CHART: Chart = Chart {
     title: "Difference from the mean of the single devices",
     caption: "Where the single devices differ, none of them is the yardstick: each rate is divided by the \
               arithmetic mean of theirs in the same repetition block. Right is faster; the figures are the \
-              difference in percent and, in parentheses, the ratio; the whisker is the 95 % interval. One scale for all panels.",
+              difference in percent and, in parentheses, the ratio, or from twice on a factor alone; the whisker is the 95 % interval. One scale for all panels.",
     panels,
 };
 
@@ -29,24 +29,26 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 class(row.verdict)
             }
         },
+        |estimate| words::difference_of(Quantity::Rate, estimate, words::TIMES_IN_TABLES),
     )
 }
 
-/// Panels of one of the two figures against the single devices.
+/// Panels of one of the two figures against the single devices. `large` names a difference of twice and more.
 pub(super) fn drawn(
     analysis: &Analysis,
     what: &str,
     of: fn(&AgainstSingles) -> Option<&Estimate>,
     class: fn(&AgainstSingles) -> &'static str,
+    large: fn(&Estimate) -> String,
 ) -> Vec<Panel> {
     let Some(singles) = &analysis.singles else {
         return Vec::new();
     };
-    let percents = singles
-        .rows
-        .iter()
-        .filter_map(|row| of(row).map(percent_of));
-    let range = range(percents.collect::<Vec<_>>().into_iter());
+    let ratios = singles.rows.iter().filter_map(of);
+    let frame = Frame::of(
+        ratios.clone().map(|it| logs(Quantity::Rate, it)),
+        ratios.map(|it| figure(it, large)),
+    );
     let names = singles.names();
     let workloads = analysis.experiment.workloads.iter();
     workloads
@@ -56,17 +58,26 @@ pub(super) fn drawn(
             let mut rows: Vec<&AgainstSingles> = rows.collect();
             rows.sort_by_key(|row| row.is_single);
             let bars: Vec<Bar> = (rows.iter())
-                .filter_map(|row| Some(bar(row, what, of(row)?, class(row))))
+                .filter_map(|row| Some(bar(row, what, of(row)?, class(row), large)))
                 .collect();
             let words = format!("{}, {what} against the mean of {names}", workload.name);
             (!bars.is_empty()).then(|| Panel {
                 title: workload.name.clone(),
                 note: format!("{what} against the mean of {names}"),
-                svg: draw_bars(&words, &bars, range, 0.0),
+                svg: draw_bars(&words, &bars, frame, 0.0),
                 legend: legend_of(&rows, &bars),
             })
         })
         .collect()
+}
+
+/// The difference in percent with the ratio, or where it is large what `large` calls it.
+fn figure(estimate: &Estimate, large: fn(&Estimate) -> String) -> String {
+    if figures::factor(estimate.value).is_some() {
+        return large(estimate);
+    }
+    let percent = figures::percent(percent_of(estimate).0);
+    format!("{percent} ({:.2})", estimate.value.exp())
 }
 
 fn bar<'a>(
@@ -74,20 +85,24 @@ fn bar<'a>(
     what: &str,
     estimate: &Estimate,
     class: &'static str,
+    large: fn(&Estimate) -> String,
 ) -> Bar<'a> {
-    let percent = percent_of(estimate);
-    let ratio = format!("{:.2}", estimate.value.exp());
+    let ends = [estimate.value, estimate.low, estimate.high];
+    let [ratio, low, high] = ends.map(|log| format!("{:.2}", log.exp()));
+    let interval = if estimate.low.is_finite() && estimate.high.is_finite() {
+        format!("{low} … {high}")
+    } else {
+        "unknown".to_owned()
+    };
     Bar {
         name: &row.system,
-        percent,
+        logs: logs(Quantity::Rate, estimate),
         class: class.to_owned(),
         figure_class: if class == "rate" { "plain" } else { class },
-        figure: format!("{} ({ratio})", figures::percent(percent.0)),
+        figure: figure(estimate, large),
         title: format!(
-            "{} in {}: {what} {ratio} of the mean, 95 % interval of the difference {} %",
-            row.system,
-            row.workload,
-            figures::interval(percent),
+            "{} in {}: {what} {ratio} of the mean, 95 % interval {interval}",
+            row.system, row.workload,
         ),
     }
 }
@@ -97,7 +112,7 @@ fn legend_of(rows: &[&AgainstSingles], bars: &[Bar]) -> Vec<(String, String)> {
         let mut pairs = rows.iter().zip(bars);
         pairs.any(|(row, bar)| !row.is_single && bar.class == class)
     };
-    let finite = |bar: &Bar| bar.percent.1.is_finite() && bar.percent.2.is_finite();
+    let finite = |bar: &Bar| bar.logs.1.is_finite() && bar.logs.2.is_finite();
     let single = rows.iter().any(|row| row.is_single);
     let equal = match (has("equal"), single) {
         (true, true) => "no difference shown, or a single device",

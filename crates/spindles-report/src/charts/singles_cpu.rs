@@ -3,6 +3,7 @@
 use spindles_measure::Analysis;
 
 use super::{Chart, Panel, singles};
+use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
     name: "singles-cpu",
@@ -18,5 +19,8 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let class = |row: &spindles_measure::AgainstSingles| {
         if row.is_single { "equal" } else { "rate" }
     };
-    singles::drawn(analysis, "CPU time", |row| row.cpu.as_ref(), class)
+    let large = |estimate: &spindles_measure::statistics::Estimate| {
+        format!("{} × as much", figures::how_often(estimate.value.exp()))
+    };
+    singles::drawn(analysis, "CPU time", |row| row.cpu.as_ref(), class, large)
 }

@@ -46,6 +46,9 @@ pub struct Options {
     pub colour: bool,
     /// Whether all doubts are listed where else the first few are.
     pub all_doubts: bool,
+    /// The command that draws this again and takes `--all-doubts` and `--format`: `spindles lab report results`. `None`
+    /// where there are no records to draw it from.
+    pub command: Option<String>,
     /// Names of the sections wanted, of those that have sections. Empty: all.
     pub sections: Vec<String>,
 }
@@ -56,6 +59,7 @@ impl Default for Options {
             width: 100,
             colour: false,
             all_doubts: false,
+            command: None,
             sections: Vec::new(),
         }
     }

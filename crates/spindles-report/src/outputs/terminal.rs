@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use spindles_measure::{Analysis, Change, Comparison, Finding, Stage, Verdict};
+use spindles_measure::{Analysis, Change, ChangeRow, Comparison, Finding, Stage, Verdict};
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
@@ -224,8 +224,13 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         found.map_or(String::new(), |c| match c.verdict {
             Verdict::Failed => words::marked(c),
             verdict => {
-                let percent = figures::signed(c.percent().0);
-                format!("{percent} {}", figures::mark(verdict))
+                let has_sign = matches!(verdict, Verdict::Faster | Verdict::Slower);
+                let difference = match figures::factor(c.log_ratio.value) {
+                    Some((factor, _)) if has_sign => format!("{factor} ×"),
+                    Some((factor, which)) => format!("{factor} × {which}"),
+                    None => figures::signed(c.percent().0),
+                };
+                format!("{difference} {}", figures::mark(verdict))
             }
         })
     };
@@ -266,7 +271,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     }
     let baseline = words::baseline_name(analysis);
     let mut title = format!(
-        "Difference from {baseline} in percent: {}.",
+        "Difference from {baseline} in percent, or from twice (2 ×) on as a factor: {}.",
         legend(analysis)
     );
     title += &words::exceptions(analysis);
@@ -280,6 +285,11 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
 /// What the marks mean that there are.
 fn legend(analysis: &Analysis) -> String {
     let all = || analysis.comparisons.iter().chain(&analysis.overall);
+    marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
+}
+
+/// What marks mean: those of up, down and none, which are told of each other, and of the others those that are there.
+fn marks(is_there: impl Fn(Verdict) -> bool) -> String {
     let meanings = [
         (Verdict::Faster, "faster"),
         (Verdict::Slower, "slower"),
@@ -287,14 +297,11 @@ fn legend(analysis: &Analysis) -> String {
         (Verdict::OneBlock, Verdict::OneBlock.words()),
         (Verdict::Refused, Verdict::Refused.words()),
     ];
-    let there = meanings.iter().filter(|(verdict, _)| {
-        // Up, down and none are told of each other.
-        matches!(
-            verdict,
-            Verdict::Faster | Verdict::Slower | Verdict::NoDifferenceShown
-        ) || all().any(|it| !it.control && it.verdict == *verdict)
-    });
-    let words = there.map(|(verdict, words)| format!("{} {words}", figures::mark(*verdict)));
+    let there = meanings
+        .iter()
+        .enumerate()
+        .filter(|(at, (verdict, _))| *at < 3 || is_there(*verdict));
+    let words = there.map(|(_, (verdict, words))| format!("{} {words}", figures::mark(*verdict)));
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -311,10 +318,8 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         lines += next.lines().count();
         if lines > BOTTLENECK_LINES_MAX {
             let rest = sentences.len() - at;
-            line(
-                text,
-                &format!("and {rest} more in the page (--format html)"),
-            );
+            line(text, &format!("and {rest} more"));
+            all_of_them(options, "--format html", "", text);
             break;
         }
         text.push_str(&next);
@@ -340,38 +345,20 @@ fn change(change: &Change, options: &Options) -> String {
         }
         text.push('\n');
     }
-    let titles = [
-        ("workload", false, 0),
-        ("system", false, 0),
-        ("before", true, 0),
-        ("after", true, 0),
-        ("change", true, 0),
-        ("95 % interval", true, 2),
-        ("verdict", false, 0),
-    ];
-    let mut columns = titles.map(|(title, figures, expendable)| Column {
-        title: title.to_owned(),
-        texts: Vec::new(),
-        figures,
-        expendable,
-    });
-    for row in &change.rows {
-        let mut texts = words::change_row(row);
-        // Short words leave room for the interval.
-        let mark = row.verdict.map(figures::mark);
-        match row.verdict {
-            Some(_) if options.width < NARROW => mark.unwrap_or("").clone_into(&mut texts[4]),
-            Some(Verdict::NoDifferenceShown) if row.not_shown_among.is_none() => {
-                "· none shown".clone_into(&mut texts[4]);
-            }
-            _ => {}
-        }
-        let names = [row.of(), row.system.clone()];
-        for (column, text) in columns.iter_mut().zip(names.into_iter().chain(texts)) {
-            column.texts.push(text);
-        }
-    }
+    let whole = change_columns(change, &short_change_row);
     let mut tables = Tables::default();
+    let columns = if width_of(&whole) <= usize::from(options.width) {
+        whole
+    } else {
+        let is_there = |verdict| change.rows.iter().any(|row| row.verdict == Some(verdict));
+        wrapped(
+            &mut tables.text,
+            &format!("{}.", marks(is_there)),
+            "  ",
+            options.width,
+        );
+        change_columns(change, &narrow_change_row)
+    };
     tables.draw(columns.into(), options);
     text += &tables.done(options);
     for (name, before, after) in &change.environment {
@@ -383,7 +370,7 @@ fn change(change: &Change, options: &Options) -> String {
         );
     }
     for only in &change.unmatched {
-        wrapped(&mut text, only, "", options.width);
+        wrapped(&mut text, only, "  ", options.width);
     }
     doubts(&change.findings, options, &mut text);
     if let Some(why) = words::change_not_shown_among(change) {
@@ -391,6 +378,51 @@ fn change(change: &Change, options: &Options) -> String {
     }
     line(&mut text, &words::change_sums(change));
     coloured(&text, options)
+}
+
+/// The columns of a change. The change with its interval and what came of it are the point, and stay; the figures
+/// before and after find room where there is some.
+fn change_columns(change: &Change, texts: &dyn Fn(&ChangeRow) -> [String; 5]) -> [Column; 7] {
+    let titles = [
+        ("workload", false, 0),
+        ("system", false, 0),
+        ("before", true, 2),
+        ("after", true, 1),
+        ("change", true, 0),
+        ("95 % interval", true, 0),
+        ("verdict", false, 0),
+    ];
+    let mut columns = titles.map(|(title, figures, expendable)| Column {
+        title: title.to_owned(),
+        texts: Vec::new(),
+        figures,
+        expendable,
+    });
+    for row in &change.rows {
+        let names = [row.of(), row.system.clone()].into_iter();
+        for (column, text) in columns.iter_mut().zip(names.chain(texts(row))) {
+            column.texts.push(text);
+        }
+    }
+    columns
+}
+
+/// The texts of a row with a verdict in short words, which leave room for the interval.
+fn short_change_row(row: &ChangeRow) -> [String; 5] {
+    let mut texts = words::change_row(row);
+    if row.verdict == Some(Verdict::NoDifferenceShown) && row.not_shown_among.is_none() {
+        "· none shown".clone_into(&mut texts[4]);
+    }
+    texts
+}
+
+/// The texts of a row with the mark of its verdict alone.
+fn narrow_change_row(row: &ChangeRow) -> [String; 5] {
+    let mut texts = words::change_row(row);
+    if let Some(verdict) = row.verdict {
+        figures::mark(verdict).clone_into(&mut texts[4]);
+    }
+    texts
 }
 
 /// The doubts that matter most, or all of them where that is asked for.
@@ -420,13 +452,22 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     {
         let titles: Vec<&str> = rest.iter().map(|finding| &*finding.title).collect();
         let count = rest.len();
-        let more = format!(
-            "and {count} more, which --all-doubts shows: {}",
-            titles.join("; ")
-        );
+        let more = format!("and {count} more: {}", titles.join("; "));
         wrapped(text, &more, "  ", options.width);
+        let elsewhere = "the same command with --all-doubts";
+        all_of_them(options, "--all-doubts", elsewhere, text);
     }
     text.push('\n');
+}
+
+/// Where what is left out can be seen: by the command that draws this with one more option, in a line of its own so that
+/// it can be copied; or, without one, `elsewhere`, if anywhere.
+fn all_of_them(options: &Options, option: &str, elsewhere: &str, text: &mut String) {
+    match &options.command {
+        Some(command) => line(text, &format!("  all of them: {command} {option}")),
+        None if elsewhere.is_empty() => {}
+        None => line(text, &format!("  all of them: {elsewhere}")),
+    }
 }
 
 impl Tables {
@@ -468,11 +509,11 @@ impl Tables {
         if !self.left_out.is_empty() {
             let count = self.left_out.len();
             let s = if count == 1 { "" } else { "s" };
-            let said = format!(
-                "{count} column{s} left out for want of room, which --format markdown has: {}",
-                self.left_out.join(", ")
-            );
+            let names = self.left_out.join(", ");
+            let said = format!("{count} column{s} left out for want of room: {names}");
             wrapped(&mut self.text, &said, "  ", options.width);
+            let elsewhere = "in a wider terminal";
+            all_of_them(options, "--format markdown", elsewhere, &mut self.text);
             self.text.push('\n');
         }
         self.text

@@ -15,6 +15,14 @@ const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
 
+/// What every page says of itself, at its end.
+const MARK: &str = "Drawn by Spindles from records alone.";
+
+/// Whether a file is a page of a report.
+pub fn is_page(contents: &[u8]) -> bool {
+    contents.windows(MARK.len()).any(|it| it == MARK.as_bytes())
+}
+
 /// A page, in its parts. All but the title are HTML.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -72,7 +80,7 @@ impl Page {
              <title>{}</title>\n<style{nonce}>\n{STYLE}{style}</style>\n</head>\n<body>\n\
              <header><p class=\"brand\">{brand}</p>{contents}</header>\n\
              <main>\n{above}{}</main>\n\
-             <footer><p>Drawn by Spindles from records alone. {promise}</p></footer>\n\
+             <footer><p>{MARK} {promise}</p></footer>\n\
              <script{nonce}>\n{script}</script>\n</body>\n</html>\n",
             escape(&self.title),
             self.body,

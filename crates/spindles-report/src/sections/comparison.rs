@@ -15,7 +15,7 @@ pub(super) static SECTION: Section = Section {
 };
 
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
-    ratio, with its 95 % interval over repetition blocks; a difference is called one only when the \
+    ratio, in percent or from twice on as a factor, with its 95 % interval over repetition blocks; a difference is called one only when the \
     whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
     are more than ten comparisons. Latencies are of the operation there is most of, p99.9 from 10,000 of them on; where operations come at a set \
     rate they are response times, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \

@@ -68,10 +68,10 @@ fn body(analysis: &Analysis) -> String {
         rows += "</tr>";
     }
     let caption = format!(
-        "Difference of the rate from {}, whose rates are in the first row. \
+        "Difference of the rate from {}, whose rates are in the first row, in percent or from twice on as a factor. \
          <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
          without a mark no difference was shown.{}{}",
-        escape(&words::baseline_name(analysis)),
+        escape(words::baseline_name(analysis)),
         escape(&words::exceptions(analysis)),
         if has_overall {
             format!(" The last column: {}", escape(&words::overall(analysis)))
@@ -121,6 +121,14 @@ fn cell(column: &str, comparison: &Comparison) -> String {
         "" => String::new(),
         mark => format!(" <i>{mark}</i>"),
     };
-    let content = words::difference(comparison) + &mark;
+    // Some marks say which way; with others the word does, below since cells are narrow.
+    let content = match (
+        figures::factor(comparison.log_ratio.value),
+        comparison.verdict,
+    ) {
+        (None, _) => words::difference(comparison) + &mark,
+        (Some((factor, _)), Verdict::Faster | Verdict::Slower) => format!("{factor} ×{mark}"),
+        (Some((factor, which)), _) => format!("{factor} ×<br>{which}{mark}"),
+    };
     super::cell(column, &attributes, &content)
 }

@@ -45,6 +45,33 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
 }
 
+/// A file that happens to have the name of the report stays as it is.
+#[test]
+fn what_is_no_report_is_not_replaced_by_one() {
+    let folder = prepared(1);
+    let file = folder.path().join("small.toml");
+    let results = folder.path().join("my results");
+    let page = results.join("report.html");
+    let of_another = |remedy: &str, words: &[&str]| {
+        fs::write(&page, "my own notes").unwrap();
+        spindles(words).fails(1, &["report.html: it is not a report of spindles", remedy]);
+        assert_eq!(fs::read(&page).unwrap(), b"my own notes");
+        fs::remove_file(&page).unwrap();
+    };
+    fs::create_dir(&results).unwrap();
+    let run = ["lab", "run", text(&file), "--out", text(&results)];
+    of_another("choose another folder with --out", &run);
+    // Nothing ran, so nothing is in the way.
+    let ran = spindles(&run).ok();
+    let command = format!("spindles lab report '{}' --", text(&results));
+    assert!(ran.out.contains(&command), "no {command} in {}", ran.out);
+    // Its own is written anew.
+    let report = ["lab", "report", text(&results)];
+    spindles(&report).ok();
+    of_another("--format html", &report);
+    spindles(&report).ok();
+}
+
 #[test]
 fn an_experiment_runs_and_reports() {
     let folder = prepared(3);

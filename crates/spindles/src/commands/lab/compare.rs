@@ -54,10 +54,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let folder = |folder: &Path| folder.display().to_string();
     change.read_from = (folder(&arguments.before), folder(&arguments.after));
-    let options = measuring::report_options(&arguments.view);
+    let options = measuring::report_options(&arguments.view, command(&arguments));
     measuring::show(output, &draw(&change, &options), ui);
     ui.json(&measuring::change_json(&change)?);
     Ok(())
+}
+
+/// The command that was given, but for how it shows what it finds.
+fn command(arguments: &Arguments) -> Option<String> {
+    let [before, after] = [&arguments.before, &arguments.after].map(|it| spindles_lab::typed(it));
+    let work = if arguments.different_work {
+        " --different-work"
+    } else {
+        ""
+    };
+    Some(format!("spindles lab compare {} {}{work}", before?, after?))
 }
 
 /// Two runs of which no row can be made.

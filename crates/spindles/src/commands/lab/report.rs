@@ -65,12 +65,13 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
              --format html"
         )));
     }
-    let options = outputs::Options {
-        sections: arguments.sections.clone(),
-        ..measuring::report_options(&arguments.view)
-    };
     let mut reports = Vec::new();
     for folder in &arguments.folders {
+        let command = spindles_lab::report_command(folder);
+        let options = outputs::Options {
+            sections: arguments.sections.clone(),
+            ..measuring::report_options(&arguments.view, command)
+        };
         let report = (output.report)(&analysis_of(folder)?, &options);
         reports.push(report);
     }
@@ -116,15 +117,18 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
             "{without_page}, and --sections are those of the page: leave them out, or choose --format html"
         )));
     }
+    if !ui.wants_json() {
+        for folder in arguments.folders.iter().filter(|it| it.is_dir()) {
+            measuring::check_page(folder, "choose --format html, which prints it")?;
+        }
+    }
     let mut reports = Vec::new();
     for folder in &arguments.folders {
         let analysis = analysis_of(folder)?;
-        let (text, mut json) = measuring::report(&analysis, &arguments.view)?;
+        let (text, mut json) = measuring::report(&analysis, &arguments.view, Some(folder))?;
         ui.drawn(text.trim_end());
-        if folder.is_dir()
-            && !ui.wants_json()
-            && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?
-        {
+        if folder.is_dir() && !ui.wants_json() {
+            let page = measuring::write_page(&analysis, folder, &arguments.sections)?;
             ui.line(format!("\nReport: {}", page.display()));
         }
         reports.push(json["report"].take());

@@ -114,9 +114,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, out, &[])?;
-    let (text, value) = measuring::report(&analysis, &arguments.view)?;
+    let (text, value) = measuring::report(&analysis, &arguments.view, Some(out))?;
     ui.drawn(text.trim_end());
-    ui.line(format!("\n{}", kept(out, page.as_deref())));
+    ui.line(format!("\n{}", kept(out, &page)));
     ui.json(&with_folder(value, out));
     judge(measured.outcome, &experiment, ui)
 }
@@ -134,12 +134,9 @@ fn scale(text: &str) -> Result<f64, String> {
     fits.ok_or_else(|| "give a number above 0 and at most 1, such as 0.1".to_owned())
 }
 
-fn kept(out: &Path, page: Option<&Path>) -> String {
+fn kept(out: &Path, page: &Path) -> String {
     let records = out.join(RECORDS_FILE);
-    match page {
-        Some(page) => format!("Report: {}\nRecords: {}", page.display(), records.display()),
-        None => format!("Records: {}", records.display()),
-    }
+    format!("Report: {}\nRecords: {}", page.display(), records.display())
 }
 
 fn with_folder(mut report: serde_json::Value, out: &Path) -> serde_json::Value {
