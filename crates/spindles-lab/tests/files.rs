@@ -381,9 +381,10 @@ fn what_would_confirm_a_verdict_is_tried() {
         let Some(resident) = cache.resident_permille else {
             continue;
         };
-        match cache.emptied {
-            true => assert_eq!(resident, 0),
-            false => kept_whole.push(resident == 1000),
+        if cache.emptied {
+            assert_eq!(resident, 0);
+        } else {
+            kept_whole.push(resident == 1000);
         }
     }
     // Caches are emptied for the whole machine: another test may do so meanwhile, though not in each run.
