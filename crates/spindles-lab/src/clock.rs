@@ -1,6 +1,8 @@
 //! What time and CPU time it is: the process's, and the machine's from /proc/stat.
 
+use crate::environment::read;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use spindles_measure::ThreadUse;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +15,45 @@ pub(crate) fn process_cpu_ns() -> u64 {
 /// Nanoseconds of CPU time that this thread has used.
 pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// What one thread got of the CPUs since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadTime {
+    /// On a CPU.
+    pub cpu_ns: u64,
+    /// Ready to run and waiting for one; `None`: the kernel does not count it.
+    pub run_delay_ns: Option<u64>,
+}
+
+impl ThreadTime {
+    /// Of this thread, now.
+    pub(crate) fn now() -> Self {
+        Self {
+            // The kernel's count of a thread that runs is as old as its last tick.
+            cpu_ns: thread_cpu_ns(),
+            ..Self::parse(&read("/proc/thread-self/schedstat"))
+        }
+    }
+
+    /// From `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU, nanoseconds waiting for one, how often.
+    pub(crate) fn parse(schedstat: &str) -> Self {
+        let mut figures = schedstat.split_ascii_whitespace().map(|it| it.parse().ok());
+        Self {
+            cpu_ns: figures.next().flatten().unwrap_or(0),
+            run_delay_ns: figures.next().flatten(),
+        }
+    }
+
+    /// What a thread of this name used since `earlier`.
+    pub(crate) fn used_since(self, earlier: Self, name: String) -> ThreadUse {
+        let delay = self.run_delay_ns.zip(earlier.run_delay_ns);
+        ThreadUse {
+            name,
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            run_delay_ns: delay.map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
 }
 
 /// Milliseconds since 1970, UTC.
@@ -128,6 +169,44 @@ mod tests {
         assert_eq!(after.since(before).busy_permille(), 500);
         assert_eq!(before.since(before).busy_permille(), 0);
         assert_eq!(MachineTicks::parse(""), MachineTicks::default());
+    }
+
+    #[test]
+    fn what_a_thread_got_of_the_cpus_is_understood() {
+        let before = ThreadTime::parse("100 20 3\n");
+        assert_eq!((before.cpu_ns, before.run_delay_ns), (100, Some(20)));
+        let used = ThreadTime::parse("150 90 5\n").used_since(before, "engine".to_owned());
+        assert_eq!((used.cpu_ns, used.run_delay_ns), (50, Some(70)));
+        assert_eq!(ThreadTime::parse(""), ThreadTime::default());
+        let unknown = ThreadTime::parse("150").used_since(before, String::new());
+        assert_eq!((unknown.cpu_ns, unknown.run_delay_ns), (50, None));
+    }
+
+    /// Threads that take turns on one CPU wait for each other: of two, each half of the time.
+    #[test]
+    fn a_thread_that_has_to_share_a_cpu_waits_for_it() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let may_use = sched_getaffinity(None).expect("one's own is known");
+        let one = (0..CpuSet::MAX_CPU).find(|&cpu| may_use.is_set(cpu));
+        let mut only = CpuSet::new();
+        only.set(one.expect("it runs somewhere"));
+        let both = std::sync::Barrier::new(2);
+        let compute = || {
+            sched_setaffinity(None, &only).expect("fewer are always allowed");
+            both.wait();
+            let before = ThreadTime::now();
+            while thread_cpu_ns() < before.cpu_ns + 100_000_000 {
+                std::hint::spin_loop();
+            }
+            ThreadTime::now().used_since(before, String::new())
+        };
+        let used = std::thread::scope(|scope| {
+            let threads = [scope.spawn(compute), scope.spawn(compute)];
+            threads.map(|it| it.join().expect("it only computes"))
+        });
+        // The one that ends last has the CPU for itself at the end.
+        let waited_ns = used.iter().filter_map(|it| it.run_delay_ns).max();
+        assert!(waited_ns > Some(50_000_000), "{used:?}");
     }
 
     #[test]

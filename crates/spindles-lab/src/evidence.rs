@@ -1,6 +1,6 @@
 //! What is seen of the machine while a run is timed: counters of the kernel before and after it.
 
-use crate::clock;
+use crate::clock::{self, ThreadTime};
 use crate::environment::{kib_of, read};
 use crate::own_counters::OwnCounters;
 use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
@@ -28,9 +28,8 @@ pub(crate) struct Counters {
     devices: Vec<DeviceUse>,
     /// Bytes of each member.
     members: Vec<Traffic>,
-    /// CPU time of each thread of the processes.
-    threads: BTreeMap<(u32, u32), (String, u64)>,
-    pressure_us: Option<u64>,
+    /// Each thread of the processes.
+    threads: BTreeMap<(u32, u32), (String, ThreadTime)>,
     dirty: u64,
 }
 
@@ -56,7 +55,6 @@ impl Watched {
             devices,
             members,
             threads: threads.collect(),
-            pressure_us: pressure(&read("/proc/pressure/cpu")),
             dirty: kib_of(&meminfo, "Dirty") + kib_of(&meminfo, "Writeback"),
         }
     }
@@ -80,11 +78,10 @@ impl Counters {
 
     fn threads_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ThreadUse> + 'a {
         self.threads.iter().map(|(id, (name, now))| {
-            let before = earlier.threads.get(id).map_or(0, |(_, ns)| *ns);
-            ThreadUse {
-                name: name.clone(),
-                cpu_ns: now.saturating_sub(before),
-            }
+            // One that was not there yet has all of its time from here.
+            let born = ThreadTime::parse("0 0");
+            let before = earlier.threads.get(id).map_or(born, |(_, before)| *before);
+            now.used_since(before, name.clone())
         })
     }
 
@@ -95,7 +92,6 @@ impl Counters {
         threads.extend(self.threads_since(earlier));
         threads.sort_by_key(|thread| std::cmp::Reverse(thread.cpu_ns));
         threads.truncate(THREADS_MAX);
-        let pressure = self.pressure_us.zip(earlier.pressure_us);
         let meminfo = read("/proc/meminfo");
         Evidence {
             window_ns: clock::duration_ns(self.at - earlier.at),
@@ -103,7 +99,6 @@ impl Counters {
             devices: devices
                 .map(|(now, before)| used_since(now, before))
                 .collect(),
-            cpu_pressure_ns: pressure.map(|(now, before)| now.saturating_sub(before) * 1000),
             cache: CacheUse {
                 dirty_before: earlier.dirty,
                 dirty_after: self.dirty,
@@ -170,8 +165,8 @@ fn traffic_since(now: Traffic, before: Traffic) -> Traffic {
     }
 }
 
-/// CPU time of every thread of a process, by its number.
-fn threads_of(process: u32) -> Vec<((u32, u32), (String, u64))> {
+/// What every thread of a process got of the CPUs, by its number.
+fn threads_of(process: u32) -> Vec<((u32, u32), (String, ThreadTime))> {
     let tasks = PathBuf::from(format!("/proc/{process}/task"));
     let Ok(entries) = fs::read_dir(&tasks) else {
         return Vec::new();
@@ -183,20 +178,10 @@ fn threads_of(process: u32) -> Vec<((u32, u32), (String, u64))> {
     numbers
         .map(|thread| {
             let of = |file: &str| read(tasks.join(thread.to_string()).join(file));
-            // The first figure is the time on a CPU, in nanoseconds.
-            let cpu_ns = of("schedstat")
-                .split(' ')
-                .next()
-                .and_then(|it| it.parse().ok());
-            ((process, thread), (of("comm"), cpu_ns.unwrap_or(0)))
+            let time = ThreadTime::parse(&of("schedstat"));
+            ((process, thread), (of("comm"), time))
         })
         .collect()
-}
-
-/// Microseconds in which some thread waited for a CPU: `some avg10=0.00 … total=123`.
-fn pressure(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("some"))?;
-    line.rsplit_once("total=")?.1.parse().ok()
 }
 
 #[cfg(test)]
@@ -210,13 +195,8 @@ mod tests {
         assert_eq!((used.busy_ns, used.queue_ns), (30_000_000, 40_000_000));
         assert_eq!((used.requests.flushed, used.flush_ns), (3, Some(9_000_000)));
         assert_eq!(used.bytes.written, 8192);
-        assert_eq!(
-            pressure("some avg10=0.00 total=17\nfull avg10=0.00 total=3"),
-            Some(17)
-        );
-        assert_eq!(pressure(""), None);
         let own = threads_of(std::process::id());
-        assert!(own.iter().any(|(_, (_, cpu_ns))| *cpu_ns > 0), "{own:?}");
+        assert!(own.iter().any(|(_, (_, it))| it.cpu_ns > 0), "{own:?}");
     }
 
     #[test]
@@ -236,9 +216,11 @@ mod tests {
         let actor = ThreadUse {
             name: "actor 0".to_owned(),
             cpu_ns: u64::MAX,
+            run_delay_ns: None,
         };
         let evidence = after.since(&before, vec![actor]);
         assert_eq!(evidence.threads[0].name, "actor 0");
+        assert!(evidence.threads[1].run_delay_ns.is_some(), "{evidence:?}");
         assert!(evidence.cache.memory_bytes > 0);
     }
 }

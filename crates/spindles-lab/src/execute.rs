@@ -6,7 +6,7 @@
 //! buffers are filled with bytes that don't compress, the warm-up runs and the target is flushed.
 
 use crate::arrivals::Arrivals;
-use crate::clock::{self, MachineTicks};
+use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::evidence::Watched;
 use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Recorder};
@@ -14,7 +14,7 @@ use crate::schedule::Draw;
 use crate::whole;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_io::{Areas, Counters, Target, TargetFacts};
-use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, ThreadUse, Traffic};
+use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, Traffic};
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
 use std::collections::{BTreeMap, VecDeque};
@@ -141,7 +141,7 @@ pub(crate) fn run(
     let watch = Watch::begin(executor.target);
     (orders.ready)();
     let seen = watched.now();
-    let thread_cpu_ns = clock::thread_cpu_ns();
+    let thread = ThreadTime::now();
     let machine = MachineTicks::now();
     let process_cpu_ns = clock::process_cpu_ns();
     let began = Instant::now();
@@ -176,10 +176,7 @@ pub(crate) fn run(
         process_cpu_ns: (process_cpu_ns, clock::process_cpu_ns()),
         machine: (machine, MachineTicks::now()),
     };
-    let own = ThreadUse {
-        name: "workload and engine".to_owned(),
-        cpu_ns: clock::thread_cpu_ns() - thread_cpu_ns,
-    };
+    let own = ThreadTime::now().used_since(thread, "workload and engine".to_owned());
     let now = watched.now();
     let moved = now.members_since(&seen);
     let mut evidence = now.since(&seen, vec![own]);

@@ -26,8 +26,6 @@ pub struct Evidence {
     pub devices: Vec<DeviceUse>,
     /// The network interfaces that carried it.
     pub links: Vec<LinkUse>,
-    /// Time in which at least one thread of the machine waited for a CPU (`/proc/pressure/cpu`, some).
-    pub cpu_pressure_ns: Option<u64>,
     /// What the page cache held and did.
     pub cache: CacheUse,
     /// What the kernel counted for the threads that ask, where they are of one process.
@@ -46,6 +44,10 @@ pub struct ThreadUse {
     pub name: String,
     /// In user space and in the kernel.
     pub cpu_ns: u64,
+    /// Time in which it could have run and waited for a CPU: others had them all, or a limit on CPU time was
+    /// used up (the run delay of `/proc/PID/task/TID/schedstat`). `None`: not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
 }
 
 /// What the kernel counted for the threads that ask, as `getrusage` says it.

@@ -1359,6 +1359,7 @@ fn busy(run: &Run, evidence: &mut Evidence, percentages: &[u64]) {
     let thread = |percent: &u64| ThreadUse {
         name: "server".to_owned(),
         cpu_ns: run.elapsed_ns / 100 * percent,
+        ..ThreadUse::default()
     };
     evidence.threads = percentages.iter().map(thread).collect();
 }

@@ -4,7 +4,7 @@
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, NodeRun,
-    Record, Requests, Run, Stage, Traffic, Trial, Verdicts, change, example,
+    Record, Requests, Run, Stage, ThreadUse, Traffic, Trial, Verdicts, change, example,
 };
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
@@ -162,7 +162,11 @@ const ODD: &[(&str, Plant)] = &[
                     drops: u64::MAX,
                     ..LinkUse::default()
                 }],
-                cpu_pressure_ns: Some(u64::MAX),
+                threads: vec![ThreadUse {
+                    cpu_ns: u64::MAX,
+                    run_delay_ns: Some(u64::MAX),
+                    ..ThreadUse::default()
+                }],
                 ..Evidence::default()
             });
         });

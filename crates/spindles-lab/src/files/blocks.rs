@@ -4,13 +4,12 @@
 
 use super::hands::{self, named};
 use super::{Measured, counted_of, moved, usage_of};
-use crate::clock::{self, MachineTicks};
+use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::execute::{self, Failure};
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
 use spindles_io::{Areas, Target, ThreadUsage};
-use spindles_measure::ThreadUse;
 use spindles_workload::file::{
     Access, Action, Answer, At, FileId, FileIssue, FileNext, FilePlan, FileWorkload, Layout, Slot,
 };
@@ -63,7 +62,7 @@ impl<'t> Blocks<'t> {
         let members = self.target.counters();
         let collector = Collector::default();
         let usage = ThreadUsage::now();
-        let (thread_ns, before) = (clock::thread_cpu_ns(), MachineTicks::now());
+        let (thread, before) = (ThreadTime::now(), MachineTicks::now());
         let process_ns = clock::process_cpu_ns();
         let clock = Clock::start(duration_ns);
         let mut played = Play {
@@ -89,7 +88,7 @@ impl<'t> Blocks<'t> {
         let (window, actor_ns) = (played.recorder.window, played.recorder.actor_ns());
         let workload_cpu_ns = played.computed_ns;
         let process_cpu_ns = (process_ns, clock::process_cpu_ns());
-        let thread_ns = clock::thread_cpu_ns() - thread_ns;
+        let thread = ThreadTime::now().used_since(thread, "workload and engine".to_owned());
         let machine = (before, MachineTicks::now());
         let (began, last) = window.unwrap_or((clock.began, clock.began));
         let all = collector.take_counted(&clock);
@@ -105,10 +104,7 @@ impl<'t> Blocks<'t> {
             latency: all.latency,
             series: all.series,
             actor_ns,
-            threads: vec![ThreadUse {
-                name: "workload and engine".to_owned(),
-                cpu_ns: thread_ns,
-            }],
+            threads: vec![thread],
             workload_cpu_ns,
             members: execute::members_since(&after, &members),
             resident_permille: None,

@@ -3,7 +3,7 @@
 
 use super::hands::{self, Hands};
 use super::{Measured, counted_of, moved, usage_of};
-use crate::clock::{self, MachineTicks};
+use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::execute::Failure;
 use crate::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
 use rustix::fd::AsFd as _;
@@ -66,7 +66,7 @@ struct Seat {
 struct Left {
     window: Option<(Instant, Instant)>,
     class_ns: ClassNs,
-    cpu_ns: u64,
+    thread: ThreadUse,
     /// At its begin and at its end.
     usage: (ThreadUsage, ThreadUsage),
 }
@@ -132,7 +132,7 @@ pub(crate) fn run(
                     begin.wait();
                     let clock = *clock.get().expect("set before the begin");
                     let mut recorder = Recorder::new(clock, collector);
-                    let (cpu, usage) = (clock::thread_cpu_ns(), ThreadUsage::now());
+                    let (time, usage) = (ThreadTime::now(), ThreadUsage::now());
                     let ended = shared.act(actor, &mut hands, &mut recorder);
                     if let Err(why) = ended {
                         shared.failed.get_or_init(|| why);
@@ -143,7 +143,7 @@ pub(crate) fn run(
                     Left {
                         window: recorder.window,
                         class_ns: recorder.class_ns,
-                        cpu_ns: clock::thread_cpu_ns() - cpu,
+                        thread: ThreadTime::now().used_since(time, format!("actor {actor}")),
                         usage: (usage, ThreadUsage::now()),
                     }
                 })
@@ -227,15 +227,9 @@ fn measured(
         latency: all.latency,
         series: all.series,
         actor_ns: named_ns(&class_ns),
-        threads: (0..)
-            .zip(left)
-            .map(|(actor, it): (u32, _)| ThreadUse {
-                name: format!("actor {actor}"),
-                cpu_ns: it.cpu_ns,
-            })
-            .collect(),
+        threads: left.iter().map(|it| it.thread.clone()).collect(),
         usage: usage_of(&left.iter().map(|it| it.usage).collect::<Vec<_>>()),
-        workload_cpu_ns: left.iter().map(|it| it.cpu_ns).sum(),
+        workload_cpu_ns: left.iter().map(|it| it.thread.cpu_ns).sum(),
         members: Vec::new(),
         resident_permille: None,
         process_cpu_ns: (before.0, after.0),

@@ -5,7 +5,7 @@ use super::copies::{self, Door, Place, Trouble, await_signal, signal};
 use super::merge::{OwnPart, merge};
 use super::wire::{CopyTask, SAME, Task};
 use crate::caches::{make_ready, sync};
-use crate::clock;
+use crate::clock::{self, ThreadTime};
 use crate::evidence::Watched;
 use crate::execute::Failure;
 use crate::fio::FioWork;
@@ -118,7 +118,7 @@ impl Crew<'_> {
                 .map(|(node, (stream, place))| {
                     let (name, wrong_here) = (self.name(node).to_owned(), &wrong_here);
                     scope.spawn(move || {
-                        let end = serve(plan, stream, place);
+                        let end = serve(plan, node, stream, place);
                         if let Err(why) = &end {
                             if let Trouble::Place(_) = why {
                                 wrong_here.get_or_init(|| why.at_server(&name));
@@ -152,14 +152,8 @@ impl Crew<'_> {
             end.map_err(|trouble| Failure::Failed(trouble.at_server(self.name(node))))
         });
         let ends = ends.collect::<Result<Vec<_>, _>>()?;
-        let threads = (0..)
-            .zip(ends)
-            .map(|(number, cpu_ns): (u32, u64)| ThreadUse {
-                name: format!("stream {number}"),
-                cpu_ns,
-            });
         let own = OwnPart {
-            threads: threads.collect(),
+            threads: ends,
             connections: streams.iter().map(TcpCounters::of).collect(),
             ..home.own_part()
         };
@@ -229,9 +223,14 @@ fn places(
     (0..plan.nodes()).map(place).collect()
 }
 
-/// Serves one stream: the CPU time that it took.
-fn serve(plan: &CopyPlan, stream: &TcpStream, mut place: Place) -> Result<u64, Trouble> {
-    let cpu_ns = clock::thread_cpu_ns();
+/// Serves the stream of a node: what that took of the CPUs.
+fn serve(
+    plan: &CopyPlan,
+    node: usize,
+    stream: &TcpStream,
+    mut place: Place,
+) -> Result<ThreadUse, Trouble> {
+    let time = ThreadTime::now();
     if plan.writes() {
         copies::receive(stream, &mut place, plan.file_bytes(), &mut |_, _| {})?;
         if plan.fsync() {
@@ -243,5 +242,5 @@ fn serve(plan: &CopyPlan, stream: &TcpStream, mut place: Place) -> Result<u64, T
         await_signal(stream)?;
         copies::send(stream, &mut place, plan.file_bytes(), &mut |_, _| {})?;
     }
-    Ok(clock::thread_cpu_ns() - cpu_ns)
+    Ok(ThreadTime::now().used_since(time, format!("stream {node}")))
 }

@@ -666,6 +666,7 @@ fn evidence(side: &Side, row: &Row, run: &Run) -> Evidence {
         threads: vec![ThreadUse {
             name: "actor 0".to_owned(),
             cpu_ns: run.cpu_ns.workload,
+            run_delay_ns: Some(elapsed / 200),
         }],
         devices: devices
             .map(|name| DeviceUse {
@@ -689,7 +690,6 @@ fn evidence(side: &Side, row: &Row, run: &Run) -> Evidence {
             sent: 1024,
             ..LinkUse::default()
         }],
-        cpu_pressure_ns: Some(elapsed / 200),
         cache: CacheUse {
             dirty_before: 0,
             dirty_after: run.application.written / 20,

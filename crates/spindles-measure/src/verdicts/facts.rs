@@ -50,10 +50,8 @@ pub struct Facts {
     pub cpus: f64,
     /// Share of them that was busy, with whatever.
     pub cpu_busy: f64,
-    /// Share of the time in which some thread waited for a CPU.
-    pub cpu_pressure: Option<f64>,
-    /// Threads and the CPU time of each, the busiest first.
-    pub threads: Vec<(String, f64)>,
+    /// Threads that took part, the busiest first.
+    pub threads: Vec<ThreadFacts>,
     /// Those who ask.
     pub actors: f64,
     /// Share of the actors' time by operation, without waiting for each other.
@@ -121,6 +119,25 @@ pub struct MemberFacts {
     pub alone: Option<MemberRate>,
     /// Whether it is known to have an arm to move.
     pub rotational: bool,
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFacts {
+    /// Its name.
+    pub name: String,
+    /// Share of the time in which it was on a CPU.
+    pub on_cpu: f64,
+    /// Share of the time in which it waited for one, as far as that was counted.
+    pub waits: f64,
+}
+
+impl ThreadFacts {
+    /// Share of the time in which it was on a CPU or waited for one: where that is all of it, everything else
+    /// waits for it.
+    pub fn ready(&self) -> f64 {
+        self.on_cpu + self.waits
+    }
 }
 
 /// What one network interface did.
@@ -259,27 +276,22 @@ impl Facts {
         // This one is of the run alone, as all of a record is but its evidence.
         let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
         self.cpu_busy = busy / elapsed_ns / self.cpus.max(1.0);
-        let pressure: Option<f64> = runs
-            .iter()
-            .map(|(_, evidence)| evidence.cpu_pressure_ns.map(to_f64))
-            .sum();
-        self.cpu_pressure = pressure.map(|ns| ns / window_ns);
         // Several threads of one name are told apart by which of them is busier.
-        let mut threads: BTreeMap<(&str, usize), f64> = BTreeMap::new();
+        let mut threads: BTreeMap<(&str, usize), ThreadFacts> = BTreeMap::new();
         for (_, evidence) in runs {
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
             for thread in &evidence.threads {
                 let name = thread.name.trim();
                 let place = seen.entry(name).or_default();
-                *threads.entry((name, *place)).or_default() += to_f64(thread.cpu_ns) / window_ns;
+                let sum = threads.entry((name, *place)).or_default();
+                name.clone_into(&mut sum.name);
+                sum.on_cpu += to_f64(thread.cpu_ns) / window_ns;
+                sum.waits += to_f64(thread.run_delay_ns.unwrap_or(0)) / window_ns;
                 *place += 1;
             }
         }
-        self.threads = threads
-            .into_iter()
-            .map(|((name, _), share)| (name.to_owned(), share))
-            .collect();
-        self.threads.sort_by(|a, b| b.1.total_cmp(&a.1));
+        self.threads = threads.into_values().collect();
+        self.threads.sort_by(|a, b| b.on_cpu.total_cmp(&a.on_cpu));
     }
 
     fn add_actors(&mut self, runs: &[(&Run, &Evidence)]) {
@@ -466,7 +478,8 @@ impl Facts {
             return None;
         }
         let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
-        loads.extend(self.threads.first().cloned());
+        // One that waits for a CPU is in want of it, and does not idle.
+        loads.extend(self.threads.iter().map(|it| (it.name.clone(), it.ready())));
         for member in &self.members {
             loads.push((member.name.clone(), member.load(self.direct)?));
         }

@@ -10,7 +10,7 @@ mod trial;
 
 pub use bottleneck::{Bottleneck, CEILING_SHARE_MAX, Look, NEAR, RULES, Reading, Rule};
 pub use cache::{CACHE_RULES, CacheRule, CacheVerdict, Grade};
-pub use facts::{Facts, LinkFacts, MemberFacts};
+pub use facts::{Facts, LinkFacts, MemberFacts, ThreadFacts};
 pub use intervention::{Effect, Intervention, TrialOutcome};
 pub use trial::Tried;
 

@@ -8,7 +8,7 @@ use spindles_measure::statistics::Random;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     CacheUse, Calibration, Cpu, Device, DeviceUse, Environment, Evidence, Experiment, Io, LinkUse,
-    MemberRate, Rate, Record, Run, System, Traffic, Workload,
+    MemberRate, Rate, Record, Run, System, ThreadUse, Traffic, Workload,
 };
 
 use crate::simulation::{Counters, Level, Link, Machine, Member, as_f64, simulate, whole};
@@ -108,6 +108,8 @@ pub(crate) struct Case {
     /// Whether it was slow already when each was measured alone.
     known_slow: bool,
     has_ceiling: bool,
+    /// Whether others have more threads than there are CPUs.
+    pub(crate) is_noisy: bool,
     /// What can't be read on this machine.
     lacks: Lacks,
     /// Those that hold equally.
@@ -124,7 +126,7 @@ pub(crate) struct Case {
 struct Lacks {
     calibration: bool,
     flush_time: bool,
-    pressure: bool,
+    run_delay: bool,
     link_speed: bool,
 }
 
@@ -182,6 +184,13 @@ impl Case {
         let rate =
             |machine: &Machine| simulate(machine, operations(machine) / 2, repetition).per_second();
         let before = rate(&self.machine);
+        if self.is_noisy {
+            let mut quiet = self.machine.clone();
+            quiet.others = 0.0;
+            if rate(&quiet) > 1.5 * before {
+                return false;
+            }
+        }
         let elasticity = |of: Class| {
             let after = rate(&self.faster(of, FASTER));
             (after / before).ln() / FASTER.ln()
@@ -501,15 +510,22 @@ impl Case {
             odd: 0,
             known_slow: true,
             has_ceiling: false,
+            is_noisy: false,
             lacks: Lacks {
                 calibration: random.unit() < 0.1,
                 flush_time: random.unit() < 0.2,
-                pressure: random.unit() < 0.2,
+                run_delay: random.unit() < 0.1,
                 link_speed: random.unit() < 0.1,
             },
             equals: Vec::new(),
             counters: [Counters::default(), Counters::default()],
         };
+        // A neighbour takes all it gets, and what holds the run back is something else.
+        let of_cpus = [Class::LoadGenerator, Class::Cpu, Class::CpuOfOneThread];
+        case.is_noisy = class.rule().is_some() && !of_cpus.contains(&class) && random.unit() < 0.25;
+        if case.is_noisy {
+            case.machine.others = 2.0;
+        }
         // Half of the machines have a bus and a link that are wide enough.
         if random.unit() < 0.5 {
             case.machine.bus_bytes_per_s = Some(6.0 * case.data_rate());
@@ -667,14 +683,17 @@ impl Case {
             },
             ..it.clone()
         });
+        let threads = counters.threads.iter().map(|it| ThreadUse {
+            run_delay_ns: it.run_delay_ns.filter(|_| !self.lacks.run_delay),
+            ..it.clone()
+        });
         Evidence {
             window_ns: 0,
             actors: u32::try_from(self.machine.actors).unwrap(),
             actor_ns: counters.actor_ns.clone(),
-            threads: counters.threads.clone(),
+            threads: threads.collect(),
             devices: devices.collect(),
             links: link.into_iter().collect(),
-            cpu_pressure_ns: (!self.lacks.pressure).then_some(counters.pressure_ns),
             cache: CacheUse {
                 dirty_after: counters.dirty_bytes,
                 ..CacheUse::default()

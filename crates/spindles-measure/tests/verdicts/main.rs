@@ -112,6 +112,7 @@ fn planted_bottlenecks_and_caches_are_named() {
     // `TUNE=1` shows the half on which the rules were tuned, with every miss.
     let is_tuning = std::env::var_os("TUNE").is_some();
     let mut rows = [Row::default(); Class::ALL.len()];
+    let mut noisy = Row::default();
     let place = |class: Class| Class::ALL.iter().position(|it| *it == class).unwrap();
     let (mut tried, mut confirmed) = (0_u32, 0_u32);
     let more = std::env::var("SEEDS").ok().and_then(|it| it.parse().ok());
@@ -131,10 +132,17 @@ fn planted_bottlenecks_and_caches_are_named() {
         for class in &wrong {
             rows[place(*class)].wrongly += 1;
         }
-        let row = &mut rows[place(case.class)];
-        row.planted += 1;
-        row.right += u32::from(is_right);
-        row.undetermined += u32::from(!is_right && wrong.is_empty());
+        let one = Row {
+            planted: 1,
+            right: u32::from(is_right),
+            undetermined: u32::from(!is_right && wrong.is_empty()),
+            wrongly: 0,
+        };
+        rows[place(case.class)].add(one);
+        if case.is_noisy {
+            let wrongly = u32::from(!wrong.is_empty());
+            noisy.add(Row { wrongly, ..one });
+        }
         if is_right && has_bottleneck {
             tried += 1;
             confirmed += u32::from(is_confirmed(&case));
@@ -162,9 +170,10 @@ fn planted_bottlenecks_and_caches_are_named() {
     }
     println!("{}", bottlenecks.words("all bottlenecks"));
     println!("{}", caches.words("all caches"));
+    println!("{}", noisy.words("bottlenecks beside a noisy neighbour"));
     println!("{confirmed} of {tried} confirmed by their interventions");
     assert!(bottlenecks.planted >= 100, "{bottlenecks:?}");
-    for all in [bottlenecks, caches] {
+    for all in [bottlenecks, caches, noisy] {
         assert!(all.precision() >= 0.95, "{all:?}");
         let most = 0.3 * f64::from(all.planted);
         assert!(f64::from(all.undetermined) <= most, "{all:?}");

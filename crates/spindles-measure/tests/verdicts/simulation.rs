@@ -18,7 +18,8 @@ pub(crate) struct Machine {
     pub(crate) actor_cpu_ns: f64,
     pub(crate) engine_cpu_ns: f64,
     pub(crate) kernel_cpu_ns: f64,
-    /// Share of the CPUs that others use.
+    /// Share of the CPUs that others would use by themselves; 2: they have twice as many threads as there are
+    /// CPUs, which never pause.
     pub(crate) others: f64,
     pub(crate) operation_bytes: u64,
     /// Share of operations that read; the others write.
@@ -69,6 +70,12 @@ pub(crate) struct Link {
     pub(crate) to_members: bool,
 }
 
+impl Machine {
+    fn others_each_cpu(&self) -> usize {
+        usize::try_from(whole(self.others.ceil())).unwrap()
+    }
+}
+
 /// What was counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
@@ -79,7 +86,6 @@ pub(crate) struct Counters {
     pub(crate) actor_ns: BTreeMap<String, u64>,
     pub(crate) threads: Vec<ThreadUse>,
     pub(crate) cpu_ns: u64,
-    pub(crate) pressure_ns: u64,
     pub(crate) devices: Vec<DeviceUse>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -129,6 +135,8 @@ struct Task {
     children: usize,
     actor: Option<usize>,
     begun_ns: u64,
+    /// When it last asked for a CPU.
+    asked_ns: u64,
     kind: &'static str,
 }
 
@@ -157,9 +165,8 @@ struct Simulation<'a> {
     actors: Vec<Actor>,
     in_flight: Vec<InFlight>,
     counters: Counters,
-    /// Threads: actors, the engine, others'.
-    thread_ns: Vec<u64>,
-    waiting_since_ns: u64,
+    /// Time on a CPU, and waiting for one, of threads: actors, the engine, others'.
+    thread_ns: Vec<(u64, u64)>,
 }
 
 /// Simulates so many operations.
@@ -201,13 +208,12 @@ pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counter
             devices: (0..members).map(device).collect(),
             ..Counters::default()
         },
-        thread_ns: vec![0; machine.actors + 2],
-        waiting_since_ns: 0,
+        thread_ns: vec![(0, 0); machine.actors + 2],
     };
     for actor in 0..machine.actors {
         simulation.ask(actor);
     }
-    for _ in 0..machine.cores {
+    for _ in 0..machine.cores * machine.others_each_cpu() {
         simulation.other(&mut seeds);
     }
     simulation.run(operations, &mut seeds);
@@ -239,11 +245,11 @@ impl Simulation<'_> {
             task.at += 1;
             match step {
                 Step::Acquire(station) => {
+                    if station == CPU {
+                        task.asked_ns = self.now_ns;
+                    }
                     if self.stations[station].free == 0 {
                         self.hold_back(station);
-                        if station == CPU && self.stations[CPU].queue.is_empty() {
-                            self.waiting_since_ns = self.now_ns;
-                        }
                         self.stations[station].queue.push_back(id);
                         return;
                     }
@@ -251,9 +257,6 @@ impl Simulation<'_> {
                 }
                 Step::Release(station) => {
                     if let Some(next) = self.stations[station].queue.pop_front() {
-                        if station == CPU && self.stations[CPU].queue.is_empty() {
-                            self.counters.pressure_ns += self.now_ns - self.waiting_since_ns;
-                        }
                         self.ready.push(next);
                     } else {
                         self.stations[station].free += 1;
@@ -261,8 +264,9 @@ impl Simulation<'_> {
                 }
                 Step::Delay(ns) => return self.wake(id, ns),
                 Step::Compute(thread, ns) => {
-                    self.thread_ns[thread] += ns;
-                    self.counters.cpu_ns += ns;
+                    let (on_cpu_ns, waited_ns) = &mut self.thread_ns[thread];
+                    *on_cpu_ns += ns;
+                    *waited_ns += self.now_ns - task.asked_ns;
                     return self.wake(id, ns);
                 }
                 Step::Begin(member) => self.account(member, 1, 0),
@@ -317,6 +321,7 @@ impl Simulation<'_> {
             children: 0,
             actor,
             begun_ns: self.now_ns,
+            asked_ns: self.now_ns,
             kind,
         };
         if let Some(id) = self.free_tasks.pop() {
@@ -538,11 +543,8 @@ impl Simulation<'_> {
     /// What others do with a CPU, one burst after the other.
     fn other(&mut self, random: &mut Random) {
         const BURST_NS: f64 = 300_000.0;
-        let others = self.machine.others;
-        if others <= 0.0 {
-            return;
-        }
-        let pause = BURST_NS * (1.0 - others) / others;
+        let busy = self.machine.others / as_f64(count(self.machine.others_each_cpu()));
+        let pause = BURST_NS * (1.0 - busy) / busy;
         let mut steps = vec![Step::Delay(about(pause, random))];
         steps.append(&mut compute(self.machine.actors + 1, BURST_NS, random));
         let id = self.task(steps, None, None, "");
@@ -570,9 +572,6 @@ impl Simulation<'_> {
                     .or_default() += so_far;
             }
         }
-        if !self.stations[CPU].queue.is_empty() {
-            self.counters.pressure_ns += self.now_ns - self.waiting_since_ns;
-        }
         let actors = self.machine.actors;
         let name = |thread: usize| {
             if thread < actors {
@@ -584,11 +583,18 @@ impl Simulation<'_> {
         let mut threads: Vec<ThreadUse> = self.thread_ns[..=actors]
             .iter()
             .enumerate()
-            .map(|(thread, &cpu_ns)| ThreadUse {
+            .map(|(thread, &(cpu_ns, waited_ns))| ThreadUse {
                 name: name(thread),
                 cpu_ns,
+                run_delay_ns: Some(waited_ns),
             })
             .collect();
+        // The lab takes off what the machine does without the run, and counts the run's own at least.
+        let own_ns: u64 = threads.iter().map(|thread| thread.cpu_ns).sum();
+        let others_ns = self.thread_ns[actors + 1].0;
+        let all_ns = as_f64(count(self.machine.cores)) * as_f64(self.now_ns);
+        let alone_ns = whole(self.machine.others.min(1.0) * all_ns);
+        self.counters.cpu_ns = own_ns.max((own_ns + others_ns).saturating_sub(alone_ns));
         threads.sort_by_key(|thread| Reverse(thread.cpu_ns));
         threads.truncate(spindles_measure::THREADS_MAX);
         self.counters.threads = threads;
@@ -631,6 +637,10 @@ fn about(mean_ns: f64, random: &mut Random) -> u64 {
 )]
 pub(crate) fn whole(value: f64) -> u64 {
     value.max(0.0) as u64
+}
+
+pub(crate) fn count(of: usize) -> u64 {
+    u64::try_from(of).unwrap()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rounding is meant")]

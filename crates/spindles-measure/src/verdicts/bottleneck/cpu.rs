@@ -1,34 +1,48 @@
-//! All CPUs of the machine, or all the time of them that may be used.
+//! All CPUs of the machine, or all the time of them that the run gets: others may use them, and a control
+//! group may limit it.
 
-use super::super::{Intervention, percent};
+use super::super::{Intervention, ThreadFacts, percent};
 use super::{Reading, Rule};
 
 const BUSY: f64 = 0.9;
-/// Threads wait for a CPU nearly always: with a limit on CPU time that shows where the CPUs look idle.
-const PRESSURE: f64 = 0.9;
+/// A thread that waits for a CPU in this share of the time would be done in half of it without that.
+const WAITS: f64 = 0.5;
+/// One that could run nearly always does not keep up: this share, where less of it is its own work.
+const READY: f64 = 0.9;
+const WAITS_READY: f64 = 0.3;
 
 pub(super) static RULE: Rule = Rule {
     name: "cpu",
     words: "the CPUs of the machine",
-    when: "90 % of all CPU time is used, or some thread waits for a CPU in 90 % of the time",
+    when: "90 % of all CPU time is used, or one thread waits for a CPU in half of the time, or in 30 % of it and is on one in the rest",
     explains: &["cpu-of-one-thread", "too-few-actors"],
     refuses: false,
     read: |facts| {
-        let waits = facts.cpu_pressure.unwrap_or(0.0);
-        let waited = (facts.cpu_pressure).map_or(String::new(), |_| {
+        let threads = facts.threads.iter();
+        let longest = threads.max_by(|a, b| level(a).total_cmp(&level(b)));
+        let waited = longest.filter(|it| it.waits > 0.0).map(|it| {
             format!(
-                ", some thread of the machine waited for one in {} of the time",
-                percent(waits)
+                ", {} was on one in {} of the time and waited for one in {}",
+                it.name,
+                percent(it.on_cpu),
+                percent(it.waits)
             )
         });
         (facts.cpus > 0.0).then(|| Reading {
-            level: (facts.cpu_busy / BUSY).max(waits / PRESSURE),
+            level: (facts.cpu_busy / BUSY).max(longest.map_or(0.0, level)),
             certain: facts.cpu_busy >= BUSY,
             evidence: format!(
-                "the CPUs were {} busy with the run{waited}",
-                percent(facts.cpu_busy)
+                "the CPUs were {} busy with the run{}",
+                percent(facts.cpu_busy),
+                waited.unwrap_or_default()
             ),
             intervention: Intervention::LimitCpu,
         })
     },
 };
+
+/// How near a thread is to having too little CPU time.
+fn level(thread: &ThreadFacts) -> f64 {
+    let lags = (thread.ready() / READY).min(thread.waits / WAITS_READY);
+    lags.max(thread.waits / WAITS)
+}

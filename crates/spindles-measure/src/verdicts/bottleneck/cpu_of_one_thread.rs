@@ -12,12 +12,16 @@ pub(super) static RULE: Rule = Rule {
     explains: &[],
     refuses: false,
     read: |facts| {
-        let (name, share) = facts.threads.first()?;
+        let thread = facts.threads.first()?;
         Some(Reading {
-            level: share / BUSY,
+            level: thread.on_cpu / BUSY,
             // Where all CPUs are busy, more than this thread is in want of them.
             certain: facts.cpu_busy < 0.8,
-            evidence: format!("{name} was on a CPU in {} of the time", percent(*share)),
+            evidence: format!(
+                "{} was on a CPU in {} of the time",
+                thread.name,
+                percent(thread.on_cpu)
+            ),
             intervention: Intervention::TwoStreams,
         })
     },

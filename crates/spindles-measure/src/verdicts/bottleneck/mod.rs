@@ -245,7 +245,7 @@ fn mean_of(facts: &Facts, of: impl Fn(&super::MemberFacts) -> f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LinkFacts, MemberFacts};
+    use super::super::{LinkFacts, MemberFacts, ThreadFacts};
     use super::*;
     use crate::MemberRate;
 
@@ -303,6 +303,15 @@ mod tests {
         }
     }
 
+    /// The engine's, which was on a CPU and waited for one in these shares of the time.
+    fn threads(on_cpu: f64, waits: f64) -> Vec<ThreadFacts> {
+        vec![ThreadFacts {
+            name: "engine".to_owned(),
+            on_cpu,
+            waits,
+        }]
+    }
+
     type Plant = fn(&mut Facts);
 
     /// Facts from measurements, and what they say.
@@ -317,10 +326,24 @@ mod tests {
         }),
         (Some("cpu"), |it| {
             it.cpu_busy = 0.95;
-            it.threads = vec![("engine".to_owned(), 0.93)];
+            it.threads = threads(0.93, 0.03);
         }),
         (Some("cpu-of-one-thread"), |it| {
-            it.threads = vec![("engine".to_owned(), 0.97)];
+            it.threads = threads(0.97, 0.01);
+        }),
+        // A limit on CPU time, or others: the CPUs look idle, and one thread is never done.
+        (Some("cpu"), |it| it.threads = threads(0.4, 0.57)),
+        // The same share of waiting, of a thread that has little to do.
+        (None, |it| it.threads = threads(0.2, 0.3)),
+        // It waits, and would need all of one CPU without that.
+        (None, |it| it.threads = threads(0.83, 0.15)),
+        // What is on a CPU or waits for one in most of the time does not idle: one actor is not too few.
+        (None, |it| {
+            it.actors = 1.0;
+            it.threads = threads(0.3, 0.4);
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.2, 0.2));
         }),
         // 800 Mbit/s carried 95.3 MB/s; members behind it look busy.
         (Some("network"), |it| {

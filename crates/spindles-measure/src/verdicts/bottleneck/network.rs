@@ -13,7 +13,7 @@ pub(super) static RULE: Rule = Rule {
     words: "the network",
     when: "a link carries 90 % of what it can in one direction, or, where that is unknown, holds back half of its packets",
     explains: &[
-        // Threads of whoever may wait for a CPU: a link that is full is not faster for that.
+        // Its threads may wait for a CPU beside other programs: a link that is full is not faster without that.
         "cpu",
         "bus",
         "one-slow-member",
