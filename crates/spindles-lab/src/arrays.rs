@@ -1,12 +1,11 @@
 //! Arrays of the lab: made, assembled and asked what they survive.
 
 use crate::targets::Site;
-use spindles_block::{MemberIndex, MemberSet};
 use spindles_io::assemble::{self, AssembleOptions};
 use spindles_io::create::{self, CreateOptions, Sync};
 use spindles_io::scratch::{self, ScratchOptions};
 use spindles_io::{ArrayFacts, OpenOptions, Target};
-use spindles_layout::{Expression, Geometry, Level, Spec};
+use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
 /// Makes the array as the command `create` does. What the devices hold is lost: whoever calls has
 /// seen to that.
@@ -53,72 +52,79 @@ pub(crate) fn without_superblocks(
     scratch::open(expression, &options).map_err(|error| error.to_string())
 }
 
-/// How many members may be missing, whichever they are.
-pub(crate) fn survives(array: &ArrayFacts) -> u32 {
-    let all = MemberSet::all(array.members);
-    (1..=u32::from(array.redundancy))
-        .take_while(|&count| {
-            let mut sets = subsets(all, count);
-            geometry(array).is_some_and(|geometry| sets.all(|set| geometry.survives(set)))
-        })
-        .last()
-        .unwrap_or(0)
-}
-
-fn geometry(array: &ArrayFacts) -> Option<Geometry> {
-    let level = Level::by_name(array.level)?;
-    // What a level survives does not depend on sizes: two periods of any layout are enough.
-    let rows = u64::from(array.members) * u64::from(array.members) * 2;
-    Geometry::new(&Spec {
-        level,
-        layout: Some(level.layout(&array.layout).ok()?),
-        chunk_blocks: array.chunk_blocks,
-        member_blocks: vec![rows * u64::from(array.chunk_blocks); array.members.into()],
-    })
-    .ok()
-}
-
-/// All sets of `count` members.
-fn subsets(all: MemberSet, count: u32) -> Box<dyn Iterator<Item = MemberSet>> {
-    if count == 0 {
-        return Box::new(std::iter::once(MemberSet::EMPTY));
+/// How many devices of an array may be missing, whichever they are. What arrays in arrays are, the expression says: of
+/// one that was made before only the outermost is known, and it survives no fewer.
+pub(crate) fn survives(array: &ArrayFacts, expression: &str) -> u32 {
+    match Expression::parse_counted(expression) {
+        Ok(expression @ Expression::Array { .. }) => lost_with(&expression) - 1,
+        _ => array.redundancy.into(),
     }
-    let members: Vec<MemberIndex> = all.iter().collect();
-    Box::new(members.into_iter().flat_map(move |first| {
-        let later = all.iter().filter(|member| *member > first).collect();
-        subsets(later, count - 1).map(move |set| set.with(first))
-    }))
+}
+
+/// The fewest devices whose loss may lose data: of one member more than the array survives, those that lose
+/// the fewest.
+fn lost_with(expression: &Expression) -> u32 {
+    let Expression::Array {
+        level,
+        layout,
+        members,
+    } = expression
+    else {
+        return 1;
+    };
+    let mut each: Vec<u32> = members.iter().map(lost_with).collect();
+    each.sort_unstable();
+    let survived = redundancy(level, *layout, each.len());
+    each.iter().take(survived + 1).sum()
+}
+
+fn redundancy(level: &'static Level, layout: Option<Layout>, members: usize) -> usize {
+    // It does not depend on sizes: two periods of any layout are enough.
+    let rows = u64::try_from(members * members * 2).expect("few");
+    let geometry = Geometry::new(&Spec {
+        level,
+        layout,
+        chunk_blocks: 1,
+        member_blocks: vec![rows; members],
+    });
+    geometry.map_or(0, |geometry| geometry.redundancy().into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_block::MemberSet;
 
     #[test]
     fn what_an_array_survives_is_counted() {
-        for (level, layout, members, redundancy, expected) in [
-            ("concat", "", 4, 0, 0),
-            ("raid0", "", 4, 0, 0),
-            ("raid1", "", 2, 1, 1),
-            ("raid1", "", 3, 2, 2),
-            ("raid10", "near 2", 4, 1, 1),
-            ("raid10", "far 3", 7, 2, 2),
-            ("raid4", "", 5, 1, 1),
-            ("raid5", "left-symmetric", 5, 1, 1),
-            ("raid6", "left-symmetric", 6, 2, 2),
-            ("raid7", "", 8, 3, 3),
+        for (expression, expected) in [
+            ("concat(4)", 0),
+            ("raid0(4)", 0),
+            ("raid1(2)", 1),
+            ("raid1(64)", 63),
+            ("raid10:near 2(5)", 1),
+            ("raid10:far 3(7)", 2),
+            ("raid4(5)", 1),
+            ("raid5(5)", 1),
+            ("raid6(6)", 2),
+            ("raid7(8)", 3),
+            ("raid0(raid5(3),raid5(3))", 1),
+            ("raid0(raid6(4),raid1(2))", 1),
+            ("raid1(raid5(3),raid5(3))", 3),
+            ("raid5(raid1(2),raid1(3),raid6(4))", 4),
+            ("raid0(raid5(3),x)", 0),
         ] {
             let facts = ArrayFacts {
-                level: Level::by_name(level).unwrap().name,
-                layout: layout.to_owned(),
+                level: "",
+                layout: String::new(),
                 chunk_blocks: 16,
-                members,
+                members: 2,
                 missing: MemberSet::EMPTY,
                 data_chunks: 1,
-                redundancy,
+                redundancy: 7,
             };
-            assert_eq!(survives(&facts), expected, "{level} {layout} {members}");
+            assert_eq!(survives(&facts, expression), expected, "{expression}");
+            assert_eq!(survives(&facts, "array:home"), 7);
         }
-        assert_eq!(subsets(MemberSet::all(5), 2).count(), 10);
     }
 }

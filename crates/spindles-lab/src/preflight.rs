@@ -98,9 +98,9 @@ fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
     Ok(named.filter(|name| !is_made(name)).collect())
 }
 
-/// Whether something else uses what the experiment overwrites: these `members` and what systems name themselves. Looked
-/// at before the first is written, and once what killed runs left behind is gone.
-pub(crate) fn check_unused(
+/// Whether something else uses what the experiment overwrites, these `members` and what systems name themselves, and
+/// whether commands can name them. Looked at before the first is written, and once what killed runs left behind is gone.
+pub(crate) fn check_devices(
     experiment: &Experiment,
     members: &[String],
     open: &OpenOptions,
@@ -116,9 +116,14 @@ pub(crate) fn check_unused(
             targets::check_unused(name, open).map_err(|why| wrong(0, why))?;
         }
     }
-    let systems = experiment.systems.iter();
-    for spec in systems.filter(|spec| destroyed_by(experiment, spec).is_some()) {
+    for spec in &experiment.systems {
         let system = |why: String| wrong(spec.line, format!("system \"{}\": {why}", spec.name));
+        if let Some(commands) = &spec.commands {
+            commands.can_name(members).map_err(system)?;
+        }
+        if destroyed_by(experiment, spec).is_none() {
+            continue;
+        }
         for name in named_by(spec).map_err(system)? {
             targets::check_unused(&name, open).map_err(system)?;
         }
@@ -145,9 +150,31 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         line: line.filter(|line| *line > 0),
         what,
     };
+    let mut owners = BTreeMap::new();
+    for spec in &experiment.workloads {
+        for record in workload_records(spec) {
+            let Some(other) = owners.insert(record.name.clone(), &spec.name) else {
+                continue;
+            };
+            let what = format!(
+                "workloads \"{other}\" and \"{}\" would both have figures called \"{}\": give one of them another `name`",
+                spec.name, record.name
+            );
+            return Err(wrong(None, what));
+        }
+    }
     let mut most = 0;
     for spec in &experiment.systems {
         let line = Some(spec.line);
+        if spec.name.ends_with(CONTROL_SUFFIX) {
+            let what = format!(
+                "system \"{}\" is called as the baseline is when it runs again, to show how far apart equals come out: \
+                 choose a name that does not end in \"{}\"",
+                spec.name,
+                CONTROL_SUFFIX.trim()
+            );
+            return Err(wrong(line, what));
+        }
         let system = |what: String| wrong(line, format!("system \"{}\": {what}", spec.name));
         let kind = targets::kind_of(&spec.target);
         let needs = (kind.needs)(&spec.target).map_err(system)?;
@@ -529,9 +556,10 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     }
     if let Some(array) = &facts.array {
         array.level.clone_into(&mut system.level);
-        system.members = array.members.into();
+        let devices = facts.devices.len().max(array.members.into()); // Those that are missing, too.
+        system.members = u32::try_from(devices).expect("few");
         system.chunk_bytes = u64::from(array.chunk_blocks) * u64::from(facts.block_size.bytes());
-        system.survives = crate::arrays::survives(array);
+        system.survives = crate::arrays::survives(array, &spec.target);
         system.missing = array.missing.count();
     }
     system
@@ -546,7 +574,7 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     }
     let shape = Expression::parse_counted(&spec.target);
     let (level, members) = match (&shape, &spec.commands) {
-        (Ok(Expression::Array { level, members, .. }), _) => (level.name, members.len()),
+        (Ok(array @ Expression::Array { level, .. }), _) => (level.name, array.leaves().len()),
         // What commands make of several members is no single disk, and which level it is they alone know.
         (_, Some(made)) if made.members > 1 => (System::OF_COMMANDS, made.members),
         // The file system that the lab made is not what is compared.

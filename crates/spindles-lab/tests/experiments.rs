@@ -35,7 +35,11 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             "name = \"a/b\"\n".to_owned() + SYSTEM + WORKLOAD,
             "x.toml, line 1: \"a/b\" is no name: use letters, digits, '-', '_', '+', '.' and \
-             spaces",
+             spaces, none of them at an end",
+        ),
+        (
+            system("target = \"single\"\nname = \" \""),
+            "x.toml, line 5: \" \" is no name: use letters, digits, '-', '_', '+', '.' and spaces, none of them at an end",
         ),
         (
             head("sise = 3"),

@@ -273,6 +273,9 @@ fn what_can_not_be_done_is_said() {
     let image = folder.path().join("x.img");
     fs::write(&image, vec![7; 1 << 20]).unwrap();
     let image = image.display();
+    let odd = folder.path().join("a b.img");
+    fs::write(&odd, vec![7; 1 << 20]).unwrap();
+    let odd = odd.display();
     let experiment = |head: &str, target: &str, kind: &str| {
         format!(
             "name = \"x\"\nsize = \"2M\"\n{head}\n[[system]]\ntarget = \"{target}\"\n\
@@ -349,6 +352,32 @@ fn what_can_not_be_done_is_said() {
              folder: make it, or name another"
                 .to_owned(),
         ),
+        (
+            experiment(
+                &format!("members = [\"{image}\", \"{odd}\"]"),
+                "$MEMBER0\"\nup = \"echo > $MEMBERS\"\ntakes = 2\nloops = false\nname = \"x",
+                "dd-read",
+            ),
+            true,
+            format!("x.toml, line 4: system \"x\": the shell would take {odd} in $MEMBERS for something else"),
+        ),
+        (
+            experiment("", "single\"\nname = \"s again", "dd-read"),
+            false,
+            "x.toml, line 4: system \"s again\" is called as the baseline is when it runs again".to_owned(),
+        ),
+        (
+            experiment("", "single", "dd-read\"\nbeside = \"rebuild\"\n[[workload]]\nkind = \"dd-read\"\nname = \"dd-read during rebuild"),
+            false,
+            "x.toml: workloads \"dd-read\" and \"dd-read during rebuild\" would both have figures called \
+             \"dd-read during rebuild\""
+                .to_owned(),
+        ),
+        (
+            experiment("", "single", "bonnie\"\nname = \"b\"\n[[workload]]\nkind = \"dd-read\"\nname = \"b rewrite"),
+            false,
+            "x.toml: workloads \"b\" and \"b rewrite\" would both have figures called \"b rewrite\"".to_owned(),
+        ),
     ] {
         let mut kept = Kept::default();
         let error = kept.run(&text, force).unwrap_err().to_string();
@@ -358,8 +387,10 @@ fn what_can_not_be_done_is_said() {
         );
         assert!(kept.records.is_empty());
     }
-    assert_eq!(fs::read(image.to_string()).unwrap(), vec![7; 1 << 20]);
-    assert_eq!(entries(folder.path()), 1);
+    for image in [image, odd] {
+        assert!(fs::read(image.to_string()).unwrap() == vec![7; 1 << 20]);
+    }
+    assert_eq!(entries(folder.path()), 2);
 }
 
 /// `--force` gives up what devices hold, and not what something else uses. All of them are looked at before one is

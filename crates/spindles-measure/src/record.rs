@@ -94,13 +94,13 @@ pub struct System {
     /// Level of the outermost array; `single` for one device without an array, `made by commands` for what
     /// commands of the user made of several.
     pub level: String,
-    /// Members of the outermost array; 1 for one device without an array.
+    /// Devices that it is made of, those of inner arrays too; 1 for one device without an array.
     pub members: u32,
     /// Chunk size in bytes; 0 where there is none.
     pub chunk_bytes: u64,
     /// Bytes the system offers.
     pub capacity_bytes: u64,
-    /// How many members may be missing, whichever they are; 0 where that is not known.
+    /// How many of these devices may be missing, whichever they are; 0 where that is not known.
     pub survives: u32,
     /// Members that were missing while measuring.
     pub missing: u32,

@@ -260,7 +260,16 @@ fn write_out(text: &str) {
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         write_error(&format!("spindles: standard output: {error}\n"));
+        IS_RESULT_LOST.store(true, Ordering::Relaxed);
     }
+}
+
+/// Whether a part of what was printed is nowhere.
+static IS_RESULT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether the result did not reach standard output whole, which no caller may take for success.
+pub(crate) fn is_result_lost() -> bool {
+    IS_RESULT_LOST.load(Ordering::Relaxed)
 }
 
 /// Writes to standard error; there is nowhere left to say that this failed.

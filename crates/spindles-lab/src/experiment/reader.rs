@@ -87,11 +87,12 @@ impl Reader<'_> {
     pub(super) fn name(&self, name: &Spanned<String>) -> Result<(), ExperimentError> {
         let text = name.get_ref();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_. +".contains(c);
-        if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
+        let at_an_end = text.starts_with(['.', ' ']) || text.ends_with(' ');
+        if text.is_empty() || !text.chars().all(plain) || at_an_end {
             return Err(self.at(
                 &name.span(),
                 format!(
-                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces"
+                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces, none of them at an end"
                 ),
             ));
         }

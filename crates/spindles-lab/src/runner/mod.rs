@@ -233,7 +233,7 @@ impl<'a> Runner<'a> {
 
     fn everything(&mut self) -> Result<(), Stop> {
         self.greet_nodes()?;
-        preflight::check_unused(self.experiment, &self.pool.names, &self.options.open)
+        preflight::check_devices(self.experiment, &self.pool.names, &self.options.open)
             .map_err(Stop::Error)?;
         let shared_device = self.describe_systems()?;
         self.blocks(shared_device)?;

@@ -26,6 +26,28 @@ pub struct Commands {
     pub loops: bool,
 }
 
+impl Commands {
+    /// Whether the shell takes each of those that are in `$MEMBERS` for one word: else commands would get others.
+    pub(crate) fn can_name(&self, members: &[String]) -> Result<(), String> {
+        let down = self.down.as_deref().unwrap_or_default();
+        if ![&*self.up, down].iter().any(|it| it.contains(MEMBERS)) {
+            return Ok(());
+        }
+        let splits = |c: char| c.is_whitespace() || "*?[\\".contains(c);
+        let is_named = |member: &&String| !(self.loops && Path::new(member).is_file());
+        let taken = members.iter().take(self.members);
+        match taken.filter(is_named).find(|it| it.contains(splits)) {
+            None => Ok(()),
+            Some(member) => Err(format!(
+                "the shell would take {member} in {MEMBERS} for something else: give it a name without spaces and \
+                 wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" .., in double quotes"
+            )),
+        }
+    }
+}
+
+/// What stands for all members in commands.
+const MEMBERS: &str = "$MEMBERS";
 /// What stands for the folder of the system's own in its target.
 pub(crate) const DIR: &str = "$DIR";
 

@@ -31,7 +31,7 @@ mod stop;
 mod wipe;
 
 use crate::arrays;
-use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE, Usage};
+use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::served::{self, InServer, Serving};
 use crate::ui::{self, Ui};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -153,6 +153,14 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 
 /// Parses and runs a command line; the exit status comes back.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let status = do_here(arguments);
+    if ui::is_result_lost() {
+        return STATUS_FAILED;
+    }
+    status
+}
+
+fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let matches = match command_line().try_get_matches_from(&arguments) {
         Ok(matches) => matches,

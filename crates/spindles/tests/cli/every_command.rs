@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use crate::binary::spindles;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Every command line that help knows, as `["lab", "run"]`.
 pub(crate) fn commands() -> Vec<Vec<String>> {
@@ -165,5 +165,36 @@ fn completions_and_the_manual_page_name_every_command() {
             page.contains(&command[0].replace('-', "\\-")),
             "{command:?}"
         );
+    }
+}
+
+/// A full disk takes no result: the exit status says so. A reader that went away had what it wanted.
+#[test]
+fn a_result_that_is_lost_is_no_success() {
+    let run = |arguments: &[&str], out: Stdio| {
+        let command = Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(arguments)
+            .stdout(out)
+            .output();
+        let output = command.expect("the binary was built");
+        let error = String::from_utf8(output.stderr).expect("text");
+        (output.status.code(), error)
+    };
+    for arguments in [
+        &["lab", "list"][..],
+        &["lab", "list", "--json"],
+        &["layout", "raid5(4)"],
+        &["--help"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (status, error) = run(arguments, full.expect("it is there").into());
+        assert_eq!(status, Some(1), "{arguments:?}: {error}");
+        assert!(
+            error.contains("standard output: No space left on device"),
+            "{error}"
+        );
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(run(arguments, writer.into()), (Some(0), String::new()));
     }
 }
