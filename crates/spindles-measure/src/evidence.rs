@@ -146,7 +146,8 @@ pub struct CacheUse {
     pub file_bytes: u64,
     /// Memory that could hold them: what is available, or the limit of the control group.
     pub memory_bytes: u64,
-    /// How long it took after the window until everything written was on the devices.
+    /// How long it took after the window until everything written was on the devices; 0: it was not waited for, as the
+    /// next phase goes on with it.
     pub settle_ns: u64,
     /// Whether caches were emptied before the window.
     pub emptied: bool,

@@ -385,11 +385,13 @@ impl Job for FilesJob {
         let before = watched.now();
         let measured = files::run_in_folder(&self.plan, part, &self.folder, course)?;
         let after = watched.now();
-        let settling = Instant::now();
-        if !is_followed {
+        let settle_ns = if is_followed {
+            0
+        } else {
+            let settling = Instant::now();
             sync(&self.folder);
-        }
-        let settle_ns = clock::duration_ns(settling.elapsed());
+            clock::duration_ns(settling.elapsed())
+        };
         let mut run = Run::default();
         whole::of_files(&measured, 0, 0, &mut run);
         let mut evidence = after.since(&before, measured.threads.clone());

@@ -30,6 +30,8 @@ const PACKET_BYTES: f64 = 65536.0;
 const BURST: f64 = 1.2;
 /// From this multiple of what was measured alone on, that was measured wrongly.
 const REFUTED: f64 = 1.5;
+/// Below this share of a run's time, what was written was on the devices when it ended.
+const SETTLED_AT_ONCE: f64 = 0.01;
 /// From this multiple of what a run wrote on, dirty pages are other programs' too.
 const MORE_DIRTY: f64 = 1.1;
 /// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
@@ -552,13 +554,16 @@ fn unasked(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
 }
 
 /// Bytes that a run left in memory when its clock stopped. The kernel counts dirty pages of the whole machine: what passes
-/// the page cache by or flushes what it wrote left none of them, and where there are more than it wrote, others did.
+/// the page cache by or flushes what it wrote left none of them, and where there are more than it wrote, others did; so they
+/// did where the rest of the run's was on the devices in no time.
 fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
     let flushes = |it: &&str| run.latency.contains_key(*it) || evidence.actor_ns.contains_key(*it);
-    if run.io.direct || SYNCS.iter().any(flushes) {
+    let cache = &evidence.cache;
+    let at_once_ns = SETTLED_AT_ONCE * to_f64(run.elapsed_ns);
+    let is_at_once = cache.settle_ns > 0 && to_f64(cache.settle_ns) < at_once_ns;
+    if run.io.direct || SYNCS.iter().any(flushes) || is_at_once {
         return 0.0;
     }
-    let cache = &evidence.cache;
     let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
     let written = to_f64(run.application.written);
     // A little more is its file system's.
@@ -747,6 +752,17 @@ mod tests {
             it.actor_ns.insert("fsync".to_owned(), 1);
         };
         assert_eq!(waiting(&[60], flushes), (0.0, 0.0));
+        // The file system is mounted `sync`: it took no time until all was on the devices.
+        let settled = |run: &mut Run, it: &mut Evidence| {
+            run.elapsed_ns = 1_000_000;
+            it.cache.settle_ns = 9_999;
+        };
+        assert_eq!(waiting(&[60], settled), (0.0, 0.0));
+        let settles = |run: &mut Run, it: &mut Evidence| {
+            run.elapsed_ns = 1_000_000;
+            it.cache.settle_ns = 10_000;
+        };
+        assert_eq!(waiting(&[60], settles), (60.0, 0.6));
     }
 
     #[test]

@@ -102,11 +102,13 @@ fn run(
         let before = watched.now();
         let measured = ground.run(plan, number)?;
         let after = watched.now();
-        let settling = Instant::now();
-        if !is_followed {
+        let settle_ns = if is_followed {
+            0
+        } else {
+            let settling = Instant::now();
             ground.settle()?;
-        }
-        let settle_ns = clock::duration_ns(settling.elapsed());
+            clock::duration_ns(settling.elapsed())
+        };
         let settled = watched.now();
         let Some(run) = phase.counted.and_then(|_| runs.next()) else {
             continue;
