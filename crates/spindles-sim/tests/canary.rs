@@ -110,15 +110,27 @@ const NOT_FOUND: &[(Mutation, &str)] = &[(
 /// Where what is rare is looked for: no seed before finds it.
 fn first_seed(mutation: Mutation) -> u64 {
     match mutation {
-        Mutation::CloseUnflushed => 180,
-        Mutation::EntriesEarly => 240,
-        Mutation::AnswerListed => 740,
-        Mutation::FilledUnlogged => 450,
+        Mutation::UnloggedEarly => 60,
+        Mutation::RebuildSkipsWrites => 110,
+        Mutation::BlindScrub => 120,
+        Mutation::RepairUnlocated => 140,
+        Mutation::ReplaceUnflushed => 150,
+        Mutation::CloseUnflushed | Mutation::SkipSettle => 180,
+        Mutation::ScrubUnlocked | Mutation::SkipJournalFlush => 190,
+        Mutation::ClearBitUnsettled => 210,
+        Mutation::DropBroken | Mutation::EntriesEarly => 240,
+        Mutation::WholeOverLive => 250,
+        Mutation::SkipPagesOfFlush => 270,
+        Mutation::SettleInCache => 370,
         Mutation::TrustFailedWrites => 440,
+        Mutation::FilledUnlogged => 450,
+        Mutation::SkipPagesOfDurable => 620,
+        Mutation::AnswerListed => 740,
+        Mutation::SkipFailureRecord => 810,
         Mutation::SettleUnrecorded => 880,
         Mutation::ForgetBadBlocksEarly => 1830,
         Mutation::ReturnBadBlocks => 3270,
-        Mutation::UnloggedEarly => 60,
+        Mutation::TrustLostJournal => 3490,
         _ => 0,
     }
 }

@@ -70,9 +70,12 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let (name, version, architecture) = (&package.name, &package.version, &package.architecture);
     let deb = folder.join(format!("{name}_{version}_{architecture}.deb"));
+    // What is only looked at need not be small.
+    let effort = if profile == "debug" { "-z0" } else { "-z6" };
     let build = [
         "--root-owner-group",
         "-Zxz",
+        effort,
         "--build",
         &path(&root),
         &path(&deb),

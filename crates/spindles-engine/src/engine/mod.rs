@@ -431,7 +431,7 @@ impl Engine {
     pub(crate) fn output(&mut self, output: Output) {
         // Growing would be an allocation on the data path; the capacity covers the worst case. A
         // clone has to grow once.
-        debug_assert!(self.outputs.len() < self.outputs_max);
+        assert!(self.outputs.len() < self.outputs_max, "room for outputs");
         self.outputs.push_back(output);
     }
 
