@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "agent",
     about: "Let experiments of another machine use this one as a node",
     details: "Copies files to and from the machine that runs the experiment, and runs workloads on files and fio in \
-              a folder of its own, which goes afterwards. It does nothing else, and only for who knows the token. \
+              a folder of its own, which goes afterwards. It does nothing else, and only for those who know the token. \
               It listens on loopback unless told otherwise. The token shows who asks; NOTHING IS ENCRYPTED: \
               in a network that you don't trust, use a tunnel of ssh or a VPN. Ctrl-C ends it and what it does.\n\n\
               openssl rand -hex 32 > token; chmod 600 token      # the same file on all machines\n\
