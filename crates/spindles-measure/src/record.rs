@@ -2,7 +2,8 @@
 //! of the schema. Everything a report says is drawn from these lines alone.
 //!
 //! A file starts with one `experiment` and one `environment` line; a `run` line
-//! follows for each system × workload × repetition block, in the order they ran.
+//! follows for each system × workload × repetition block, in the order they ran, and a `discard` line where
+//! the check of a system at the end of a block takes its runs back.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,8 @@ pub enum Record {
     Calibration(Box<Calibration>),
     /// One workload once on one system.
     Run(Box<Run>),
+    /// Runs of a system that count for nothing after all.
+    Discard(Discard),
 }
 
 /// What was to be measured: written once, before the first run.
@@ -388,6 +391,21 @@ pub struct Run {
     pub doubts: Vec<Doubt>,
     /// Set when the run did not finish: why. Its figures are then not used.
     pub failed: Option<String>,
+}
+
+/// What was measured on a system in a repetition block counts for nothing: after its last run it was found
+/// damaged. Its runs were recorded before, as they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Discard {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the system.
+    pub system: String,
+    /// Repetition block.
+    pub repetition_block: u32,
+    /// What is wrong: for analysis its runs failed with this reason.
+    pub why: String,
 }
 
 /// A run of a pair that was to confirm a verdict: one as it was, one with a change.

@@ -5,7 +5,7 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
-    Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
+    Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
     LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic,
     Verdict, Verdicts, change, doubts, example, from_lines,
     statistics::Random,
@@ -32,7 +32,10 @@ fn spotless() -> Vec<Record> {
         Record::Run(run) => {
             SYSTEMS.contains(&&*run.system.name) && WORKLOADS.contains(&&*run.workload.name)
         }
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     for record in &mut records {
         match record {
@@ -47,7 +50,7 @@ fn spotless() -> Vec<Record> {
                     .retain(|workload| WORKLOADS.contains(&&*workload.name));
             }
             Record::Environment(environment) => environment.virtualization.clear(),
-            Record::Calibration(_) => {}
+            Record::Calibration(_) | Record::Discard(_) => {}
             Record::Run(run) => {
                 run.scaled = false;
                 run.shared_device = false;
@@ -68,7 +71,10 @@ fn spotless() -> Vec<Record> {
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
     records.iter_mut().filter_map(|record| match record {
         Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => None,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => None,
     })
 }
 
@@ -81,7 +87,10 @@ fn environment(records: &mut [Record]) -> &mut Environment {
         .iter_mut()
         .find_map(|record| match record {
             Record::Environment(environment) => Some(environment),
-            Record::Experiment(_) | Record::Calibration(_) | Record::Run(_) => None,
+            Record::Experiment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => None,
         })
         .unwrap()
 }
@@ -89,7 +98,7 @@ fn environment(records: &mut [Record]) -> &mut Environment {
 fn experiment(records: &mut [Record]) -> &mut Experiment {
     match &mut records[0] {
         Record::Experiment(experiment) => experiment,
-        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {
+        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) | Record::Discard(_) => {
             panic!("the experiment comes first")
         }
     }
@@ -571,7 +580,7 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
         match record {
             Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
             Record::Run(run) => run.started_unix_ms += 1_000_000,
-            Record::Environment(_) | Record::Calibration(_) => {}
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
         }
     }
     records.extend(later);
@@ -585,6 +594,54 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
             .blocks,
         6
     );
+}
+
+/// What the check at the end of a block finds takes back what was recorded before, in every joined experiment by itself.
+#[test]
+fn discarded_runs_count_as_failed() {
+    let mut records = example::records(3);
+    let mut later = records.clone();
+    for record in &mut later {
+        match record {
+            Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
+            Record::Run(run) => run.started_unix_ms += 1_000_000,
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+        }
+    }
+    let discard = Discard {
+        system: "raid5".to_owned(),
+        repetition_block: 1,
+        why: "the ext4 on it is damaged".to_owned(),
+        ..Discard::default()
+    };
+    later.push(Record::Discard(discard));
+    records.extend(later);
+    let good = Analysis::of(&example::records(3)).unwrap();
+    let text: String = records.iter().map(to_line).collect();
+    let found = Analysis::of(&from_lines(&text).unwrap()).unwrap();
+    for cell in &found.cells {
+        let blocks: Vec<u32> = cell.repetitions.iter().map(|it| it.block).collect();
+        if cell.system == "raid5" {
+            assert_eq!((cell.failed, blocks), (1, vec![0, 1, 2, 3, 5]));
+        } else {
+            assert_eq!((cell.failed, blocks), (0, vec![0, 1, 2, 3, 4, 5]));
+        }
+    }
+    let failed = |findings: &[Finding]| {
+        let mut findings = findings.iter();
+        findings.find(|it| it.kind == "failed-runs").cloned()
+    };
+    let finding = failed(&found.findings).unwrap();
+    let seeks = "raid5 × seeks: the ext4 on it is damaged".to_owned();
+    assert!(finding.details.contains(&seeks), "{finding:?}");
+    // And of two measurements it is said of the one that it is about.
+    let change = change(&good, &found, Verdicts::SameWork);
+    let finding = failed(&change.findings[..1]).unwrap();
+    assert!(
+        finding.details.contains(&format!("after: {seeks}")),
+        "{finding:?}"
+    );
+    assert!(finding.details.iter().all(|it| it.starts_with("after: ")));
 }
 
 /// Files put one after the other, of which the first is cut short in its last block.
@@ -724,7 +781,10 @@ fn open_loops_are_compared_by_their_response_times() {
                     run.operations /= 2;
                 }
             }
-            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+            Record::Environment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => {}
         }
     }
     let analysis = Analysis::of(&records).unwrap();

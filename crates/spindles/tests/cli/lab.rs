@@ -5,7 +5,8 @@ use crate::binary::{spindles, spindles_in};
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -442,6 +443,118 @@ fn bench_serves_mounts_and_checks_an_array() {
     assert!(!done.error.contains("damaged"), "{}", done.error);
     assert!(is_empty(folder.path()));
     assert!(!used(folder.path()));
+}
+
+/// A program for the check of ext4 that finds damage from its so many-th call on.
+fn check_that_fails(folder: &Path, call: u32) -> String {
+    let programs = folder.join("programs");
+    fs::create_dir_all(&programs).expect("a folder");
+    let (program, calls) = (programs.join("e2fsck"), programs.join("calls"));
+    fs::write(&calls, "").expect("a file");
+    let script = format!(
+        "#!/bin/sh\necho >> '{0}'\n[ $(wc -l < '{0}') -lt {call} ] || {{ echo bad bitmap; exit 4; }}\n",
+        calls.display()
+    );
+    fs::write(&program, script).expect("a file");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("it is ours");
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", programs.display())
+}
+
+/// What ran on a file system that is then found damaged counts nowhere, and every form of the report says why.
+#[test]
+fn runs_on_a_damaged_file_system_count_as_failed() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: runs_on_a_damaged_file_system_count_as_failed: mounting takes root"
+        );
+    }
+    let folder = prepared(2);
+    let at = |name: &str| folder.path().join(name);
+    let (file, results, good) = (at("small.toml"), at("results"), at("good"));
+    let on_ext4 = fs::read_to_string(&file).expect("a file");
+    let on_ext4 = on_ext4.replace("target = \"single\"", "target = \"single\"\nfs = \"ext4\"");
+    fs::write(
+        &file,
+        on_ext4.replace("[[system]]", "control = false\n[[system]]"),
+    )
+    .expect("a file");
+    let run = |out: &Path, variables: &[(&str, &str)]| {
+        let words = ["lab", "run", text(&file), "--out", text(out)];
+        spindles_in(".", variables, &words)
+    };
+    // The first is that of the system when it is looked at, the others those of the blocks.
+    let path = check_that_fails(folder.path(), 3);
+    let damaged = "single: the ext4 on it is damaged, so its figures mean nothing";
+    let ran = run(&results, &[("PATH", &path)]);
+    ran.fails(
+        1,
+        &[
+            damaged,
+            "bad bitmap",
+            "2 of 4 runs failed: the report says why",
+        ],
+    );
+    let of_report = "single × block-read: the ext4 on it is damaged";
+    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
+    let records = spindles_lab::load(&results).expect("records");
+    let discards = records.iter().filter_map(|record| match record {
+        Record::Discard(discard) => Some((&*discard.system, discard.repetition_block)),
+        _ => None,
+    });
+    assert_eq!(discards.collect::<Vec<_>>(), [("single", 1)]);
+    assert_eq!(runs(&results), 4, "they were recorded as they ended");
+
+    let in_words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for form in ["terminal", "markdown", "json", "html"] {
+        let report = spindles(&["lab", "report", text(&results), "--format", form]).ok();
+        assert!(
+            in_words(&report.out).contains(of_report),
+            "{form}: {}",
+            report.out
+        );
+    }
+    let csv = spindles(&["lab", "report", text(&results), "--format", "csv"])
+        .ok()
+        .out;
+    let said = csv
+        .lines()
+        .filter(|line| line.contains("the ext4 on it is damaged"));
+    assert_eq!(said.count(), 2, "{csv}");
+    let json = spindles(&["lab", "report", text(&results), "--json"])
+        .ok()
+        .json();
+    let cells = json["reports"][0]["cells"].as_array().expect("cells");
+    for cell in cells {
+        let good = cell["repetitions"].as_array().map(Vec::len);
+        assert_eq!(
+            (cell["failed"].as_u64(), good),
+            (Some(1), Some(1)),
+            "{cell}"
+        );
+    }
+
+    run(&good, &[]).ok();
+    let compare = ["lab", "compare", text(&good), text(&results)];
+    for form in [
+        &[][..],
+        &["--json"],
+        &["--format", "markdown"],
+        &["--format", "html"],
+    ] {
+        let compared = spindles(&[&compare[..], form].concat()).ok().out;
+        let said = format!("after: {of_report}");
+        assert!(in_words(&compared).contains(&said), "{form:?}: {compared}");
+    }
+
+    let path = check_that_fails(folder.path(), 2);
+    let words = [
+        "bench", "touch", "single", "--fs", "ext4", "--set", "files=9", "--runs", "1",
+    ];
+    let here = ["--folder", text(folder.path())];
+    let variables = [("PATH", &*path), ("TMPDIR", text(folder.path()))];
+    let ran = spindles_in(".", &variables, &[&words[..], &here].concat());
+    ran.fails(1, &[damaged, "3 of 3 runs failed"]);
 }
 
 /// Whether something is mounted in a folder, attached to a file in it, or serves there.
