@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::verdicts::Intervention;
+use crate::work;
 use crate::{Calibration, Evidence, Histogram, LateMember, Series};
 
 /// Version of the schema. Grows when a field changes its meaning; a new field
@@ -587,6 +588,19 @@ pub enum ReadError {
         /// Which run.
         what: String,
     },
+    /// Records of two experiments.
+    #[error(
+        "lines {first} and {line} are of different experiments ({what}), and figures of different work have no mean: put \
+         the records of each in a file of its own, and hold them against each other with `spindles lab compare`"
+    )]
+    Mixed {
+        /// Line of the first.
+        first: usize,
+        /// Line of the other.
+        line: usize,
+        /// What differs.
+        what: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -633,6 +647,7 @@ pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
         }
     }
     check_runs(&records, &lines)?;
+    check_work(&records, &lines)?;
     Ok(records)
 }
 
@@ -656,6 +671,22 @@ fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
         }
     }
     Ok(())
+}
+
+/// Whether all are of one experiment, so that what goes by one name can be averaged.
+fn check_work(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
+    let Some(mixture) = work::mixture(records) else {
+        return Ok(());
+    };
+    let (first, second) = mixture.records;
+    let differences = mixture.differences.iter();
+    let words =
+        differences.map(|it| format!("{}: {} {} and {}", it.of, it.what, it.before, it.after));
+    Err(ReadError::Mixed {
+        first: lines[first],
+        line: lines[second],
+        what: words.collect::<Vec<_>>().join("; "),
+    })
 }
 
 fn read_line(line: usize, content: &str) -> Result<Record, ReadError> {

@@ -6,11 +6,11 @@
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
-    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic,
-    Verdict, Verdicts, change, doubts, example, from_lines,
+    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Trial,
+    Verdict, Verdicts, Workload, change, doubts, example, from_lines,
     statistics::Random,
     to_line,
-    verdicts::{CellVerdicts, Grade},
+    verdicts::{CellVerdicts, Grade, Intervention},
 };
 
 const SYSTEMS: &[&str] = &[
@@ -642,6 +642,99 @@ fn discarded_runs_count_as_failed() {
         "{finding:?}"
     );
     assert!(finding.details.iter().all(|it| it.starts_with("after: ")));
+}
+
+/// Of what has one name and is not the same there is no mean, wherever the records say so.
+#[test]
+fn records_of_different_experiments_are_refused() {
+    type Plant = fn(&mut Record);
+    fn work(record: &mut Record, plant: fn(&mut Workload)) {
+        match record {
+            Record::Experiment(it) => it.workloads.iter_mut().for_each(plant),
+            Record::Run(it) => plant(&mut it.workload),
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+        }
+    }
+    fn head(record: &mut Record, plant: fn(&mut Experiment)) {
+        if let Record::Experiment(it) = record {
+            plant(it);
+        }
+    }
+    let first = example::records(2);
+    let joined = |plant: Plant, from: usize| {
+        let mut second = first[from..].to_vec();
+        for record in &mut second {
+            plant(record);
+            match record {
+                Record::Experiment(it) => it.started_unix_ms += 1_000_000,
+                Record::Run(it) => it.started_unix_ms += 1_000_000,
+                Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+            }
+        }
+        let records = first.iter().chain(&second);
+        let read = from_lines(&records.map(to_line).collect::<String>());
+        read.map(|records| records.len())
+    };
+    let deeper: Plant = |it| work(it, |workload| workload.in_flight_max += 70);
+    let other: Plant = |it| {
+        if let Record::Run(run) = it
+            && run.system.name == "raid5"
+        {
+            run.system.expression = "raid6(9)".to_owned();
+        }
+    };
+    let is_run = |it: &Record| matches!(it, Record::Run(_));
+    let runs = first.iter().position(is_run).unwrap();
+    let again = first.len() + 1;
+    for (plant, from, lines, words) in [
+        (
+            deeper,
+            0,
+            format!("lines 1 and {again} "),
+            "dd-read: in flight 1 and 71",
+        ),
+        // Without its own head the first run with the other work shows it.
+        (deeper, runs, format!("lines 1 and {again} "), "in flight "),
+        (other, 0, "lines 1 and ".to_owned(), "raid5: target "),
+        (
+            |it| head(it, |it| it.name = "b".to_owned()),
+            0,
+            format!("lines 1 and {again} "),
+            "name example and b",
+        ),
+        (
+            |it| head(it, |it| it.control = None),
+            0,
+            format!("lines 1 and {again} "),
+            "once more single-again and none",
+        ),
+    ] {
+        let said = joined(plant, from).unwrap_err().to_string();
+        assert!(said.starts_with(&lines), "{lines}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+        assert!(said.ends_with("with `spindles lab compare`"), "{said}");
+    }
+    // What runs say beside the definition, such as the version of a tool, is no other work. Nor is what a trial changed.
+    let more: Plant = |it| {
+        if let Record::Run(run) = it {
+            let version = ("version".to_owned(), "2".to_owned());
+            run.workload.parameters.extend([version]);
+        }
+    };
+    let trial: Plant = |it| {
+        if let Record::Run(run) = it {
+            run.workload.in_flight_max += 9;
+            run.trial = Some(Trial {
+                of: run.workload.name.clone(),
+                change: Intervention::DoubleActors,
+                pair: 0,
+                changed: true,
+            });
+        }
+    };
+    for plant in [more, trial] {
+        assert_eq!(joined(plant, 0).unwrap(), 2 * first.len());
+    }
 }
 
 /// Files put one after the other, of which the first is cut short in its last block.

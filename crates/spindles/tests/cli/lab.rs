@@ -230,6 +230,17 @@ fn different_work_is_said_before_it_is_compared() {
     let heading = format!(", {}\n", text(&before));
     assert!(compared.contains(&heading), "{compared}");
 
+    // In one file they are no one experiment.
+    let mixed = at("mixed.jsonl");
+    let both = [&before, &after].map(|it| fs::read_to_string(it.join("records.jsonl")));
+    fs::write(&mixed, both.map(|it| it.expect("records")).concat()).expect("a file");
+    let said = [
+        "mixed.jsonl, lines 1 and 1",
+        "(block-read: in flight 1 and 7)",
+    ];
+    spindles(&["lab", "report", text(&mixed)]).fails(1, &said);
+    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, &said);
+
     let other = at("other.jsonl");
     let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
     fs::write(&other, records.replace("block-", "sector-")).expect("a file");
