@@ -449,7 +449,7 @@ fn bench_serves_mounts_and_checks_an_array() {
     // Parity: more bytes reach the members than the workload wrote.
     assert!(cell["members"]["written"].as_u64() > Some(0), "{cell}");
     let options = &report["report"]["experiment"]["systems"][0]["options"];
-    assert_eq!(options["mount"], "noatime", "{options}");
+    assert_eq!(options["mount"], "noinit_itable,noatime", "{options}");
     assert!(options["through"].as_str().is_some_and(|it| !it.is_empty()));
     assert!(!done.error.contains("damaged"), "{}", done.error);
     assert!(is_empty(folder.path()));
