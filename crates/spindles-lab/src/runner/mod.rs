@@ -68,7 +68,7 @@ pub trait Observer {
 pub struct Outcome {
     /// Whole repetition blocks recorded.
     pub blocks: u32,
-    /// Runs recorded, failed ones included.
+    /// Runs recorded, failed ones and trials included.
     pub runs: u32,
     /// Runs that failed, and those that were discarded.
     pub failed: u32,

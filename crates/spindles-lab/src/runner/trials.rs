@@ -199,6 +199,8 @@ impl Runner<'_> {
         let damage = self.end(under_test, &spec.name);
         for mut run in tried {
             run.failed = run.failed.or_else(|| damage.clone());
+            self.outcome.failed += u32::from(run.failed.is_some());
+            self.outcome.runs += 1;
             self.record(Record::Run(Box::new(run)))?;
         }
         Ok(())

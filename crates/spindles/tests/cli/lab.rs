@@ -568,6 +568,46 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
     ran.fails(1, &[damaged, "3 of 3 runs failed"]);
 }
 
+/// Of trials too: what they came to is said of no verdict.
+#[test]
+fn trials_on_a_damaged_file_system_count_as_failed() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: trials_on_a_damaged_file_system_count_as_failed: mounting takes root"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, results) = (folder.path().join("x.toml"), folder.path().join("results"));
+    // What is read from memory would be read again with emptied caches.
+    let experiment = format!(
+        "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\nfolder = \"{}\"\n\
+         [[system]]\ntarget = \"single\"\nfs = \"ext4\"\n[[workload]]\nkind = \"iozone\"\n\
+         parameters = {{ size = \"8M\" }}\n",
+        folder.path().display()
+    );
+    fs::write(&file, experiment).expect("a file");
+    let path = check_that_fails(folder.path(), 3);
+    let words = ["lab", "run", text(&file), "--out", text(&results)];
+    let ran = spindles_in(".", &[("PATH", &path)], &words);
+    ran.fails(1, &["runs failed: the report says why"]);
+    let records = spindles_lab::load(&results).expect("records");
+    let mut trials = 0;
+    for record in &records {
+        match record {
+            Record::Run(run) if run.trial.is_some() => {
+                trials += 1;
+                let why = run.failed.as_deref().unwrap_or_default();
+                assert!(why.starts_with("the ext4 on it is damaged"), "{why}");
+            }
+            Record::Run(run) => assert_eq!(run.failed, None),
+            Record::Discard(discard) => panic!("{discard:?}"),
+            Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => {}
+        }
+    }
+    assert!(trials >= 6, "{trials}");
+    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
+}
+
 /// Whether something is mounted in a folder, attached to a file in it, or serves there.
 fn used(folder: &Path) -> bool {
     let name = text(folder);
