@@ -144,7 +144,9 @@ fn experiment_of(records: &[Record]) -> Result<Experiment, String> {
             started_unix_ms: run.started_unix_ms,
             ..Experiment::default()
         },
-        Record::Environment(_) | Record::Calibration(_) => Experiment::default(),
+        Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {
+            Experiment::default()
+        }
     })
 }
 

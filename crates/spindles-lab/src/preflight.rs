@@ -10,7 +10,7 @@ use crate::runner::RunError;
 use crate::scratch::remove_servers_left_over;
 use crate::targets::names::stands_for_something;
 use crate::targets::options::Subject;
-use crate::targets::{self, Place};
+use crate::targets::{self, Mounting, Place};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
 use spindles_io::{Backend, OpenOptions, TargetFacts, physical_device_of};
@@ -607,7 +607,8 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         .map(|rate| SizeBytes(rate).typed().to_string());
     let mkfs = spec.mounting.as_ref().map(|it| it.mkfs.join(" "));
     let mkfs = mkfs.unwrap_or_default();
-    let mount = spec.mounting.as_ref().map(|it| it.options.as_str());
+    let mount = spec.mounting.as_ref().map(Mounting::mount_options);
+    let mount = mount.unwrap_or_default();
     let chosen = [
         ("consistency", spec.consistency.map(|policy| policy.name)),
         ("checksum", spec.checksum.and_then(checksum)),
@@ -617,7 +618,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("read policy", spec.read_policy.map(|policy| policy.name)),
         ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
         ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),
-        ("mount", mount.filter(|it| !it.is_empty())),
+        ("mount", Some(mount.as_str()).filter(|it| !it.is_empty())),
         ("made by", spec.commands.as_ref().map(|it| it.up.as_str())),
     ];
     let chosen = chosen.into_iter();

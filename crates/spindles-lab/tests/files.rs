@@ -495,7 +495,7 @@ fn file_systems_are_made_mounted_and_checked() {
     let single = kept.runs.iter().find(|run| run.system.name == "single");
     let options = &single.unwrap().system.options;
     assert_eq!(options["file system"], "ext4");
-    assert_eq!(options["mount"], "noatime");
+    assert_eq!(options["mount"], "noinit_itable,noatime");
     // What is made of two members is no single disk, whichever workload it is that ran on it.
     let made = kept.runs.iter().filter(|run| run.system.name == "made");
     for run in made {

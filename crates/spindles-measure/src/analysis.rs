@@ -12,8 +12,9 @@ use crate::statistics::{
 };
 use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
-    Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, OverallScope,
-    Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload, overall, quantity,
+    Calibration, Cpu, Discard, Environment, Experiment, Finding, Histogram, LateMember,
+    OverallScope, Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload,
+    overall, quantity,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -50,7 +51,7 @@ pub struct Analysis {
     pub singles: Option<Singles>,
     /// What to doubt, worst first.
     pub findings: Vec<Finding>,
-    /// Every run, as it was recorded.
+    /// Every run, as it was recorded; one that was discarded afterwards failed.
     #[serde(skip)]
     pub runs: Vec<Run>,
     /// Runs that were recorded once more, and count once.
@@ -475,6 +476,7 @@ fn joined(records: &[Record]) -> Joined {
     let mut calibration: Option<Calibration> = None;
     let mut runs: Vec<Run> = Vec::new();
     let mut trials: Vec<Run> = Vec::new();
+    let mut discards: Vec<(&Discard, u32)> = Vec::new();
     let mut known: BTreeMap<(u64, u64, u64, &str, &str), Vec<&Run>> = BTreeMap::new();
     let mut offsets = Offsets::default();
     let mut recorded_again = 0;
@@ -524,6 +526,17 @@ fn joined(records: &[Record]) -> Joined {
                     runs.push(run);
                 }
             }
+            Record::Discard(this) => {
+                let block = this.repetition_block.saturating_add(offsets.block);
+                discards.push((this, block));
+            }
+        }
+    }
+    for (discard, block) in discards {
+        let is_its =
+            |run: &&mut Run| run.system.name == discard.system && run.repetition_block == block;
+        for run in runs.iter_mut().filter(is_its) {
+            run.failed.get_or_insert_with(|| discard.why.clone());
         }
     }
     Joined {

@@ -113,7 +113,10 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         }
     }
     let environment = work::of_environments(before, after);
-    let findings = findings(&rows, &environment);
+    let findings = failed(before, after)
+        .into_iter()
+        .chain(findings(&rows, &environment))
+        .collect();
     Change {
         before: (
             before.experiment.name.clone(),
@@ -250,6 +253,20 @@ fn add<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     if !names.contains(&name) {
         names.push(name);
     }
+}
+
+/// The runs of either side that failed.
+fn failed(before: &Analysis, after: &Analysis) -> Option<Finding> {
+    let kind = crate::doubts::by_name("failed-runs")?;
+    let of = |side: &'static str, analysis: &Analysis| {
+        let found = (kind.find)(analysis).into_iter();
+        found.map(move |what| format!("{side}: {what}"))
+    };
+    let details: Vec<String> = of("before", before).chain(of("after", after)).collect();
+    (!details.is_empty()).then(|| {
+        let remedy = "They count in no figure here. Find out why, and measure again.";
+        Finding::new(kind.name, kind.title, remedy, details)
+    })
 }
 
 /// What differs in the environment where another Spindles was measured.

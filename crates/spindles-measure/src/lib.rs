@@ -39,8 +39,9 @@ pub use late::LateMember;
 pub use overall::{LeftOut, OverallScope, Reason};
 pub use quantity::{Quantity, Response};
 pub use record::{
-    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part, Phase, Rate,
-    ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload, from_lines, to_line,
+    Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
+    Phase, Rate, ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload,
+    from_lines, to_line,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use singles::{AgainstSingles, Singles};

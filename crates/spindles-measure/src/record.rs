@@ -2,13 +2,15 @@
 //! of the schema. Everything a report says is drawn from these lines alone.
 //!
 //! A file starts with one `experiment` and one `environment` line; a `run` line
-//! follows for each system × workload × repetition block, in the order they ran.
+//! follows for each system × workload × repetition block, in the order they ran, and a `discard` line where
+//! the check of a system at the end of a block takes its runs back.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::verdicts::Intervention;
+use crate::work;
 use crate::{Calibration, Evidence, Histogram, LateMember, Series};
 
 /// Version of the schema. Grows when a field changes its meaning; a new field
@@ -27,6 +29,8 @@ pub enum Record {
     Calibration(Box<Calibration>),
     /// One workload once on one system.
     Run(Box<Run>),
+    /// Runs of a system that count for nothing after all.
+    Discard(Discard),
 }
 
 /// What was to be measured: written once, before the first run.
@@ -390,6 +394,21 @@ pub struct Run {
     pub failed: Option<String>,
 }
 
+/// What was measured on a system in a repetition block counts for nothing: after its last run it was found
+/// damaged. Its runs were recorded before, as they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Discard {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the system.
+    pub system: String,
+    /// Repetition block.
+    pub repetition_block: u32,
+    /// What is wrong: for analysis its runs failed with this reason.
+    pub why: String,
+}
+
 /// A run of a pair that was to confirm a verdict: one as it was, one with a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -569,6 +588,19 @@ pub enum ReadError {
         /// Which run.
         what: String,
     },
+    /// Records of two experiments.
+    #[error(
+        "lines {first} and {line} are of different experiments ({what}), and figures of different work have no mean: put \
+         the records of each in a file of its own, and hold them against each other with `spindles lab compare`"
+    )]
+    Mixed {
+        /// Line of the first.
+        first: usize,
+        /// Line of the other.
+        line: usize,
+        /// What differs.
+        what: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -615,6 +647,7 @@ pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
         }
     }
     check_runs(&records, &lines)?;
+    check_work(&records, &lines)?;
     Ok(records)
 }
 
@@ -638,6 +671,22 @@ fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
         }
     }
     Ok(())
+}
+
+/// Whether all are of one experiment, so that what goes by one name can be averaged.
+fn check_work(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
+    let Some(mixture) = work::mixture(records) else {
+        return Ok(());
+    };
+    let (first, second) = mixture.records;
+    let differences = mixture.differences.iter();
+    let words =
+        differences.map(|it| format!("{}: {} {} and {}", it.of, it.what, it.before, it.after));
+    Err(ReadError::Mixed {
+        first: lines[first],
+        line: lines[second],
+        what: words.collect::<Vec<_>>().join("; "),
+    })
 }
 
 fn read_line(line: usize, content: &str) -> Result<Record, ReadError> {

@@ -1,8 +1,8 @@
 //! What two measurements did differently, beside the thing whose change is asked for.
 
-use crate::{Analysis, Environment, System, Workload};
+use crate::{Analysis, Environment, Experiment, Record, System, Workload};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A fact about the work that is not the same before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -135,6 +135,70 @@ pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
         found.retain(|difference| !matches!(&*difference.what, "level" | "members"));
     }
     found
+}
+
+/// How two experiments differ in what their figures are of, beside their systems and workloads.
+fn of_experiments(before: &Experiment, after: &Experiment) -> Vec<Difference> {
+    let facts = |experiment: &Experiment| {
+        let control = experiment.control.as_deref().unwrap_or("none");
+        named(&[
+            ("name", experiment.name.clone()),
+            ("baseline", experiment.baseline.clone()),
+            ("baseline once more", control.to_owned()),
+        ])
+    };
+    differences("experiment", &facts(before), &facts(after))
+}
+
+/// What goes by one name in records and is not the same.
+pub(crate) struct Mixture {
+    /// Which of the records has it first, and which has it otherwise.
+    pub(crate) records: (usize, usize),
+    /// What differs.
+    pub(crate) differences: Vec<Difference>,
+}
+
+/// The first of these records that is not of the same experiment as those before it. Trials change the work on purpose.
+pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
+    let mut experiment: Option<(usize, &Experiment)> = None;
+    let mut systems: BTreeMap<&str, (usize, &System)> = BTreeMap::new();
+    let mut workloads: BTreeMap<&str, (usize, &Workload)> = BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
+        let mut found: Vec<(usize, Difference)> = Vec::new();
+        let mut note = |first: usize, differences: Vec<Difference>| {
+            found.extend(differences.into_iter().map(|it| (first, it)));
+        };
+        let (its_systems, its_workloads) = match record {
+            Record::Experiment(this) => {
+                let (first, known) = *experiment.get_or_insert((at, this));
+                note(first, of_experiments(known, this));
+                (&this.systems[..], &this.workloads[..])
+            }
+            Record::Run(run) if run.trial.is_none() => (
+                std::slice::from_ref(&run.system),
+                std::slice::from_ref(&run.workload),
+            ),
+            _ => continue,
+        };
+        for system in its_systems {
+            let (first, known) = *systems.entry(&system.name).or_insert((at, system));
+            note(first, of_systems(known, system));
+        }
+        for workload in its_workloads {
+            let (first, known) = *workloads.entry(&workload.name).or_insert((at, workload));
+            note(first, of_workloads(known, workload));
+        }
+        // Within one record it is for whoever made it to see.
+        found.retain(|(first, _)| *first != at);
+        if let Some(&(first, _)) = found.first() {
+            found.retain(|(of, _)| *of == first);
+            return Some(Mixture {
+                records: (first, at),
+                differences: found.into_iter().map(|(_, it)| it).collect(),
+            });
+        }
+    }
+    None
 }
 
 /// How the members of a system were reached, in both.

@@ -5,12 +5,12 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
-    Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
-    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic,
-    Verdict, Verdicts, change, doubts, example, from_lines,
+    Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
+    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Trial,
+    Verdict, Verdicts, Workload, change, doubts, example, from_lines,
     statistics::Random,
     to_line,
-    verdicts::{CellVerdicts, Grade},
+    verdicts::{CellVerdicts, Grade, Intervention},
 };
 
 const SYSTEMS: &[&str] = &[
@@ -32,7 +32,10 @@ fn spotless() -> Vec<Record> {
         Record::Run(run) => {
             SYSTEMS.contains(&&*run.system.name) && WORKLOADS.contains(&&*run.workload.name)
         }
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     for record in &mut records {
         match record {
@@ -47,7 +50,7 @@ fn spotless() -> Vec<Record> {
                     .retain(|workload| WORKLOADS.contains(&&*workload.name));
             }
             Record::Environment(environment) => environment.virtualization.clear(),
-            Record::Calibration(_) => {}
+            Record::Calibration(_) | Record::Discard(_) => {}
             Record::Run(run) => {
                 run.scaled = false;
                 run.shared_device = false;
@@ -68,7 +71,10 @@ fn spotless() -> Vec<Record> {
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
     records.iter_mut().filter_map(|record| match record {
         Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => None,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => None,
     })
 }
 
@@ -81,7 +87,10 @@ fn environment(records: &mut [Record]) -> &mut Environment {
         .iter_mut()
         .find_map(|record| match record {
             Record::Environment(environment) => Some(environment),
-            Record::Experiment(_) | Record::Calibration(_) | Record::Run(_) => None,
+            Record::Experiment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => None,
         })
         .unwrap()
 }
@@ -89,7 +98,7 @@ fn environment(records: &mut [Record]) -> &mut Environment {
 fn experiment(records: &mut [Record]) -> &mut Experiment {
     match &mut records[0] {
         Record::Experiment(experiment) => experiment,
-        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {
+        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) | Record::Discard(_) => {
             panic!("the experiment comes first")
         }
     }
@@ -571,7 +580,7 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
         match record {
             Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
             Record::Run(run) => run.started_unix_ms += 1_000_000,
-            Record::Environment(_) | Record::Calibration(_) => {}
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
         }
     }
     records.extend(later);
@@ -585,6 +594,147 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
             .blocks,
         6
     );
+}
+
+/// What the check at the end of a block finds takes back what was recorded before, in every joined experiment by itself.
+#[test]
+fn discarded_runs_count_as_failed() {
+    let mut records = example::records(3);
+    let mut later = records.clone();
+    for record in &mut later {
+        match record {
+            Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
+            Record::Run(run) => run.started_unix_ms += 1_000_000,
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+        }
+    }
+    let discard = Discard {
+        system: "raid5".to_owned(),
+        repetition_block: 1,
+        why: "the ext4 on it is damaged".to_owned(),
+        ..Discard::default()
+    };
+    later.push(Record::Discard(discard));
+    records.extend(later);
+    let good = Analysis::of(&example::records(3)).unwrap();
+    let text: String = records.iter().map(to_line).collect();
+    let found = Analysis::of(&from_lines(&text).unwrap()).unwrap();
+    for cell in &found.cells {
+        let blocks: Vec<u32> = cell.repetitions.iter().map(|it| it.block).collect();
+        if cell.system == "raid5" {
+            assert_eq!((cell.failed, blocks), (1, vec![0, 1, 2, 3, 5]));
+        } else {
+            assert_eq!((cell.failed, blocks), (0, vec![0, 1, 2, 3, 4, 5]));
+        }
+    }
+    let failed = |findings: &[Finding]| {
+        let mut findings = findings.iter();
+        findings.find(|it| it.kind == "failed-runs").cloned()
+    };
+    let finding = failed(&found.findings).unwrap();
+    let seeks = "raid5 × seeks: the ext4 on it is damaged".to_owned();
+    assert!(finding.details.contains(&seeks), "{finding:?}");
+    // And of two measurements it is said of the one that it is about.
+    let change = change(&good, &found, Verdicts::SameWork);
+    let finding = failed(&change.findings[..1]).unwrap();
+    assert!(
+        finding.details.contains(&format!("after: {seeks}")),
+        "{finding:?}"
+    );
+    assert!(finding.details.iter().all(|it| it.starts_with("after: ")));
+}
+
+/// Of what has one name and is not the same there is no mean, wherever the records say so.
+#[test]
+fn records_of_different_experiments_are_refused() {
+    type Plant = fn(&mut Record);
+    fn work(record: &mut Record, plant: fn(&mut Workload)) {
+        match record {
+            Record::Experiment(it) => it.workloads.iter_mut().for_each(plant),
+            Record::Run(it) => plant(&mut it.workload),
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+        }
+    }
+    fn head(record: &mut Record, plant: fn(&mut Experiment)) {
+        if let Record::Experiment(it) = record {
+            plant(it);
+        }
+    }
+    let first = example::records(2);
+    let joined = |plant: Plant, from: usize| {
+        let mut second = first[from..].to_vec();
+        for record in &mut second {
+            plant(record);
+            match record {
+                Record::Experiment(it) => it.started_unix_ms += 1_000_000,
+                Record::Run(it) => it.started_unix_ms += 1_000_000,
+                Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+            }
+        }
+        let records = first.iter().chain(&second);
+        let read = from_lines(&records.map(to_line).collect::<String>());
+        read.map(|records| records.len())
+    };
+    let deeper: Plant = |it| work(it, |workload| workload.in_flight_max += 70);
+    let other: Plant = |it| {
+        if let Record::Run(run) = it
+            && run.system.name == "raid5"
+        {
+            run.system.expression = "raid6(9)".to_owned();
+        }
+    };
+    let is_run = |it: &Record| matches!(it, Record::Run(_));
+    let runs = first.iter().position(is_run).unwrap();
+    let again = first.len() + 1;
+    for (plant, from, lines, words) in [
+        (
+            deeper,
+            0,
+            format!("lines 1 and {again} "),
+            "dd-read: in flight 1 and 71",
+        ),
+        // Without its own head the first run with the other work shows it.
+        (deeper, runs, format!("lines 1 and {again} "), "in flight "),
+        (other, 0, "lines 1 and ".to_owned(), "raid5: target "),
+        (
+            |it| head(it, |it| it.name = "b".to_owned()),
+            0,
+            format!("lines 1 and {again} "),
+            "name example and b",
+        ),
+        (
+            |it| head(it, |it| it.control = None),
+            0,
+            format!("lines 1 and {again} "),
+            "once more single-again and none",
+        ),
+    ] {
+        let said = joined(plant, from).unwrap_err().to_string();
+        assert!(said.starts_with(&lines), "{lines}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+        assert!(said.ends_with("with `spindles lab compare`"), "{said}");
+    }
+    // What runs say beside the definition, such as the version of a tool, is no other work. Nor is what a trial changed.
+    let more: Plant = |it| {
+        if let Record::Run(run) = it {
+            let version = ("version".to_owned(), "2".to_owned());
+            run.workload.parameters.extend([version]);
+        }
+    };
+    let trial: Plant = |it| {
+        if let Record::Run(run) = it {
+            run.workload.in_flight_max += 9;
+            run.trial = Some(Trial {
+                of: run.workload.name.clone(),
+                change: Intervention::DoubleActors,
+                pair: 0,
+                changed: true,
+            });
+        }
+    };
+    for plant in [more, trial] {
+        assert_eq!(joined(plant, 0).unwrap(), 2 * first.len());
+    }
 }
 
 /// Files put one after the other, of which the first is cut short in its last block.
@@ -724,7 +874,10 @@ fn open_loops_are_compared_by_their_response_times() {
                     run.operations /= 2;
                 }
             }
-            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+            Record::Environment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => {}
         }
     }
     let analysis = Analysis::of(&records).unwrap();

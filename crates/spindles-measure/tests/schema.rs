@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Beside, Doubt, Evidence, JobShare, LateMember, LinkUse, NodeRun, Record, Run, Stage, Traffic,
-    Trial, example, from_lines, to_line,
+    Beside, Discard, Doubt, Evidence, JobShare, LateMember, LinkUse, NodeRun, Record, Run, Stage,
+    Traffic, Trial, example, from_lines, to_line,
 };
 
 fn schema() -> Value {
@@ -58,6 +58,8 @@ fn records() -> Vec<Record> {
         stage: Stage::During,
         ..Beside::default()
     });
+    // The last, to which tests do something, is a run.
+    records.push(Record::Discard(Discard::default()));
     records.push(Record::Run(Box::new(rest)));
     records
 }

@@ -90,7 +90,7 @@ fn page(mut records: Vec<Record>) -> String {
         let systems = match record {
             Record::Experiment(experiment) => experiment.systems.iter_mut().collect(),
             Record::Run(run) => vec![&mut run.system],
-            Record::Environment(_) | Record::Calibration(_) => Vec::new(),
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => Vec::new(),
         };
         let last = systems.into_iter().filter(|system| system.name == "raid6");
         last.for_each(|system| long.clone_into(&mut system.name));

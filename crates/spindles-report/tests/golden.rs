@@ -16,7 +16,10 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
         Record::Run(run) => {
             systems.contains(&&*run.system.name) && workloads.contains(&&*run.workload.name)
         }
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     for record in &mut records {
         match record {
@@ -31,7 +34,10 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
             Record::Run(run) if run.system.name == "raid5" => {
                 run.elapsed_ns = run.elapsed_ns * 100 / faster;
             }
-            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+            Record::Environment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => {}
         }
     }
     Analysis::of(&records).expect("the example has runs")
@@ -47,7 +53,10 @@ fn files(blocks: u32) -> Analysis {
             let is_kept = run.workload.in_flight_max != 2 && run.workload.in_flight_max != 4;
             systems.contains(&&*run.system.name) && kinds.contains(&&*run.workload.kind) && is_kept
         }
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     Analysis::of(&records).expect("the example has runs")
 }
@@ -58,7 +67,10 @@ fn judged() -> Analysis {
     let kept = ["varmail", "touch retouch", "touch unlink", "iozone read"];
     records.retain(|record| match record {
         Record::Run(run) => kept.contains(&&*run.workload.name),
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     for record in &mut records {
         if let Record::Experiment(experiment) = record {
@@ -124,7 +136,10 @@ fn odd_questions() -> Analysis {
                 && workloads.contains(&&*run.workload.name)
                 && !is_missing
         }
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
     for record in &mut records {
         match record {
@@ -156,7 +171,10 @@ fn odd_questions() -> Analysis {
                 pace(&mut run.workload);
                 run.counted = 1;
             }
-            Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {}
+            Record::Environment(_)
+            | Record::Calibration(_)
+            | Record::Run(_)
+            | Record::Discard(_) => {}
         }
     }
     Analysis::of(&records).expect("the example has runs")

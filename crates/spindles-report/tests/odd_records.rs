@@ -13,14 +13,20 @@ type Plant = fn(&mut Vec<Record>);
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
     records.iter_mut().filter_map(|record| match record {
         Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => None,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => None,
     })
 }
 
 fn keep_runs(records: &mut Vec<Record>, keep: impl Fn(&Run) -> bool) {
     records.retain(|record| match record {
         Record::Run(run) => keep(run),
-        Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => true,
+        Record::Experiment(_)
+        | Record::Environment(_)
+        | Record::Calibration(_)
+        | Record::Discard(_) => true,
     });
 }
 
@@ -431,7 +437,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
             let names = experiment.workloads.iter().take(3);
             names.map(|workload| workload.name.clone()).collect()
         }
-        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) => {
+        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) | Record::Discard(_) => {
             panic!("the experiment comes first")
         }
     };

@@ -20,7 +20,7 @@ use crate::targets::mounted::Mounted;
 use crate::targets::{self, Pool, Site};
 use spindles_io::{Incident, OpenOptions};
 use spindles_layout::LEVELS;
-use spindles_measure::{Analysis, HALF_WIDTH_TARGET, Record, Run};
+use spindles_measure::{Analysis, Discard, HALF_WIDTH_TARGET, Record, Run};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,9 +68,9 @@ pub trait Observer {
 pub struct Outcome {
     /// Whole repetition blocks recorded.
     pub blocks: u32,
-    /// Runs recorded, failed ones included.
+    /// Runs recorded, failed ones and trials included.
     pub runs: u32,
-    /// Runs that failed.
+    /// Runs that failed, and those that were discarded.
     pub failed: u32,
     /// Whether the user ended it.
     pub interrupted: bool,
@@ -333,6 +333,7 @@ impl<'a> Runner<'a> {
         let done = self.outcome.runs.into();
         self.observer.progress(done, self.total, &what);
         let mut under_test = self.begin(block, side)?;
+        let mut good = 0;
         for (number, workload) in self.experiment.workloads.iter().enumerate() {
             if !workload.runs_on(workloads_as(&spec)) {
                 continue;
@@ -357,12 +358,21 @@ impl<'a> Runner<'a> {
                 Ok(()) => {}
             }
             for run in runs {
+                good += u32::from(run.failed.is_none());
                 self.record(Record::Run(Box::new(run)))?;
                 self.outcome.runs += 1;
             }
         }
-        if let Ok(under_test) = under_test {
-            self.end(under_test, &spec.name);
+        if let Ok(under_test) = under_test
+            && let Some(why) = self.end(under_test, &spec.name)
+        {
+            self.outcome.failed += good;
+            self.record(Record::Discard(Discard {
+                experiment: self.experiment.name.clone(),
+                system: spec.name.clone(),
+                repetition_block: block,
+                why,
+            }))?;
         }
         Ok(())
     }
@@ -402,16 +412,18 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Takes a system down.
-    fn end(&mut self, under_test: UnderTest<'_>, name: &str) {
-        let UnderTest { system, open, .. } = under_test;
-        if let Some(target) = open {
+    /// Takes a system down. Answers why nothing that was measured on it counts, if that is so.
+    fn end(&mut self, mut under_test: UnderTest<'_>, name: &str) -> Option<String> {
+        if let Some(target) = under_test.open.take() {
             self.observer.incidents(name, &target.incidents());
             drop(target.close());
         }
-        if let Err(why) = system.end() {
+        drop(under_test.leave_folder());
+        let UnderTest { system, damage, .. } = under_test;
+        for why in damage.iter().cloned().chain(system.end().err()) {
             self.observer.trouble(name, &why);
         }
+        damage
     }
 
     /// The system, filled if it is new: reads of what was never written would measure nothing, and
@@ -429,6 +441,7 @@ impl<'a> Runner<'a> {
             has_file_system: holds_files(spec, system.as_mut()),
             system,
             open: None,
+            damage: None,
         };
         let size_bytes = bare_bytes(self.experiment, spec);
         let exists = targets::kind_of(&spec.target).exists

@@ -155,6 +155,7 @@ impl Runner<'_> {
                 return Ok(());
             }
         };
+        let mut tried = Vec::new();
         for pair in 0..PAIRS {
             let index = number << 32 | u64::from(pair);
             let seed = Draw::new(self.experiment.seed, 6, index).number();
@@ -190,11 +191,18 @@ impl Runner<'_> {
                         pair,
                         changed,
                     });
-                    self.record(Record::Run(Box::new(run)))?;
+                    tried.push(run);
                 }
             }
         }
-        self.end(under_test, &spec.name);
+        // They count together or not at all, so they are recorded when it is known which.
+        let damage = self.end(under_test, &spec.name);
+        for mut run in tried {
+            run.failed = run.failed.or_else(|| damage.clone());
+            self.outcome.failed += u32::from(run.failed.is_some());
+            self.outcome.runs += 1;
+            self.record(Record::Run(Box::new(run)))?;
+        }
         Ok(())
     }
 }

@@ -145,7 +145,7 @@ pub(crate) trait System {
         )
     }
 
-    /// Ends what `folder` began, and checks what it left.
+    /// Ends what `folder` began, and checks what it left. On an error nothing that was measured there counts.
     fn leave_folder(&mut self) -> Result<(), String> {
         Ok(())
     }

@@ -1,17 +1,18 @@
-//! Runs that did not finish.
+//! Runs that did not finish, or were discarded.
 
 use super::Kind;
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "failed-runs",
-    title: "Runs did not finish",
+    title: "Runs failed",
     remedy: "They count nowhere else in this report. A comparison uses only the repetition blocks \
-             in which both sides finished.",
+             in which neither side failed.",
     find: |analysis| {
         let mut found: Vec<String> = analysis
             .runs
             .iter()
+            .chain(&analysis.trials)
             .filter_map(|run| {
                 let reason = run.failed.as_deref()?;
                 Some(format!(

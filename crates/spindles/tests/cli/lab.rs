@@ -5,7 +5,8 @@ use crate::binary::{spindles, spindles_in};
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -229,6 +230,17 @@ fn different_work_is_said_before_it_is_compared() {
     let heading = format!(", {}\n", text(&before));
     assert!(compared.contains(&heading), "{compared}");
 
+    // In one file they are no one experiment.
+    let mixed = at("mixed.jsonl");
+    let both = [&before, &after].map(|it| fs::read_to_string(it.join("records.jsonl")));
+    fs::write(&mixed, both.map(|it| it.expect("records")).concat()).expect("a file");
+    let said = [
+        "mixed.jsonl, lines 1 and 1",
+        "(block-read: in flight 1 and 7)",
+    ];
+    spindles(&["lab", "report", text(&mixed)]).fails(1, &said);
+    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, &said);
+
     let other = at("other.jsonl");
     let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
     fs::write(&other, records.replace("block-", "sector-")).expect("a file");
@@ -437,11 +449,163 @@ fn bench_serves_mounts_and_checks_an_array() {
     // Parity: more bytes reach the members than the workload wrote.
     assert!(cell["members"]["written"].as_u64() > Some(0), "{cell}");
     let options = &report["report"]["experiment"]["systems"][0]["options"];
-    assert_eq!(options["mount"], "noatime", "{options}");
+    assert_eq!(options["mount"], "noinit_itable,noatime", "{options}");
     assert!(options["through"].as_str().is_some_and(|it| !it.is_empty()));
     assert!(!done.error.contains("damaged"), "{}", done.error);
     assert!(is_empty(folder.path()));
     assert!(!used(folder.path()));
+}
+
+/// A program for the check of ext4 that finds damage from its so many-th call on.
+fn check_that_fails(folder: &Path, call: u32) -> String {
+    let programs = folder.join("programs");
+    fs::create_dir_all(&programs).expect("a folder");
+    let (program, calls) = (programs.join("e2fsck"), programs.join("calls"));
+    fs::write(&calls, "").expect("a file");
+    let script = format!(
+        "#!/bin/sh\necho >> '{0}'\n[ $(wc -l < '{0}') -lt {call} ] || {{ echo bad bitmap; exit 4; }}\n",
+        calls.display()
+    );
+    fs::write(&program, script).expect("a file");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("it is ours");
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", programs.display())
+}
+
+/// What ran on a file system that is then found damaged counts nowhere, and every form of the report says why.
+#[test]
+fn runs_on_a_damaged_file_system_count_as_failed() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: runs_on_a_damaged_file_system_count_as_failed: mounting takes root"
+        );
+    }
+    let folder = prepared(2);
+    let at = |name: &str| folder.path().join(name);
+    let (file, results, good) = (at("small.toml"), at("results"), at("good"));
+    let on_ext4 = fs::read_to_string(&file).expect("a file");
+    let on_ext4 = on_ext4.replace("target = \"single\"", "target = \"single\"\nfs = \"ext4\"");
+    fs::write(
+        &file,
+        on_ext4.replace("[[system]]", "control = false\n[[system]]"),
+    )
+    .expect("a file");
+    let run = |out: &Path, variables: &[(&str, &str)]| {
+        let words = ["lab", "run", text(&file), "--out", text(out)];
+        spindles_in(".", variables, &words)
+    };
+    // The first is that of the system when it is looked at, the others those of the blocks.
+    let path = check_that_fails(folder.path(), 3);
+    let damaged = "single: the ext4 on it is damaged, so its figures mean nothing";
+    let ran = run(&results, &[("PATH", &path)]);
+    ran.fails(
+        1,
+        &[
+            damaged,
+            "bad bitmap",
+            "2 of 4 runs failed: the report says why",
+        ],
+    );
+    let of_report = "single × block-read: the ext4 on it is damaged";
+    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
+    let records = spindles_lab::load(&results).expect("records");
+    let discards = records.iter().filter_map(|record| match record {
+        Record::Discard(discard) => Some((&*discard.system, discard.repetition_block)),
+        _ => None,
+    });
+    assert_eq!(discards.collect::<Vec<_>>(), [("single", 1)]);
+    assert_eq!(runs(&results), 4, "they were recorded as they ended");
+
+    let in_words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for form in ["terminal", "markdown", "json", "html"] {
+        let report = spindles(&["lab", "report", text(&results), "--format", form]).ok();
+        assert!(
+            in_words(&report.out).contains(of_report),
+            "{form}: {}",
+            report.out
+        );
+    }
+    let csv = spindles(&["lab", "report", text(&results), "--format", "csv"])
+        .ok()
+        .out;
+    let said = csv
+        .lines()
+        .filter(|line| line.contains("the ext4 on it is damaged"));
+    assert_eq!(said.count(), 2, "{csv}");
+    let json = spindles(&["lab", "report", text(&results), "--json"])
+        .ok()
+        .json();
+    let cells = json["reports"][0]["cells"].as_array().expect("cells");
+    for cell in cells {
+        let good = cell["repetitions"].as_array().map(Vec::len);
+        assert_eq!(
+            (cell["failed"].as_u64(), good),
+            (Some(1), Some(1)),
+            "{cell}"
+        );
+    }
+
+    run(&good, &[]).ok();
+    let compare = ["lab", "compare", text(&good), text(&results)];
+    for form in [
+        &[][..],
+        &["--json"],
+        &["--format", "markdown"],
+        &["--format", "html"],
+    ] {
+        let compared = spindles(&[&compare[..], form].concat()).ok().out;
+        let said = format!("after: {of_report}");
+        assert!(in_words(&compared).contains(&said), "{form:?}: {compared}");
+    }
+
+    let path = check_that_fails(folder.path(), 2);
+    let words = [
+        "bench", "touch", "single", "--fs", "ext4", "--set", "files=9", "--runs", "1",
+    ];
+    let here = ["--folder", text(folder.path())];
+    let variables = [("PATH", &*path), ("TMPDIR", text(folder.path()))];
+    let ran = spindles_in(".", &variables, &[&words[..], &here].concat());
+    ran.fails(1, &[damaged, "3 of 3 runs failed"]);
+}
+
+/// Of trials too: what they came to is said of no verdict.
+#[test]
+fn trials_on_a_damaged_file_system_count_as_failed() {
+    if !is_root() {
+        return println!(
+            "SKIPPED: trials_on_a_damaged_file_system_count_as_failed: mounting takes root"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, results) = (folder.path().join("x.toml"), folder.path().join("results"));
+    // What is read from memory would be read again with emptied caches.
+    let experiment = format!(
+        "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\nfolder = \"{}\"\n\
+         [[system]]\ntarget = \"single\"\nfs = \"ext4\"\n[[workload]]\nkind = \"iozone\"\n\
+         parameters = {{ size = \"8M\" }}\n",
+        folder.path().display()
+    );
+    fs::write(&file, experiment).expect("a file");
+    let path = check_that_fails(folder.path(), 3);
+    let words = ["lab", "run", text(&file), "--out", text(&results)];
+    let ran = spindles_in(".", &[("PATH", &path)], &words);
+    ran.fails(1, &["runs failed: the report says why"]);
+    let records = spindles_lab::load(&results).expect("records");
+    let mut trials = 0;
+    for record in &records {
+        match record {
+            Record::Run(run) if run.trial.is_some() => {
+                trials += 1;
+                let why = run.failed.as_deref().unwrap_or_default();
+                assert!(why.starts_with("the ext4 on it is damaged"), "{why}");
+            }
+            Record::Run(run) => assert_eq!(run.failed, None),
+            Record::Discard(discard) => panic!("{discard:?}"),
+            Record::Experiment(_) | Record::Environment(_) | Record::Calibration(_) => {}
+        }
+    }
+    assert!(trials >= 6, "{trials}");
+    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
 }
 
 /// Whether something is mounted in a folder, attached to a file in it, or serves there.

@@ -25,6 +25,8 @@ pub(super) struct UnderTest<'a> {
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,
+    /// Why nothing that was measured on it counts: it was found damaged, or can't be checked.
+    pub(super) damage: Option<String>,
 }
 
 impl UnderTest<'_> {
@@ -41,6 +43,15 @@ impl UnderTest<'_> {
             Work::Fio(work) => self.fio(work, &mut runs[0]),
             Work::Newfs(words) => self.newfs(words, &mut runs[0]),
         }
+    }
+
+    /// Ends what workloads on files began, and keeps what is wrong with what they left.
+    pub(super) fn leave_folder(&mut self) -> Result<(), String> {
+        let left = self.system.leave_folder();
+        if let Err(why) = &left {
+            self.damage.get_or_insert_with(|| why.clone());
+        }
+        left
     }
 
     /// The open system. What the kernel or another program opens must be closed first.

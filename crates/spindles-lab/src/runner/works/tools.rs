@@ -11,7 +11,7 @@ impl UnderTest<'_> {
     /// Makes a file system on the whole of a system.
     pub(super) fn newfs(&mut self, words: &[String], run: &mut Run) -> Result<(), Failure> {
         self.close()?;
-        self.system.leave_folder().map_err(Failure::Failed)?;
+        self.leave_folder().map_err(Failure::Failed)?;
         let exported = self.system.export(&self.options.program);
         let exported = exported.map_err(Failure::Failed)?;
         newfs::run(
