@@ -130,7 +130,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     };
     let mut said = String::new();
     for (quantity, what) in [
-        (Quantity::ResponseP99, "the p99 response time"),
+        (Quantity::ResponseP99, "the response time"),
         (Quantity::Time, "the time"),
     ] {
         let some = of(&|it| is_first(it, quantity));
@@ -191,7 +191,11 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let mine = cells.filter(|cell| cell.workload == workload.name);
     let behind = mine.filter_map(|cell| {
         let share = analysis.share_answered(cell)?;
-        Some(format!("{} (answered {:.0} %)", cell.system, share * 100.0))
+        let percent = match share * 100.0 {
+            few if few < 10.0 => format!("{few:.2}"),
+            many => format!("{many:.0}"),
+        };
+        Some(format!("{} (answered {percent} %)", cell.system))
     });
     let behind: Vec<String> = behind.collect();
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))

@@ -145,7 +145,8 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     let columns = comparisons::columns(analysis, workload, &verdict);
     let titles: Vec<&str> = columns.iter().map(|it| &*it.title).collect();
     table_head(text, &titles);
-    for row in 0..columns[0].texts.len() {
+    let rows = columns.first().map_or(0, |it| it.texts.len());
+    for row in 0..rows {
         let cells: Vec<String> = columns.iter().map(|it| cell(&it.texts[row])).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
     }
