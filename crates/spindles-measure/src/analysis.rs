@@ -14,6 +14,7 @@ use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
     Calibration, Cpu, Environment, Experiment, Finding, Histogram, LateMember, OverallScope,
     Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload, overall, quantity,
+    totals,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -55,6 +56,9 @@ pub struct Analysis {
     /// Every run, as it was recorded.
     #[serde(skip)]
     pub runs: Vec<Run>,
+    /// What runs of several phases come to together.
+    #[serde(skip)]
+    pub totals: Vec<Run>,
     /// Runs that were recorded once more, and count once.
     #[serde(skip)]
     pub recorded_again: usize,
@@ -147,8 +151,7 @@ pub struct Latency {
 }
 
 /// What a comparison came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Faster than the baseline.
     Faster,
@@ -163,6 +166,23 @@ pub enum Verdict {
     /// One of the two is a figure of the load generator: above 70 % of what the harness does on a target
     /// that does nothing.
     Refused,
+    /// None: it is the baseline held against itself (the A/A pair), a measure of the others. `null` in JSON.
+    AaPair,
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifferenceShown => "no_difference_shown",
+            Self::OneBlock => "one_block",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::AaPair => return serializer.serialize_none(),
+        };
+        serializer.serialize_str(name)
+    }
 }
 
 impl Verdict {
@@ -175,6 +195,7 @@ impl Verdict {
             Self::OneBlock => "one block: no verdict",
             Self::Failed => "failed",
             Self::Refused => "refused",
+            Self::AaPair => "A/A pair",
         }
     }
 }
@@ -331,8 +352,9 @@ impl Analysis {
         if runs.is_empty() {
             return Err(AnalysisError::NoRuns);
         }
-        let experiment = completed(experiment, &runs);
-        let cells = cells_of(&experiment, &runs);
+        let mut experiment = completed(experiment, &runs);
+        let totals = totals::add(&mut experiment, &runs);
+        let cells = cells_of(&experiment, runs.iter().chain(&totals));
         let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
             overall: Vec::new(),
@@ -346,11 +368,11 @@ impl Analysis {
             own_comparisons,
             findings: Vec::new(),
             runs,
+            totals,
             trials,
             recorded_again,
         };
         analysis.refuse();
-        (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         let verdicts = analysis.cells.iter();
         let verdicts: Vec<Option<CellVerdicts>> = verdicts
             .map(|cell| CellVerdicts::of(&analysis, cell))
@@ -358,6 +380,7 @@ impl Analysis {
         for (cell, verdicts) in analysis.cells.iter_mut().zip(verdicts) {
             cell.verdicts = verdicts;
         }
+        (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         analysis.findings = crate::doubts::findings(&analysis);
         Ok(analysis)
     }
@@ -386,7 +409,7 @@ impl Analysis {
                 let mut refused = refused.iter();
                 refused.any(|(of, workload)| of == system && *workload == it.workload)
             };
-            if is_one(&it.system) || is_one(&it.baseline) {
+            if !it.control && (is_one(&it.system) || is_one(&it.baseline)) {
                 it.verdict = Verdict::Refused;
                 it.not_shown_among = None;
             }
@@ -439,9 +462,16 @@ impl Analysis {
 
     /// The runs of a cell that finished, in the order they ran.
     pub fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
-        self.runs.iter().filter(|run| {
+        self.runs.iter().chain(&self.totals).filter(|run| {
             run.system.name == cell.system && run.workload.name == cell.workload && run.counts()
         })
+    }
+
+    /// The comparisons that count where all are summed up: without the A/A pair, and of phases that have a total only that.
+    pub fn headlines(&self) -> impl Iterator<Item = &Comparison> {
+        let in_total = |it: &Comparison| self.experiment.total_with(&it.workload).is_some();
+        let comparisons = self.comparisons.iter();
+        comparisons.filter(move |it| !it.control && !in_total(it))
     }
 
     /// The systems that are compared: all but the baseline and the control.
@@ -602,12 +632,12 @@ fn completed(mut experiment: Experiment, runs: &[Run]) -> Experiment {
     experiment
 }
 
-fn cells_of(experiment: &Experiment, runs: &[Run]) -> Vec<Cell> {
+fn cells_of<'a>(experiment: &Experiment, runs: impl Iterator<Item = &'a Run> + Clone) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         for system in &experiment.systems {
             let mut mine: Vec<&Run> = runs
-                .iter()
+                .clone()
                 .filter(|run| run.system.name == system.name && run.workload.name == workload.name)
                 .collect();
             if !mine.is_empty() {
@@ -738,7 +768,11 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
         }
         let floors = comparison.noise_floor.into_iter();
         comparison.noise_floor = floors.chain(comparison.quantity.floor()).reduce(f64::max);
-        let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
+        if comparison.control {
+            comparison.verdict = verdict_of_pair(&comparison.log_ratio);
+            continue;
+        }
+        let p = corrected.then_some(comparison.p_corrected);
         let of = |p| verdict(&comparison.log_ratio, p, comparison.noise_floor);
         let (alone, among_others) = (of(None), of(p));
         comparison.verdict = among_others;
@@ -891,6 +925,14 @@ pub(crate) fn verdict(
         _ if holds && log_ratio.low > floor => Verdict::Faster,
         _ if holds && log_ratio.high < -floor => Verdict::Slower,
         _ => Verdict::NoDifferenceShown,
+    }
+}
+
+/// The A/A pair gets none, unless one of the two did not finish.
+pub(crate) fn verdict_of_pair(log_ratio: &Estimate) -> Verdict {
+    match log_ratio.blocks {
+        0 => Verdict::Failed,
+        _ => Verdict::AaPair,
     }
 }
 

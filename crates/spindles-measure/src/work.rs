@@ -163,11 +163,15 @@ pub(crate) const MEMBERS: &str = "members";
 /// The same of the physical devices beneath them.
 pub(crate) const DEVICES: &str = "devices";
 
-/// The members that are devices. Temporary files have another name each time.
+/// How the names of folders begin that hold what a run makes for its own time.
+pub const TEMPORARY_PREFIX: &str = "spindles-lab-";
+
+/// The members that were named. Temporary files have another name each time.
 fn members(analysis: &Analysis) -> String {
     let members = analysis.calibration.iter().flat_map(|it| &it.members);
     let names = members.map(|member| member.name.as_str());
-    let names: Vec<&str> = names.filter(|name| name.starts_with("/dev/")).collect();
+    let is_temporary = |name: &str| name.split('/').any(|it| it.starts_with(TEMPORARY_PREFIX));
+    let names: Vec<&str> = names.filter(|name| !is_temporary(name)).collect();
     names.join(", ")
 }
 

@@ -382,7 +382,7 @@ fn planted_differences_are_found_and_only_those() {
     {
         assert_eq!(
             comparison.verdict,
-            Verdict::NoDifferenceShown,
+            Verdict::AaPair,
             "{}",
             comparison.workload
         );
@@ -826,11 +826,37 @@ fn over_all_workloads_what_is_no_measure_counts_for_none() {
         ceilings: [("dd-read".to_owned(), 1_000_000.0)].into(),
         ..Calibration::default()
     };
-    records.push(Record::Calibration(Box::new(calibration)));
+    let mut refused = records.clone();
+    refused.push(Record::Calibration(Box::new(calibration)));
     assert_eq!(
-        left_out(&records),
+        left_out(&refused),
         (2, vec![("dd-read".to_owned(), Reason::Refused)])
     );
+    // Its files were in memory before.
+    let mut cached = spotless();
+    let reads = runs(&mut cached).filter(|run| run.workload.name == "dd-read");
+    for run in reads.filter(|run| run.system.name == "raid5") {
+        run.io.direct = false;
+        run.application.read = 1 << 20;
+        run.evidence = Some(Evidence {
+            cache: CacheUse {
+                resident_permille: Some(900),
+                ..CacheUse::default()
+            },
+            ..Evidence::default()
+        });
+    }
+    assert_eq!(
+        left_out(&cached),
+        (2, vec![("dd-read".to_owned(), Reason::Cached)])
+    );
+    // Where the baseline ran alone nothing is compared.
+    let mut alone = spotless();
+    alone.retain(|record| match record {
+        Record::Run(run) => run.workload.name != "dd-read" || run.system.name.starts_with("single"),
+        _ => true,
+    });
+    assert_eq!(left_out(&alone), (2, Vec::new()));
 }
 
 #[test]
@@ -962,8 +988,13 @@ fn other_disks_are_what_is_asked_for() {
     let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
     let found: Vec<String> = kinds(compared(&records)).collect();
     assert_eq!(found, ["environment-changed"]);
+    // So are files that were named.
+    let files = compared(&with_disks(&["new/a.img"], 5));
+    let members = ["members", "/dev/sda, /dev/sdb", "new/a.img"];
+    assert_eq!(files.environment, [members.map(str::to_owned).into()]);
+    assert_eq!(files.findings, []);
     // Temporary files are called otherwise each time.
-    let files = compared(&with_disks(&["/tmp/lab-17/member0.img"], 5));
+    let files = compared(&with_disks(&["/tmp/spindles-lab-17-0-ab/member0.img"], 5));
     assert_eq!(files.environment, []);
     assert_eq!(files.findings[0].kind, "yardstick-moved");
 }
@@ -1266,7 +1297,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     assert!(!analysis.comparisons.iter().any(refused));
     let analysis = with_ceiling(1.25e6);
     for comparison in &analysis.comparisons {
-        let is_near = comparison.workload == "dd-read";
+        let is_near = comparison.workload == "dd-read" && !comparison.control;
         assert_eq!(refused(comparison), is_near, "{comparison:?}");
     }
     let rows = change(&analysis, &with_ceiling(1.25e6), Verdicts::SameWork).rows;

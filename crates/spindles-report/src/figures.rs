@@ -216,6 +216,7 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
         Verdict::OneBlock => "?",
         Verdict::Failed => "✗",
         Verdict::Refused => "–",
+        Verdict::AaPair => "=",
     }
 }
 

@@ -39,6 +39,7 @@ struct Tables {
 
 fn report(analysis: &Analysis, options: &Options) -> String {
     let mut tables = Tables::default();
+    systems(analysis, options, &mut tables.text);
     for workload in &analysis.experiment.workloads {
         let title = format!("{} · {}", workload.name, workload.summary);
         wrapped(
@@ -73,6 +74,15 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         wrapped(&mut text, sentence, "", options.width);
     }
     coloured(&text, options)
+}
+
+/// What the systems are of which the tables have names.
+fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
+    for system in &analysis.experiment.systems {
+        let said = format!("{}: {}", system.name, words::described(system));
+        wrapped(text, &said, "  ", options.width);
+    }
+    text.push('\n');
 }
 
 /// Systems beside baselines of their own.
