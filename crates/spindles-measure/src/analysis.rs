@@ -354,7 +354,8 @@ impl Analysis {
         }
         let mut experiment = completed(experiment, &runs);
         let totals = totals::add(&mut experiment, &runs);
-        let cells = cells_of(&experiment, runs.iter().chain(&totals));
+        let all: Vec<&Run> = runs.iter().chain(&totals).collect();
+        let cells = cells_of(&experiment, &all);
         let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
             overall: Vec::new(),
@@ -632,12 +633,13 @@ fn completed(mut experiment: Experiment, runs: &[Run]) -> Experiment {
     experiment
 }
 
-fn cells_of<'a>(experiment: &Experiment, runs: impl Iterator<Item = &'a Run> + Clone) -> Vec<Cell> {
+fn cells_of(experiment: &Experiment, runs: &[&Run]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         for system in &experiment.systems {
             let mut mine: Vec<&Run> = runs
-                .clone()
+                .iter()
+                .copied()
                 .filter(|run| run.system.name == system.name && run.workload.name == workload.name)
                 .collect();
             if !mine.is_empty() {

@@ -146,9 +146,10 @@ pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
         if !comparison.control {
             comparison.noise_floor = floor;
         }
-        comparison.verdict = match comparison.control {
-            true => verdict_of_pair(&comparison.log_ratio),
-            false => verdict(&comparison.log_ratio, None, comparison.noise_floor),
+        comparison.verdict = if comparison.control {
+            verdict_of_pair(&comparison.log_ratio)
+        } else {
+            verdict(&comparison.log_ratio, None, comparison.noise_floor)
         };
     }
     (overall, scope)

@@ -153,6 +153,14 @@ impl Analysis {
         found.unwrap_or(&self.experiment.baseline)
     }
 
+    /// Whether the rate of a cell says nothing of the system: it was set beforehand and kept up with, so what it scatters is
+    /// the chance by which operations came.
+    pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
+        let mut workloads = self.experiment.workloads.iter();
+        let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);
+        is_set && self.share_answered(cell).is_none()
+    }
+
     /// Of a system that did not keep up with the rate at which operations came: the share that it answered.
     pub fn share_answered(&self, cell: &Cell) -> Option<f64> {
         let mut workloads = self.experiment.workloads.iter();

@@ -359,7 +359,7 @@ fn recorded_doubts_are_shown_once_with_their_places() {
             .unwrap();
         (finding.title.clone(), finding.details.clone())
     };
-    assert_eq!(details("throttled").1, ["95 °C (raid5 × seeks)"]);
+    assert_eq!(details("throttled").1, ["95 °C (seeks: raid5)"]);
     assert_eq!(
         details("scaled"),
         ("Scaled sizes".to_owned(), vec!["a tenth".to_owned()])
@@ -800,6 +800,22 @@ fn one_operation_is_compared_by_its_time() {
     assert!(found.percent().1 <= found.percent().2);
 }
 
+/// What scatters at a set rate is the chance by which operations came.
+#[test]
+fn a_rate_that_was_set_is_no_outlier() {
+    let mut records = spotless();
+    let far = |run: &&mut Run| run.system.name == "raid5" && run.repetition_block == 3;
+    runs(&mut records)
+        .filter(far)
+        .for_each(|run| run.elapsed_ns *= 2);
+    let has = |records: &[Record]| kinds_found(records).contains(&"outliers".to_owned());
+    assert!(has(&records));
+    // All that came was answered.
+    let workloads = experiment(&mut records).workloads.iter_mut();
+    workloads.for_each(|it| it.arrivals_per_s = 1);
+    assert!(!has(&records));
+}
+
 /// What is too short or refused on one system counts for none.
 #[test]
 fn over_all_workloads_what_is_no_measure_counts_for_none() {
@@ -1052,7 +1068,9 @@ fn workloads_on_files_get_advice_of_their_own() {
     let found = analysis.findings.iter();
     let found: Vec<&Finding> = found.filter(|it| it.kind.contains("cache")).collect();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].remedy.contains("empty the caches") && !found[0].remedy.contains("O_DIRECT"));
+    assert!(
+        found[0].remedy.contains("empties the caches") && !found[0].remedy.contains("O_DIRECT")
+    );
 }
 
 /// What was not read can't have come from a cache.
@@ -1083,17 +1101,17 @@ fn different_work_gets_no_verdict() {
         ),
         (
             |experiment, _| experiment.workloads[0].size_bytes = 1 << 20,
-            "dd-read: size in bytes 2097152 before, 1048576 after",
+            "dd-read: size 2 MiB before, 1 MiB after",
             6,
         ),
         (
             |experiment, _| experiment.workloads[0].operation_bytes = 512,
-            "dd-read: bytes of an operation 4096 before, 512 after",
+            "dd-read: size of an operation 4 KiB before, 512 bytes after",
             6,
         ),
         (
             |experiment, _| system(experiment, "raid4").chunk_bytes = 4096,
-            "raid4: bytes of a chunk 65536 before, 4096 after",
+            "raid4: chunk 64 KiB before, 4 KiB after",
             3,
         ),
         (

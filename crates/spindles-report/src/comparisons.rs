@@ -98,7 +98,7 @@ fn row(
         }
     };
     let said = match comparison {
-        None if !words::is_baseline(analysis, cell) => String::new(),
+        None if !words::is_baseline(analysis, cell) || is_alone(analysis, cell) => String::new(),
         comparison => verdict(comparison),
     };
     [
@@ -115,6 +115,12 @@ fn row(
                 figures::cpu(workload + engine + rest, cell.rate)
             }),
     ]
+}
+
+/// Whether nothing is compared with a cell, nor it with anything.
+fn is_alone(analysis: &Analysis, cell: &Cell) -> bool {
+    let mut all = analysis.comparisons.iter();
+    !all.any(|it| it.workload == cell.workload)
 }
 
 /// The comparison of a quantity of a cell with that of its baseline.

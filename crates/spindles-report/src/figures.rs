@@ -130,9 +130,13 @@ pub(crate) fn signed(percent: f64) -> String {
 /// An end of an interval in percent from which on no more is said.
 const END_MAX: f64 = 99_950.0;
 
+/// The same of a loss: an interval from one to the other says nothing.
+const LOSS_MAX: f64 = 99.9;
+
 /// The interval of a difference in percent: `−36 … −31`. An end beyond a thousand times says no more than that.
 pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
-    if low.is_finite() && high.is_finite() {
+    let is_nothing = high >= END_MAX && low <= -LOSS_MAX;
+    if low.is_finite() && high.is_finite() && !is_nothing {
         let end = |percent: f64| match percent {
             far if far >= END_MAX => "over 1,000 ×".to_owned(),
             near => signed(near),
@@ -258,7 +262,8 @@ mod tests {
             (percent(-99.63), "−99.6 %"),
             (percent(-99.963), "−99.96 %"),
             (percent(-100.0), "−100 %"),
-            (interval((2.0, -100.0, 1.7e17)), "−100 … over 1,000 ×"),
+            (interval((2.0, -50.0, 1.7e17)), "−50 … over 1,000 ×"),
+            (interval((2.0, -100.0, 1.7e17)), "unknown"),
             (percent(1234.5), "+1,234 %"),
             (percent(f64::INFINITY), "– %"),
             (times(1.356), "1.36 ×"),

@@ -261,7 +261,13 @@ fn among(comparisons: usize) -> String {
 pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
     let among = all().find_map(|it| it.not_shown_among);
-    among.map(why_not_shown)
+    let why = why_not_shown(among?);
+    let own = if analysis.own_comparisons.is_empty() {
+        ""
+    } else {
+        " Those with baselines of systems' own are among them."
+    };
+    Some(why + own)
 }
 
 /// The same of a change.

@@ -24,8 +24,8 @@ pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
     title: "The page cache may have answered",
     remedy: "Workloads on files go through the page cache on purpose, so these figures may be those of \
-             memory. Use files of at least twice the memory, let the lab empty the caches before (as \
-             root, without `caches = \"keep\"`), and flush what is written within the time that counts.",
+             memory. Use files of at least twice the memory, and flush what is written within the time that \
+             counts. The lab empties the caches before, but where it is not root or `caches = \"keep\"` asks it not to.",
     find: |analysis| found(analysis, is_on_files),
 };
 

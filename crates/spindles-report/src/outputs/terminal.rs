@@ -82,6 +82,10 @@ fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
         let said = format!("{}: {}", system.name, words::described(system));
         wrapped(text, &said, "  ", options.width);
     }
+    // Names of workloads come next, with the sizes that they are defined with.
+    if let Some(scaled) = words::scaled(&analysis.experiment) {
+        wrapped(text, &scaled, "  ", options.width);
+    }
     text.push('\n');
 }
 
@@ -328,7 +332,8 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         lines += next.lines().count();
         if lines > BOTTLENECK_LINES_MAX {
             let rest = sentences.len() - at;
-            line(text, &format!("and {rest} more"));
+            let s = if rest == 1 { "" } else { "s" };
+            line(text, &format!("and {rest} more bottleneck{s}"));
             all_of_them(options, "--format html", "", text);
             break;
         }
