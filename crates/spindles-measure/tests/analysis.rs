@@ -1073,6 +1073,29 @@ fn workloads_on_files_get_advice_of_their_own() {
     );
 }
 
+/// A phase that is a flush moves nothing itself.
+#[test]
+fn what_moves_no_bytes_is_from_no_cache() {
+    let mut records = spotless();
+    for run in runs(&mut records) {
+        run.io.direct = false;
+        "files".clone_into(&mut run.io.backend);
+        run.application.written = 1 << 20;
+        run.evidence = Some(Evidence {
+            cache: CacheUse {
+                file_bytes: 5 << 20,
+                memory_bytes: 1 << 30,
+                ..CacheUse::default()
+            },
+            ..Evidence::default()
+        });
+    }
+    let has = |records: &[Record]| kinds_found(records).contains(&"page-cache".to_owned());
+    assert!(has(&records));
+    runs(&mut records).for_each(|run| run.application = Traffic::default());
+    assert!(!has(&records));
+}
+
 /// What was not read can't have come from a cache.
 #[test]
 fn caches_are_doubted_only_where_something_was_read() {

@@ -229,6 +229,20 @@ pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &st
     }
 }
 
+/// The same in a sentence, where a minus must not read as a loss: `−34 %`, but of a time `34 % less time`.
+fn in_words(quantity: Quantity, log_ratio: &Estimate) -> String {
+    let said = difference_of(quantity, log_ratio, TIMES);
+    if !quantity.is_time() || figures::factor(log_ratio.value).is_some() {
+        return said;
+    }
+    let which = if log_ratio.value > 0.0 {
+        "less"
+    } else {
+        "more"
+    };
+    format!("{} {which} time", said.trim_start_matches(['−', '+', '±']))
+}
+
 /// Its interval, in the unit of the difference.
 pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
     let (low, high) = (log_ratio.low, log_ratio.high);
@@ -305,7 +319,7 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
             "{what}: {} in {}, {} (95 % interval {}).",
             comparison.system,
             comparison.of(),
-            difference_of(quantity, log_ratio, TIMES),
+            in_words(quantity, log_ratio),
             interval_of(quantity, log_ratio, TIMES),
         )
     };
@@ -744,6 +758,29 @@ mod tests {
             let figure = said[2..].trim_end_matches('.').replace("times", "×");
             assert!(pairs.any(|it| difference(it) == figure), "{figure}");
         }
+    }
+
+    /// A gain with a minus would read as a loss.
+    #[test]
+    fn of_times_sentences_say_less_or_more() {
+        let of = |quantity, ratio: f64| {
+            let value = ratio.ln();
+            in_words(
+                quantity,
+                &Estimate {
+                    value,
+                    low: value,
+                    high: value,
+                    p_value: 1.0,
+                    blocks: 5,
+                    method: spindles_measure::statistics::Method::StudentT,
+                },
+            )
+        };
+        assert_eq!(of(Quantity::Time, 1.0 / 0.66), "34 % less time");
+        assert_eq!(of(Quantity::ResponseP99, 1.0 / 1.5), "50 % more time");
+        assert_eq!(of(Quantity::Time, 7.14), "7.1 times faster");
+        assert_eq!(of(Quantity::Rate, 0.66), "−34 %");
     }
 
     /// Many that were left out for one reason are one figure.

@@ -56,7 +56,9 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
     let of_cells = |note: &dyn Fn(&Cell) -> Option<String>| {
         by_workload(analysis, |cell| {
             let is_one = analysis.runs_of(cell).any(is_meant);
-            is_one.then(|| note(cell)).flatten()
+            // A phase that is a flush asks for nothing that a cache could answer.
+            let moved = cell.application.total() > 0;
+            (is_one && moved).then(|| note(cell)).flatten()
         })
     };
     // Reads that were not rebuilt from fewer members must be seen there in full.
