@@ -130,22 +130,27 @@ pub(crate) fn signed(percent: f64) -> String {
 /// An end of an interval in percent from which on no more is said.
 const END_MAX: f64 = 99_950.0;
 
-/// The same of a loss: an interval from one to the other says nothing.
-const LOSS_MAX: f64 = 99.9;
-
 /// The interval of a difference in percent: `−36 … −31`. An end beyond a thousand times says no more than that.
 pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
-    let is_nothing = high >= END_MAX && low <= -LOSS_MAX;
-    if low.is_finite() && high.is_finite() && !is_nothing {
+    let factor = |percent: f64| 1.0 + percent / 100.0;
+    if low.is_finite() && high.is_finite() && !says_nothing(factor(low), factor(high)) {
         let end = |percent: f64| match percent {
             far if far >= END_MAX => "over 1,000 ×".to_owned(),
             near => signed(near),
         };
         format!("{} … {}", end(low), end(high))
     } else {
-        "unknown".to_owned()
+        UNKNOWN.to_owned()
     }
 }
+
+/// Whether an interval of factors goes from next to nothing to more than is said.
+pub(crate) fn says_nothing(from: f64, to: f64) -> bool {
+    from <= 1.0 / TIMES_MAX && to >= TIMES_MAX
+}
+
+/// The interval of which nothing is known.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A difference of speeds, given as a logarithm, that is large: how many times and which way, `("4.1", "slower")`.
 pub(crate) fn factor(log_ratio: f64) -> Option<(String, &'static str)> {

@@ -253,6 +253,9 @@ pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str)
         faster if faster > 0.0 => (low, high),
         _ => (-high, -low),
     };
+    if figures::says_nothing(from.exp(), to.exp()) {
+        return figures::UNKNOWN.to_owned();
+    }
     let [from, to] = [from, to].map(|end| figures::how_often(end.exp()));
     format!("{from} … {to} {times}")
 }
@@ -781,6 +784,18 @@ mod tests {
         assert_eq!(of(Quantity::ResponseP99, 1.0 / 1.5), "50 % more time");
         assert_eq!(of(Quantity::Time, 7.14), "7.1 times faster");
         assert_eq!(of(Quantity::Rate, 0.66), "−34 %");
+        let mut wide = Estimate {
+            value: -5.0,
+            low: -25.0,
+            high: 15.0,
+            p_value: 1.0,
+            blocks: 2,
+            method: spindles_measure::statistics::Method::StudentT,
+        };
+        assert_eq!(interval_of(Quantity::Rate, &wide, TIMES), "unknown");
+        wide.high = 0.0;
+        let said = interval_of(Quantity::Rate, &wide, TIMES);
+        assert_eq!(said, "1.0 … over 1,000 times");
     }
 
     /// Many that were left out for one reason are one figure.
