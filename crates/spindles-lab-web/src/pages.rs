@@ -158,7 +158,7 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     let extent = format!(
         "{} × {}<br>{blocks}",
         count(experiment.systems.len(), "system"),
-        count(experiment.workloads.len(), "workload"),
+        count(experiment.workloads_that_run().count(), "workload"),
     );
     let about = match &*experiment.summary {
         "" => String::new(),

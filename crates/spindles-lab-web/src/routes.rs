@@ -77,16 +77,16 @@ impl Site {
         let deadline = Instant::now() + self.list_time;
         let listing = self.library.listing();
         let mut runs: Vec<_> = (listing.runs.iter())
-            .map(|stored| (stored, library::experiment(stored)))
+            .map(|stored| (stored, library::experiment(stored), state_of(stored)))
             .collect();
-        // Newest first; what can't be read has no time and comes last.
-        runs.sort_by_key(|(_, experiment)| {
-            Reverse(experiment.as_ref().ok().map(|it| it.started_unix_ms))
+        // What goes on first, then newest first; what can't be read has no time and comes last.
+        runs.sort_by_key(|(_, experiment, state)| {
+            let started = experiment.as_ref().ok().map(|it| it.started_unix_ms);
+            Reverse((matches!(state, RunState::Running(_)), started))
         });
         let mut lines = Vec::new();
         let mut has_read = false;
-        for (stored, experiment) in runs {
-            let state = state_of(stored);
+        for (stored, experiment, state) in runs {
             // Each look reads one at least, so that all are read in the end.
             let is_known = self.library.has_findings(stored, &state);
             let may_read = is_known || !has_read || Instant::now() < deadline;

@@ -17,7 +17,7 @@ static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// How the names of our folders begin; the process, a number and something that nobody can guess follow.
-const PREFIX: &str = "spindles-lab-";
+const PREFIX: &str = spindles_measure::TEMPORARY_PREFIX;
 /// Locked by the process whose folder it is.
 const LOCK: &str = "spindles-lab.lock";
 /// Written to it once it is locked.

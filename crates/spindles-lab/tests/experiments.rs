@@ -371,7 +371,9 @@ fn workloads_take_as_many_nodes_as_they_need() {
     assert_eq!(names(&experiment), two);
     let left_out = experiment.left_out.unwrap();
     assert!(
-        left_out.starts_with("copy nodes 4, cp nodes 4 (up to 4 nodes needed, 2 are given"),
+        left_out.starts_with(
+            "copy nodes 4, cp nodes 4 (up to 4 nodes needed, 2 are given: name more of them"
+        ),
         "{left_out}"
     );
     let nodes = experiment.nodes.unwrap();

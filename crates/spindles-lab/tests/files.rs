@@ -356,7 +356,7 @@ fn what_would_confirm_a_verdict_is_tried() {
     let trials: Vec<&String> = (kept.progress.iter())
         .filter(|what| what.starts_with("trial "))
         .collect();
-    let first = format!("trial 1 of {}: ", trials.len());
+    let first = format!("trial 1 of {}, 6 runs: ", trials.len());
     assert!(trials[0].starts_with(&first), "{trials:?}");
     let cell = &analysis.cells[1];
     assert_eq!(

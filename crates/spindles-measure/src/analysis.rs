@@ -1,7 +1,7 @@
 //! What the records of one experiment say: a cell for each system × workload, a
 //! comparison with the single disk for each cell, and every doubt about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -14,13 +14,15 @@ use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
     Calibration, Cpu, Discard, Environment, Experiment, Finding, Histogram, LateMember,
     OverallScope, Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload,
-    overall, quantity,
+    overall, quantity, totals,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
 pub const UNCORRECTED_COMPARISONS_MAX: usize = 10;
 /// Fewest operations for a percentile 99.9: ten of them took longer then.
 pub const P99_9_COUNT_MIN: u64 = 10_000;
+/// From this many operations a run on, percentiles of a kind of operation say something.
+const OPERATIONS_PER_RUN_MIN: u64 = 20;
 /// Probability of calling equal systems different that a verdict accepts.
 pub const SIGNIFICANCE: f64 = 0.05;
 
@@ -54,6 +56,9 @@ pub struct Analysis {
     /// Every run, as it was recorded; one that was discarded afterwards failed.
     #[serde(skip)]
     pub runs: Vec<Run>,
+    /// What runs of several phases come to together.
+    #[serde(skip)]
+    pub totals: Vec<Run>,
     /// Runs that were recorded once more, and count once.
     #[serde(skip)]
     pub recorded_again: usize,
@@ -146,8 +151,7 @@ pub struct Latency {
 }
 
 /// What a comparison came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Faster than the baseline.
     Faster,
@@ -162,6 +166,23 @@ pub enum Verdict {
     /// One of the two is a figure of the load generator: above 70 % of what the harness does on a target
     /// that does nothing.
     Refused,
+    /// None: it is the baseline held against itself (the A/A pair), a measure of the others. `null` in JSON.
+    AaPair,
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifferenceShown => "no_difference_shown",
+            Self::OneBlock => "one_block",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::AaPair => return serializer.serialize_none(),
+        };
+        serializer.serialize_str(name)
+    }
 }
 
 impl Verdict {
@@ -174,6 +195,7 @@ impl Verdict {
             Self::OneBlock => "one block: no verdict",
             Self::Failed => "failed",
             Self::Refused => "refused",
+            Self::AaPair => "A/A pair",
         }
     }
 }
@@ -285,26 +307,19 @@ impl Cell {
         ))
     }
 
-    /// Latency of the kind of operation there is most of; of two alike the slower one, so that
-    /// a flush at the end does not stand for all writes.
-    pub fn main_latency(&self) -> Option<&Latency> {
-        main_of(&self.latency)
-    }
-
-    /// The same of response times, of an open loop.
-    pub fn main_response(&self) -> Option<&Latency> {
-        main_of(&self.response)
+    /// Response times of all operations together, of an open loop.
+    pub fn responses(&self) -> Option<Latency> {
+        let mut all = Histogram::default();
+        for latency in self.response.values() {
+            all.merge(&latency.histogram);
+        }
+        (!all.is_empty()).then(|| latency_of(all))
     }
 
     /// Logical CPUs kept busy on average, the whole machine.
     pub fn cpus_busy(&self) -> f64 {
         per(self.cpu_ns.machine, self.elapsed_ns).unwrap_or(0.0)
     }
-}
-
-fn main_of(latencies: &BTreeMap<String, Latency>) -> Option<&Latency> {
-    let latencies = latencies.values();
-    latencies.max_by_key(|latency| (latency.count, latency.p50_ns))
 }
 
 fn per(amount: u64, of: u64) -> Option<f64> {
@@ -337,8 +352,10 @@ impl Analysis {
         if runs.is_empty() {
             return Err(AnalysisError::NoRuns);
         }
-        let experiment = completed(experiment, &runs);
-        let cells = cells_of(&experiment, &runs);
+        let mut experiment = completed(experiment, &runs);
+        let totals = totals::add(&mut experiment, &runs);
+        let all: Vec<&Run> = runs.iter().chain(&totals).collect();
+        let cells = cells_of(&experiment, &all);
         let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
             overall: Vec::new(),
@@ -352,11 +369,11 @@ impl Analysis {
             own_comparisons,
             findings: Vec::new(),
             runs,
+            totals,
             trials,
             recorded_again,
         };
         analysis.refuse();
-        (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         let verdicts = analysis.cells.iter();
         let verdicts: Vec<Option<CellVerdicts>> = verdicts
             .map(|cell| CellVerdicts::of(&analysis, cell))
@@ -364,6 +381,7 @@ impl Analysis {
         for (cell, verdicts) in analysis.cells.iter_mut().zip(verdicts) {
             cell.verdicts = verdicts;
         }
+        (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         analysis.findings = crate::doubts::findings(&analysis);
         Ok(analysis)
     }
@@ -392,7 +410,7 @@ impl Analysis {
                 let mut refused = refused.iter();
                 refused.any(|(of, workload)| of == system && *workload == it.workload)
             };
-            if is_one(&it.system) || is_one(&it.baseline) {
+            if !it.control && (is_one(&it.system) || is_one(&it.baseline)) {
                 it.verdict = Verdict::Refused;
                 it.not_shown_among = None;
             }
@@ -406,6 +424,36 @@ impl Analysis {
             .find(|cell| cell.system == system && cell.workload == workload)
     }
 
+    /// The kind of operation of a workload whose latencies stand for it, the same for all its systems: the one on which
+    /// they spent most time, among those of which each run has enough.
+    pub fn main_operation(&self, workload: &str) -> Option<&str> {
+        let mut kinds: BTreeMap<&str, (bool, u64, f64)> = BTreeMap::new();
+        for cell in self.cells.iter().filter(|cell| cell.workload == workload) {
+            let runs = u64::try_from(cell.repetitions.len()).unwrap_or(u64::MAX);
+            for (kind, latency) in &cell.latency {
+                let (has_many, count, time_ns) = kinds.entry(kind).or_default();
+                *has_many |= latency.count >= runs.saturating_mul(OPERATIONS_PER_RUN_MIN);
+                add(count, latency.count);
+                *time_ns += latency.histogram.mean() * to_f64(latency.count);
+            }
+        }
+        let found = kinds.iter().max_by(|(_, one), (_, other)| {
+            let by_time = one.2.total_cmp(&other.2);
+            // Of a handful each it is the one that there is most of, so that a flush at the end does not stand for all writes.
+            let by_count = one.1.cmp(&other.1).then(by_time);
+            let by_what_they_have = if one.0 { by_time } else { by_count };
+            one.0.cmp(&other.0).then(by_what_they_have)
+        });
+        found.map(|(kind, _)| *kind)
+    }
+
+    /// Whether a workload has operations of several kinds, so that it has to be said of which a latency is.
+    pub fn has_several_operations(&self, workload: &str) -> bool {
+        let cells = self.cells.iter().filter(|cell| cell.workload == workload);
+        let kinds: BTreeSet<&String> = cells.flat_map(|cell| cell.latency.keys()).collect();
+        kinds.len() > 1
+    }
+
     /// The comparison of a system for a workload; of several quantities the main one.
     pub fn comparison(&self, system: &str, workload: &str) -> Option<&Comparison> {
         self.comparisons
@@ -415,9 +463,16 @@ impl Analysis {
 
     /// The runs of a cell that finished, in the order they ran.
     pub fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
-        self.runs.iter().filter(|run| {
+        self.runs.iter().chain(&self.totals).filter(|run| {
             run.system.name == cell.system && run.workload.name == cell.workload && run.counts()
         })
+    }
+
+    /// The comparisons that count where all are summed up: without the A/A pair, and of phases that have a total only that.
+    pub fn headlines(&self) -> impl Iterator<Item = &Comparison> {
+        let in_total = |it: &Comparison| self.experiment.total_with(&it.workload).is_some();
+        let comparisons = self.comparisons.iter();
+        comparisons.filter(move |it| !it.control && !in_total(it))
     }
 
     /// The systems that are compared: all but the baseline and the control.
@@ -590,12 +645,13 @@ fn completed(mut experiment: Experiment, runs: &[Run]) -> Experiment {
     experiment
 }
 
-fn cells_of(experiment: &Experiment, runs: &[Run]) -> Vec<Cell> {
+fn cells_of(experiment: &Experiment, runs: &[&Run]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         for system in &experiment.systems {
             let mut mine: Vec<&Run> = runs
                 .iter()
+                .copied()
                 .filter(|run| run.system.name == system.name && run.workload.name == workload.name)
                 .collect();
             if !mine.is_empty() {
@@ -726,7 +782,11 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
         }
         let floors = comparison.noise_floor.into_iter();
         comparison.noise_floor = floors.chain(comparison.quantity.floor()).reduce(f64::max);
-        let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
+        if comparison.control {
+            comparison.verdict = verdict_of_pair(&comparison.log_ratio);
+            continue;
+        }
+        let p = corrected.then_some(comparison.p_corrected);
         let of = |p| verdict(&comparison.log_ratio, p, comparison.noise_floor);
         let (alone, among_others) = (of(None), of(p));
         comparison.verdict = among_others;
@@ -879,6 +939,14 @@ pub(crate) fn verdict(
         _ if holds && log_ratio.low > floor => Verdict::Faster,
         _ if holds && log_ratio.high < -floor => Verdict::Slower,
         _ => Verdict::NoDifferenceShown,
+    }
+}
+
+/// The A/A pair gets none, unless one of the two did not finish.
+pub(crate) fn verdict_of_pair(log_ratio: &Estimate) -> Verdict {
+    match log_ratio.blocks {
+        0 => Verdict::Failed,
+        _ => Verdict::AaPair,
     }
 }
 

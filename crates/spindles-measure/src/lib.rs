@@ -20,6 +20,7 @@ mod series;
 mod singles;
 pub mod statistics;
 mod sweeps;
+mod totals;
 pub mod verdicts;
 mod work;
 
@@ -46,4 +47,4 @@ pub use record::{
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use singles::{AgainstSingles, Singles};
 pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};
-pub use work::Difference;
+pub use work::{Difference, TEMPORARY_PREFIX};

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::{Cell, Comparison, Verdict, seed_of, verdict};
+use crate::analysis::{Cell, Comparison, Verdict, seed_of, verdict, verdict_of_pair};
 use crate::doubts::seconds_if_short;
 use crate::statistics::{mean, mean_of_blocks, median_of_blocks};
+use crate::verdicts::Grade;
 use crate::{Analysis, Experiment, Quantity, Workload};
 
 /// Which workloads the comparison over all of them is over.
@@ -40,6 +41,10 @@ pub enum Reason {
     NoBaseline,
     /// Some figure of it is one of the load generator.
     Refused,
+    /// Some figure of it is one of a cache.
+    Cached,
+    /// It is a phase that counts together with others.
+    InTotal,
     /// Some system was through with it too soon.
     TooShort,
 }
@@ -51,6 +56,8 @@ impl Reason {
             Self::SetRate => "its rate was set",
             Self::NoBaseline => "not run by the baseline",
             Self::Refused => "a figure of the load generator",
+            Self::Cached => "a figure of a cache",
+            Self::InTotal => "counts as a part of its total",
             Self::TooShort => "took less than 0.1 s",
         }
     }
@@ -78,7 +85,8 @@ impl OverallScope {
 impl Analysis {
     fn comparison_any(&self, workload: &Workload) -> bool {
         let mut comparisons = self.comparisons.iter();
-        comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0)
+        // Held against itself alone, the baseline compares with nothing.
+        comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0 && !it.control)
     }
 }
 
@@ -96,11 +104,23 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
         Some(Reason::NoBaseline)
     } else if cells().any(|cell| analysis.is_refused(cell)) {
         Some(Reason::Refused)
+    } else if analysis.experiment.total_with(&workload.name).is_some() {
+        Some(Reason::InTotal)
+    } else if cells().any(is_cached) {
+        Some(Reason::Cached)
     } else if cells().any(|cell| seconds_if_short(analysis, cell).is_some()) {
         Some(Reason::TooShort)
     } else {
         None
     }
+}
+
+/// Whether the figure of a cell is one of a cache more than of the disks.
+fn is_cached(cell: &Cell) -> bool {
+    let verdicts = cell.verdicts.iter().flat_map(|it| &it.cache);
+    verdicts
+        .into_iter()
+        .any(|it| it.grade == Grade::CacheFigure)
 }
 
 /// One for each system that is compared in at least two workloads that count; the `workload` of each says
@@ -126,7 +146,11 @@ pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
         if !comparison.control {
             comparison.noise_floor = floor;
         }
-        comparison.verdict = verdict(&comparison.log_ratio, None, comparison.noise_floor);
+        comparison.verdict = if comparison.control {
+            verdict_of_pair(&comparison.log_ratio)
+        } else {
+            verdict(&comparison.log_ratio, None, comparison.noise_floor)
+        };
     }
     (overall, scope)
 }

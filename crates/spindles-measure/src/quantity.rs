@@ -45,7 +45,7 @@ impl Quantity {
     }
 
     /// A workload with its quantity, where it has several.
-    pub(crate) fn of(self, workload: &str) -> String {
+    pub fn of(self, workload: &str) -> String {
         match self {
             Self::Rate | Self::Time => workload.to_owned(),
             Self::ResponseP99 | Self::ResponseP50 => format!("{workload}, {}", self.words()),
@@ -131,6 +131,16 @@ impl Cell {
 const KEPT_UP_SHARE: f64 = 0.95;
 
 impl Analysis {
+    /// What is compared at all, in the order of the workloads.
+    pub fn questions(&self) -> Vec<(&Workload, Quantity)> {
+        let workloads = self.experiment.workloads.iter();
+        let questions = workloads.flat_map(|workload| {
+            let quantities = self.quantities(workload).iter();
+            quantities.map(move |&quantity| (workload, quantity))
+        });
+        questions.collect()
+    }
+
     /// What is compared in a workload, the main one first.
     pub fn quantities(&self, workload: &Workload) -> &'static [Quantity] {
         Quantity::of_workload(workload, &self.cells)
@@ -141,6 +151,14 @@ impl Analysis {
     pub fn baseline_of(&self, workload: &str) -> &str {
         let found = baseline_of(&self.experiment, &self.cells, workload);
         found.unwrap_or(&self.experiment.baseline)
+    }
+
+    /// Whether the rate of a cell says nothing of the system: it was set beforehand and kept up with, so what it scatters is
+    /// the chance by which operations came.
+    pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
+        let mut workloads = self.experiment.workloads.iter();
+        let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);
+        is_set && self.share_answered(cell).is_none()
     }
 
     /// Of a system that did not keep up with the rate at which operations came: the share that it answered.

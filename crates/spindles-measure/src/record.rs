@@ -74,7 +74,7 @@ impl Experiment {
                 .filter(|it| self.runs_on(workload, &it.name))
                 .count()
         };
-        self.workloads.iter().map(on).sum()
+        self.workloads_that_run().map(on).sum()
     }
 
     /// Whether a workload runs on the system of this name. The control runs what the baseline runs.
@@ -163,6 +163,9 @@ pub struct Workload {
     /// The phase that it is, of a workload that has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// Names of the phases whose runs it is drawn from, together: such a total never ran itself, and no record has it.
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<String>,
     /// How long it runs, in nanoseconds; 0: until its work is done.
     #[serde(skip_serializing_if = "is_zero")]
     pub duration_ns: u64,

@@ -72,6 +72,26 @@ fn count(count: u64) -> String {
     }
 }
 
+/// A size in the largest unit in which it is whole, so that two that differ never look alike.
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = |power: &&(u32, &str)| bytes.is_multiple_of(1 << power.0);
+    match units.iter().find(whole) {
+        _ if bytes == 0 => String::new(),
+        Some((power, unit)) => format!("{} {unit}", bytes >> power),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// The same of a time.
+fn seconds(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0 => String::new(),
+        whole if whole.is_multiple_of(1_000_000_000) => format!("{} s", whole / 1_000_000_000),
+        other => format!("{other} ns"),
+    }
+}
+
 /// How two workloads of one name differ.
 pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Difference> {
     let chosen: BTreeSet<&String> = (before.parameters.keys())
@@ -80,11 +100,11 @@ pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Differenc
     let facts = |workload: &Workload| {
         let mut facts = named(&[
             ("kind", workload.kind.clone()),
-            ("size in bytes", count(workload.size_bytes)),
-            ("bytes of an operation", count(workload.operation_bytes)),
+            ("size", size(workload.size_bytes)),
+            ("size of an operation", size(workload.operation_bytes)),
             ("operations", count(workload.operations)),
             ("in flight", count(workload.in_flight_max.into())),
-            ("nanoseconds", count(workload.duration_ns)),
+            ("duration", seconds(workload.duration_ns)),
             (
                 "arrivals a second",
                 match workload.arrivals_per_s {
@@ -120,7 +140,7 @@ pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
             ("level", system.level.clone()),
             ("members", count(system.members.into())),
             ("members missing", system.missing.to_string()),
-            ("bytes of a chunk", count(system.chunk_bytes)),
+            ("chunk", size(system.chunk_bytes)),
         ]);
         for option in &options {
             let value = system.options.get(*option);
@@ -227,11 +247,15 @@ pub(crate) const MEMBERS: &str = "members";
 /// The same of the physical devices beneath them.
 pub(crate) const DEVICES: &str = "devices";
 
-/// The members that are devices. Temporary files have another name each time.
+/// How the names of folders begin that hold what a run makes for its own time.
+pub const TEMPORARY_PREFIX: &str = "spindles-lab-";
+
+/// The members that were named. Temporary files have another name each time.
 fn members(analysis: &Analysis) -> String {
     let members = analysis.calibration.iter().flat_map(|it| &it.members);
     let names = members.map(|member| member.name.as_str());
-    let names: Vec<&str> = names.filter(|name| name.starts_with("/dev/")).collect();
+    let is_temporary = |name: &str| name.split('/').any(|it| it.starts_with(TEMPORARY_PREFIX));
+    let names: Vec<&str> = names.filter(|name| !is_temporary(name)).collect();
     names.join(", ")
 }
 

@@ -190,7 +190,7 @@ fn other_parameters_are_other_work() {
     );
     assert_eq!(
         what(&of("1000", 8, 0)),
-        ["varmail: nanoseconds 7 before, 8 after"]
+        ["varmail: duration 7 ns before, 8 ns after"]
     );
     assert_eq!(
         what(&of("1000", 7, 50)),

@@ -31,14 +31,23 @@ pub(crate) fn columns(
         (_, true) => "time",
         _ => "rate",
     };
+    let main = analysis.main_operation(&workload.name);
+    let p99 = match main {
+        Some(kind) if analysis.has_several_operations(&workload.name) => format!("p99 of {kind}"),
+        _ => "p99".to_owned(),
+    };
     let titles: [(&str, bool, u8); 8] = [
         ("system", false, 0),
         (figure, true, 0),
         ("difference", true, 0),
         ("95 % interval", true, 2),
         ("verdict", false, 0),
-        // What came at a set rate is answered at that rate, unless it is too much.
-        (if is_paced { "answered" } else { "p99" }, true, 4),
+        // Whether what came at a set rate was answered at that rate is the first question of it.
+        if is_paced {
+            ("answered", true, 0)
+        } else {
+            (&p99, true, 4)
+        },
         ("member bytes", true, 3),
         (&format!("CPU {per}"), true, 5),
     ];
@@ -53,7 +62,7 @@ pub(crate) fn columns(
             continue;
         };
         for (at, &quantity) in quantities.iter().enumerate() {
-            let mut texts = row(analysis, cell, quantity, verdict);
+            let mut texts = row(analysis, cell, (quantity, main), verdict);
             if at > 0 {
                 texts[5..].iter_mut().for_each(String::clear);
             }
@@ -62,13 +71,16 @@ pub(crate) fn columns(
             }
         }
     }
-    columns.into()
+    // Nothing in a column is nothing to read.
+    let columns = columns.into_iter();
+    let is_said = |column: &Column| column.texts.iter().any(|text| !text.is_empty());
+    columns.filter(is_said).collect()
 }
 
 fn row(
     analysis: &Analysis,
     cell: &Cell,
-    quantity: Quantity,
+    (quantity, main): (Quantity, Option<&str>),
     verdict: &dyn Fn(Option<&Comparison>) -> String,
 ) -> [String; 8] {
     let comparison = comparison(analysis, cell, quantity);
@@ -76,14 +88,17 @@ fn row(
     let (figure, beside) = match quantity {
         Quantity::ResponseP99 => (format!("p99 {figure}"), words::figure(cell, Quantity::Rate)),
         Quantity::ResponseP50 => (format!("p50 {figure}"), String::new()),
-        Quantity::Rate | Quantity::Time => {
-            let p99 = cell.main_latency().map(|latency| latency.p99_ns);
+        // The percentile of one operation a run is nothing else than its time.
+        Quantity::Time => (figure, String::new()),
+        Quantity::Rate => {
+            let latency = main.and_then(|kind| cell.latency.get(kind));
+            let p99 = latency.map(|latency| latency.p99_ns);
             let p99 = p99.map_or(String::new(), |ns| figures::time(figures::float(ns)));
             (figure, p99)
         }
     };
     let said = match comparison {
-        None if !words::is_baseline(analysis, cell) => String::new(),
+        None if !words::is_baseline(analysis, cell) || is_alone(analysis, cell) => String::new(),
         comparison => verdict(comparison),
     };
     [
@@ -102,14 +117,37 @@ fn row(
     ]
 }
 
+/// Whether nothing is compared with a cell, nor it with anything.
+fn is_alone(analysis: &Analysis, cell: &Cell) -> bool {
+    let mut all = analysis.comparisons.iter();
+    !all.any(|it| it.workload == cell.workload)
+}
+
 /// The comparison of a quantity of a cell with that of its baseline.
 pub(crate) fn comparison<'a>(
     analysis: &'a Analysis,
     cell: &Cell,
     quantity: Quantity,
 ) -> Option<&'a Comparison> {
+    comparison_of(analysis, &cell.system, (&cell.workload, quantity))
+}
+
+/// The same by the names of system and workload.
+pub(crate) fn comparison_of<'a>(
+    analysis: &'a Analysis,
+    system: &str,
+    (workload, quantity): (&str, Quantity),
+) -> Option<&'a Comparison> {
     let mut all = analysis.comparisons.iter();
-    all.find(|it| {
-        it.system == cell.system && it.workload == cell.workload && it.quantity == quantity
-    })
+    all.find(|it| it.system == system && it.workload == workload && it.quantity == quantity)
+}
+
+/// The figure of a system that others are compared with in a workload.
+pub(crate) fn baseline_figure(
+    analysis: &Analysis,
+    system: &str,
+    (workload, quantity): (&str, Quantity),
+) -> Option<String> {
+    let cell = analysis.cell(system, workload)?;
+    words::is_baseline(analysis, cell).then(|| words::figure(cell, quantity))
 }

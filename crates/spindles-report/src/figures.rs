@@ -132,16 +132,25 @@ const END_MAX: f64 = 99_950.0;
 
 /// The interval of a difference in percent: `−36 … −31`. An end beyond a thousand times says no more than that.
 pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
-    if low.is_finite() && high.is_finite() {
+    let factor = |percent: f64| 1.0 + percent / 100.0;
+    if low.is_finite() && high.is_finite() && !says_nothing(factor(low), factor(high)) {
         let end = |percent: f64| match percent {
             far if far >= END_MAX => "over 1,000 ×".to_owned(),
             near => signed(near),
         };
         format!("{} … {}", end(low), end(high))
     } else {
-        "unknown".to_owned()
+        UNKNOWN.to_owned()
     }
 }
+
+/// Whether an interval of factors goes from next to nothing to more than is said.
+pub(crate) fn says_nothing(from: f64, to: f64) -> bool {
+    from <= 1.0 / TIMES_MAX && to >= TIMES_MAX
+}
+
+/// The interval of which nothing is known.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A difference of speeds, given as a logarithm, that is large: how many times and which way, `("4.1", "slower")`.
 pub(crate) fn factor(log_ratio: f64) -> Option<(String, &'static str)> {
@@ -216,6 +225,7 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
         Verdict::OneBlock => "?",
         Verdict::Failed => "✗",
         Verdict::Refused => "–",
+        Verdict::AaPair => "=",
     }
 }
 
@@ -257,7 +267,8 @@ mod tests {
             (percent(-99.63), "−99.6 %"),
             (percent(-99.963), "−99.96 %"),
             (percent(-100.0), "−100 %"),
-            (interval((2.0, -100.0, 1.7e17)), "−100 … over 1,000 ×"),
+            (interval((2.0, -50.0, 1.7e17)), "−50 … over 1,000 ×"),
+            (interval((2.0, -100.0, 1.7e17)), "unknown"),
             (percent(1234.5), "+1,234 %"),
             (percent(f64::INFINITY), "– %"),
             (times(1.356), "1.36 ×"),

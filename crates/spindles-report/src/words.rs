@@ -24,7 +24,7 @@ pub struct Headline {
 
 /// The headline of an analysis.
 pub fn headline(analysis: &Analysis) -> Headline {
-    let asked: Vec<&Comparison> = analysis.comparisons.iter().filter(|c| !c.control).collect();
+    let asked: Vec<&Comparison> = analysis.headlines().collect();
     Headline {
         lead: lead(analysis, &asked),
         scaled: scaled(&analysis.experiment),
@@ -130,7 +130,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     };
     let mut said = String::new();
     for (quantity, what) in [
-        (Quantity::ResponseP99, "the p99 response time"),
+        (Quantity::ResponseP99, "the response time"),
         (Quantity::Time, "the time"),
     ] {
         let some = of(&|it| is_first(it, quantity));
@@ -191,7 +191,11 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let mine = cells.filter(|cell| cell.workload == workload.name);
     let behind = mine.filter_map(|cell| {
         let share = analysis.share_answered(cell)?;
-        Some(format!("{} (answered {:.0} %)", cell.system, share * 100.0))
+        let percent = match share * 100.0 {
+            few if few < 10.0 => format!("{few:.2}"),
+            many => format!("{many:.0}"),
+        };
+        Some(format!("{} (answered {percent} %)", cell.system))
     });
     let behind: Vec<String> = behind.collect();
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
@@ -225,6 +229,20 @@ pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &st
     }
 }
 
+/// The same in a sentence, where a minus must not read as a loss: `−34 %`, but of a time `34 % less time`.
+fn in_words(quantity: Quantity, log_ratio: &Estimate) -> String {
+    let said = difference_of(quantity, log_ratio, TIMES);
+    if !quantity.is_time() || figures::factor(log_ratio.value).is_some() {
+        return said;
+    }
+    let which = if log_ratio.value > 0.0 {
+        "less"
+    } else {
+        "more"
+    };
+    format!("{} {which} time", said.trim_start_matches(['−', '+', '±']))
+}
+
 /// Its interval, in the unit of the difference.
 pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
     let (low, high) = (log_ratio.low, log_ratio.high);
@@ -235,17 +253,17 @@ pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str)
         faster if faster > 0.0 => (low, high),
         _ => (-high, -low),
     };
+    if figures::says_nothing(from.exp(), to.exp()) {
+        return figures::UNKNOWN.to_owned();
+    }
     let [from, to] = [from, to].map(|end| figures::how_often(end.exp()));
     format!("{from} … {to} {times}")
 }
 
-/// The baseline once more is a measure of the others, and gets no verdict.
-const AA_PAIR: &str = "A/A pair";
-
 /// Its verdict.
 pub(crate) fn verdict(comparison: &Comparison) -> String {
     match comparison.not_shown_among {
-        _ if comparison.control => AA_PAIR.to_owned(),
+        _ if comparison.control => Verdict::AaPair.words().to_owned(),
         Some(all) => among(all),
         None => comparison.verdict.words().to_owned(),
     }
@@ -260,7 +278,13 @@ fn among(comparisons: usize) -> String {
 pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
     let among = all().find_map(|it| it.not_shown_among);
-    among.map(why_not_shown)
+    let why = why_not_shown(among?);
+    let own = if analysis.own_comparisons.is_empty() {
+        ""
+    } else {
+        " Those with baselines of systems' own are among them."
+    };
+    Some(why + own)
 }
 
 /// The same of a change.
@@ -298,7 +322,7 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
             "{what}: {} in {}, {} (95 % interval {}).",
             comparison.system,
             comparison.of(),
-            difference_of(quantity, log_ratio, TIMES),
+            in_words(quantity, log_ratio),
             interval_of(quantity, log_ratio, TIMES),
         )
     };
@@ -340,7 +364,7 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
     let reasons = by_reason.into_iter().map(|(reason, workloads)| {
         let which = match workloads.len() {
             0..=LEFT_OUT_NAMED_MAX => workloads.join(", "),
-            many => many.to_string(),
+            many => format!("{many} workloads"),
         };
         format!("{which} ({reason})")
     });
@@ -442,7 +466,7 @@ pub(crate) fn change_verdict(row: &ChangeRow) -> String {
     let words = match (row.verdict, row.not_shown_among) {
         (_, Some(all)) => return among(all),
         (Some(verdict), _) => verdict.words(),
-        (None, _) if row.control => AA_PAIR,
+        (None, _) if row.control => Verdict::AaPair.words(),
         (None, _) => "different work",
     };
     words.to_owned()
@@ -484,18 +508,12 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
-    // Which of the two is the slower one means nothing: the faster is so much above it.
-    let apart = widest.log_ratio.value.abs();
-    let most = if let Some((factor, _)) = figures::factor(apart) {
-        format!("a factor of {factor}")
-    } else {
-        let percent = figures::percent(apart.exp_m1() * 100.0);
-        percent.trim_start_matches(['+', '±']).to_owned()
-    };
+    // As in the row of the pair, so that it can be found there.
     Some(format!(
-        "Noise floor: {} measured twice under two names differed by at most {most} ({}).",
+        "Noise floor: {}, measured twice under two names, differed most from itself in {}: {}.",
         baseline_name(analysis),
         widest.of(),
+        difference_of(widest.quantity, &widest.log_ratio, TIMES),
     ))
 }
 
@@ -511,7 +529,7 @@ pub(crate) fn extent(analysis: &Analysis) -> String {
     let in_blocks = plural(blocks, "repetition block");
     if analysis.runs.len() >= experiment.runs_per_block() * blocks {
         let systems = plural(experiment.systems.len(), "system");
-        let workloads = plural(experiment.workloads.len(), "workload");
+        let workloads = plural(experiment.workloads_that_run().count(), "workload");
         return format!("{systems} × {workloads} × {in_blocks}");
     }
     let different = |name: fn(&Run) -> &str| {
@@ -544,7 +562,21 @@ pub(crate) fn describe(system: &System) -> String {
         0 => String::new(),
         missing => format!(", {missing} missing"),
     };
-    format!("{members}{holds}{survives}{missing}")
+    let options = ["through", "file system", "mount"].map(|name| {
+        let value = system.options.get(name)?;
+        Some(match name {
+            "file system" => format!(", {value}"),
+            "mount" => format!(" mounted {value}"),
+            name => format!(", {name} {value}"),
+        })
+    });
+    let options: String = options.into_iter().flatten().collect();
+    format!("{members}{holds}{survives}{missing}{options}")
+}
+
+/// A system with what it is made of: `raid5(a,b,c), 3 members, survives any 1`.
+pub(crate) fn described(system: &System) -> String {
+    joined(&[&system.expression, &describe(system)])
 }
 
 /// The I/O backends that ran: `io_uring, direct`.
@@ -611,13 +643,10 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    let systems = experiment.systems.iter().map(|system| {
-        let (name, what) = (&system.name, describe(system));
-        (
-            format!("system {name}"),
-            joined(&[&system.expression, &what]),
-        )
-    });
+    let systems = experiment
+        .systems
+        .iter()
+        .map(|system| (format!("system {}", system.name), described(system)));
     rows.extend(systems);
     for device in &environment.devices {
         let kind = if device.rotational {
@@ -688,7 +717,7 @@ mod tests {
              not the gain of the spindles."
         );
         let floor = headline.caveats.last().unwrap();
-        assert!(floor.starts_with("Noise floor: single measured twice"));
+        assert!(floor.starts_with("Noise floor: single, measured twice"));
         assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 2);
         // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
@@ -704,10 +733,14 @@ mod tests {
         })
     }
 
-    /// Of +150 and −60 % neither is more than the other, and a loss is no less than a gain.
+    /// A loss is no less than a gain, and the figure is that of the table.
     #[test]
-    fn the_noise_floor_is_how_far_the_faster_one_is_above() {
-        for (factor, divisor) in [(5, 2), (2, 5)] {
+    fn the_noise_floor_is_that_of_the_row_of_the_pair() {
+        for (factor, divisor, said) in [
+            (5, 2, ": 2.5 times slower."),
+            (2, 5, ": 2.5 times faster."),
+            (3, 2, ": −33 %."),
+        ] {
             let mut records = example::records(3);
             let baseline: Vec<Run> = (runs(&mut records))
                 .filter(|run| run.system.name == "single")
@@ -721,12 +754,48 @@ mod tests {
                 run.elapsed_ns = twin.unwrap().elapsed_ns / divisor * factor;
                 run.counted = twin.unwrap().counted;
             }
-            let floor = noise_floor(&Analysis::of(&records).unwrap()).unwrap();
-            assert!(
-                floor.contains("differed by at most a factor of 2.5 ("),
-                "{floor}"
-            );
+            let analysis = Analysis::of(&records).unwrap();
+            let floor = noise_floor(&analysis).unwrap();
+            assert!(floor.ends_with(said), "{floor}");
+            let mut pairs = analysis.comparisons.iter().filter(|it| it.control);
+            let figure = said[2..].trim_end_matches('.').replace("times", "×");
+            assert!(pairs.any(|it| difference(it) == figure), "{figure}");
         }
+    }
+
+    /// A gain with a minus would read as a loss.
+    #[test]
+    fn of_times_sentences_say_less_or_more() {
+        let of = |quantity, ratio: f64| {
+            let value = ratio.ln();
+            in_words(
+                quantity,
+                &Estimate {
+                    value,
+                    low: value,
+                    high: value,
+                    p_value: 1.0,
+                    blocks: 5,
+                    method: spindles_measure::statistics::Method::StudentT,
+                },
+            )
+        };
+        assert_eq!(of(Quantity::Time, 1.0 / 0.66), "34 % less time");
+        assert_eq!(of(Quantity::ResponseP99, 1.0 / 1.5), "50 % more time");
+        assert_eq!(of(Quantity::Time, 7.14), "7.1 times faster");
+        assert_eq!(of(Quantity::Rate, 0.66), "−34 %");
+        let mut wide = Estimate {
+            value: -5.0,
+            low: -25.0,
+            high: 15.0,
+            p_value: 1.0,
+            blocks: 2,
+            method: spindles_measure::statistics::Method::StudentT,
+        };
+        assert_eq!(interval_of(Quantity::Rate, &wide, TIMES), "unknown");
+        wide.high = 0.0;
+        let said = interval_of(Quantity::Rate, &wide, TIMES);
+        assert_eq!(said, "1.0 … over 1,000 times");
     }
 
     /// Many that were left out for one reason are one figure.
@@ -753,7 +822,7 @@ mod tests {
             .collect();
         let many = overall(&analysis);
         assert!(
-            many.ends_with("Left out: 43 (took less than 0.1 s)."),
+            many.ends_with("Left out: 43 workloads (took less than 0.1 s)."),
             "{many}"
         );
     }
@@ -788,6 +857,21 @@ mod tests {
             };
             assert_eq!(describe(&system), said);
         }
+        let mut system = System {
+            expression: "raid5(3)".to_owned(),
+            members: 3,
+            survives: 1,
+            ..System::default()
+        };
+        for (name, value) in [
+            ("through", "FUSE and a loop device"),
+            ("file system", "ext4"),
+            ("mount", "sync"),
+        ] {
+            system.options.insert(name.to_owned(), value.to_owned());
+        }
+        let said = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 mounted sync";
+        assert_eq!(described(&system), said);
     }
 
     /// Whatever the baseline is made of, it goes by the name that it has in the tables.

@@ -210,6 +210,8 @@ fn odd_questions_read_as_they_did() {
     for said in [
         "Not run by single: compared with raid0, the first that ran it.",
         "not run by single: raid0, the first that ran it, makes",
+        "<th scope=\"col\" class=\"n\" title=\"4000 random reads of 8 KiB by 3 seekers, every 10th written back\">seeks, p50 \
+         response time</th>",
         "p99 response time, left is faster: single takes",
         "time, left is faster: single takes",
         "Did not keep up: raid5 (answered 80 %).",
@@ -270,6 +272,36 @@ fn verdicts_read_as_they_did() {
                 .replace("<div>", "\n<div>"),
         );
     }
+}
+
+/// There is most of `close`, which takes next to no time; what a mail server waits for is `fsync`.
+#[test]
+fn latencies_are_of_the_operation_that_took_most_time_and_say_so() {
+    let analysis = Analysis::of(&example::file_records(2)).unwrap();
+    let report = |name: &str| {
+        let options = Options {
+            width: 140,
+            ..Options::default()
+        };
+        (outputs::by_name(name).unwrap().report)(&analysis, &options)
+    };
+    assert_eq!(analysis.main_operation("varmail"), Some("fsync"));
+    assert_eq!(analysis.main_operation("no such"), None);
+    let table = report("markdown");
+    let table = between(&table, "## varmail", "| wd0-again");
+    assert!(table.contains("| p99 of fsync |"), "{table}");
+    let p99_ns = analysis.cell("wd0", "varmail").unwrap().latency["fsync"].p99_ns;
+    let said = format!("| {} ms |", (p99_ns + 500_000) / 1_000_000);
+    assert!(
+        p99_ns > 100_000_000 && table.contains(&said),
+        "{said}: {table}"
+    );
+    let terminal = report("terminal");
+    let table = between(&terminal, "varmail · ", " wd0 ");
+    assert!(table.contains("p99 of fsync"), "{table}");
+    let page = report("html");
+    let head = between(&page, "<span>varmail <small>", "</small>");
+    assert!(head.contains("; latencies of fsync; CPU"), "{head}");
 }
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {

@@ -211,7 +211,7 @@ struct Screen<'a> {
     out: Option<Out<'a>>,
     file: Option<RecordsFile>,
     records: Vec<Record>,
-    /// Those of them that are runs.
+    /// Those of them that are runs, trials aside: these come on top of the runs that are asked for.
     runs: u64,
     /// What was lost on devices meanwhile.
     incidents: Vec<Incident>,
@@ -228,7 +228,7 @@ impl Observer for Screen<'_> {
         if let Some(file) = &mut self.file {
             file.add(record)?;
         }
-        self.runs += u64::from(matches!(record, Record::Run(_)));
+        self.runs += u64::from(matches!(record, Record::Run(run) if run.trial.is_none()));
         self.records.push(record.clone());
         Ok(())
     }

@@ -133,10 +133,26 @@ impl Progress {
             message => format!(" ({message})"),
         };
         format!(
-            "spindles: {}: {percent} %, {counts}, {} s{message}\n",
+            "spindles: {}: {percent} %, {counts}, {} s{}{message}\n",
             self.what,
-            elapsed.as_secs()
+            elapsed.as_secs(),
+            self.left(done, elapsed)
         )
+    }
+
+    /// How long it may take from here on, if it goes on as it went.
+    fn left(&self, done: u64, elapsed: Duration) -> String {
+        let rest = self.total.saturating_sub(done);
+        if done == 0 || rest == 0 {
+            return String::new();
+        }
+        let left = elapsed.as_millis() * u128::from(rest) / u128::from(done) / 1000;
+        let about = match left {
+            ..120 => format!("{left} s"),
+            120..7200 => format!("{} min", left / 60),
+            _ => format!("{} h", left / 3600),
+        };
+        format!(", about {about} to go")
     }
 }
 
@@ -157,8 +173,18 @@ mod tests {
         let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, Shown::Lines, None);
         assert_eq!(
             bytes.text((2 << 20) + 5, Duration::from_secs(3)),
-            "spindles: copy: 25 %, 2 MiB of 8 MiB, 3 s\n"
+            "spindles: copy: 25 %, 2 MiB of 8 MiB, 3 s, about 8 s to go\n"
         );
+        let runs = Progress::new("run", 432, Unit::Steps, Shown::Lines, None);
+        for (done, seconds, said) in [
+            (0, 60, "60 s\n"),
+            (100, 60, "60 s, about 3 min to go\n"),
+            (1, 60, "60 s, about 7 h to go\n"),
+            (432, 60, "60 s\n"),
+        ] {
+            let text = runs.text(done, Duration::from_secs(seconds));
+            assert!(text.ends_with(said), "{text}");
+        }
         bytes.message("verifying");
         assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));
         let none = Progress::new("run", 0, Unit::Steps, Shown::Lines, None);

@@ -48,11 +48,12 @@ pub(super) fn with_enough(
             1 => "1 is given".to_owned(),
             many => format!("{many} are given"),
         };
-        format!(
-            "{} (up to {most} nodes needed, {there_are}: give `nodes` and `token_file`, or --nodes and \
-             --token-file)",
-            names.join(", ")
-        )
+        let remedy = match count {
+            0 => "give `nodes` and `token_file`, or --nodes and --token-file",
+            _ => "name more of them in `nodes` or --nodes",
+        };
+        let names = names.join(", ");
+        format!("{names} (up to {most} nodes needed, {there_are}: {remedy})")
     });
     (run, why)
 }

@@ -47,8 +47,21 @@ impl Runner<'_> {
         };
         let planned = self.planned(&analysis);
         for (number, trial) in (0_u64..).zip(&planned) {
-            let which = format!("trial {} of {}", number + 1, planned.len());
-            self.one_trial(number, trial, &which, shared_device)?;
+            let which = format!(
+                "trial {} of {}, {} runs",
+                number + 1,
+                planned.len(),
+                2 * PAIRS
+            );
+            let ended = self.one_trial(number, trial, &which, shared_device);
+            if ended.is_err() {
+                let said = format!(
+                    "{number} of {} changes were tried to the end: of the others the report says less, or nothing",
+                    planned.len()
+                );
+                self.observer.trouble("confirm", &said);
+            }
+            ended?;
         }
         Ok(())
     }
@@ -130,7 +143,7 @@ impl Runner<'_> {
         is_other.then(|| How::Workload(Box::new(changed)))
     }
 
-    /// `which` it is, for the line of progress: `trial 3 of 18`.
+    /// `which` it is, for the line of progress: `trial 3 of 18, 6 runs`.
     fn one_trial(
         &mut self,
         number: u64,

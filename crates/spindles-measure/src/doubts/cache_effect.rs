@@ -24,8 +24,8 @@ pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
     title: "The page cache may have answered",
     remedy: "Workloads on files go through the page cache on purpose, so these figures may be those of \
-             memory. Use files of at least twice the memory, let the lab empty the caches before (as \
-             root, without `caches = \"keep\"`), and flush what is written within the time that counts.",
+             memory. Use files of at least twice the memory, and flush what is written within the time that \
+             counts. The lab empties the caches before, but where it is not root or `caches = \"keep\"` asks it not to.",
     find: |analysis| found(analysis, is_on_files),
 };
 
@@ -56,7 +56,9 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
     let of_cells = |note: &dyn Fn(&Cell) -> Option<String>| {
         by_workload(analysis, |cell| {
             let is_one = analysis.runs_of(cell).any(is_meant);
-            is_one.then(|| note(cell)).flatten()
+            // A phase that is a flush asks for nothing that a cache could answer.
+            let moved = cell.application.total() > 0;
+            (is_one && moved).then(|| note(cell)).flatten()
         })
     };
     // Reads that were not rebuilt from fewer members must be seen there in full.

@@ -16,8 +16,8 @@ pub(super) static KIND: Kind = Kind {
             .filter_map(|run| {
                 let reason = run.failed.as_deref()?;
                 Some(format!(
-                    "{} × {}: {reason}",
-                    run.system.name, run.workload.name
+                    "{}: {} ({reason})",
+                    run.workload.name, run.system.name
                 ))
             })
             .collect();

@@ -154,7 +154,7 @@ fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     let mut places: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for run in runs {
         for doubt in &run.doubts {
-            let place = format!("{} × {}", run.system.name, run.workload.name);
+            let place = format!("{}: {}", run.workload.name, run.system.name);
             let known = places
                 .entry((doubt.kind.clone(), doubt.detail.clone()))
                 .or_default();

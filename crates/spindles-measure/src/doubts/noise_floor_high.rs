@@ -1,7 +1,6 @@
 //! Two identical systems came out different.
 
 use super::{Kind, signed};
-use crate::Verdict;
 
 /// Difference of an A/A pair from which on it is worth a word, as a log-ratio (5 %).
 const FLOOR_MAX: f64 = 0.048_79;
@@ -18,10 +17,7 @@ pub(super) static KIND: Kind = Kind {
             .comparisons
             .iter()
             .filter(|c| c.control && c.log_ratio.blocks > 0)
-            .filter(|c| {
-                matches!(c.verdict, Verdict::Faster | Verdict::Slower)
-                    || c.log_ratio.value.abs() > FLOOR_MAX
-            })
+            .filter(|c| c.log_ratio.excludes_zero() || c.log_ratio.value.abs() > FLOOR_MAX)
             .map(|c| {
                 let (value, low, high) = c.percent();
                 if low.is_finite() && high.is_finite() {

@@ -12,6 +12,7 @@ pub(super) static KIND: Kind = Kind {
              matters; on a flash device run longer, or precondition it.",
     find: |analysis| {
         by_workload(analysis, |cell| {
+            (!analysis.rate_was_set(cell)).then_some(())?;
             let fails = |steady: Option<Steady>| steady.filter(|steady| !steady.holds());
             let between = fails(cell.steady).map(|it| format!("range {}", percent(it.range)));
             let runs = analysis.runs_of(cell);

@@ -11,6 +11,7 @@ pub(super) static KIND: Kind = Kind {
              They are kept in every figure.",
     find: |analysis| {
         by_workload(analysis, |cell| {
+            (!analysis.rate_was_set(cell)).then_some(())?;
             let far: Vec<String> = cell
                 .repetitions
                 .iter()

@@ -24,7 +24,7 @@ pub(super) static KIND: Kind = Kind {
 
 /// The median time of the runs of a cell, where it is too short to mean much.
 pub(crate) fn seconds_if_short(analysis: &Analysis, cell: &Cell) -> Option<f64> {
-    let runs = analysis.runs.iter();
+    let runs = analysis.runs.iter().chain(&analysis.totals);
     let seconds: Vec<f64> = runs
         .filter(|run| run.system.name == cell.system && run.workload.name == cell.workload)
         .map(|run| to_f64(run.elapsed_ns) / 1e9)

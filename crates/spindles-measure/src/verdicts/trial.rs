@@ -63,16 +63,29 @@ pub(crate) fn tried(trials: &[Run], system: &str, workload: &str) -> Vec<Tried> 
 impl Tried {
     /// What was done and what came of it, in words.
     pub fn words(&self) -> String {
-        let ratio = |log: f64| format!("{:.2}", log.exp());
         let Estimate {
             value, low, high, ..
         } = self.log_ratio;
+        let (did, sign) = if value < 0.0 {
+            ("fell", -1.0)
+        } else {
+            ("grew", 1.0)
+        };
+        let percent = |log: f64| format!("{:.0}", sign * log.exp_m1() * 100.0).replace('-', "−");
+        let [from, to] = if value < 0.0 {
+            [high, low]
+        } else {
+            [low, high]
+        };
+        let interval = if from.is_finite() && to.is_finite() {
+            format!("{} … {} %", percent(from), percent(to))
+        } else {
+            "one pair: by how much more or less nobody knows".to_owned()
+        };
         format!(
-            "{}, and came to {} times what it was ({} … {})",
+            "{}, and it {did} by {} % ({interval})",
             self.change.words(),
-            ratio(value),
-            ratio(low),
-            ratio(high)
+            percent(value),
         )
     }
 }
@@ -117,7 +130,9 @@ mod tests {
         assert_eq!(of([1010, 1000, 1020]).outcome, TrialOutcome::Refuted);
         assert_eq!(of([1000, 1500, 2200]).outcome, TrialOutcome::NotResolved);
         let words = of([1900, 1950, 1920]).words();
-        assert!(words.starts_with("ask with twice as many actors: the rate should grow by at least 50 %, and came to 1.92 times"), "{words}");
+        assert!(words.starts_with("ask with twice as many actors: the rate should grow by at least 50 %, and it grew by 92 % ("), "{words}");
+        let fell = of([590, 600, 610]).words();
+        assert!(fell.contains("and it fell by 40 % (3"), "{fell}");
     }
 
     /// One pair has no interval, and half a pair says nothing.
@@ -127,6 +142,13 @@ mod tests {
         assert_eq!(
             tried(&one, "raid5", "seeks")[0].outcome,
             TrialOutcome::NotResolved
+        );
+        let words = tried(&one, "raid5", "seeks")[0].words();
+        assert!(
+            words.ends_with(
+                "and it grew by 200 % (one pair: by how much more or less nobody knows)"
+            ),
+            "{words}"
         );
         assert_eq!(tried(&one[..1], "raid5", "seeks"), []);
         assert_eq!(tried(&one, "raid1", "seeks"), []);

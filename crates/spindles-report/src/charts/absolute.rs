@@ -11,7 +11,8 @@ pub(super) static CHART: Chart = Chart {
     title: "Rates",
     caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % interval over \
               repetition blocks. What disturbs a whole block widens the whiskers of all systems alike, so \
-              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale; where a run is one operation, bars are its time, and shorter is faster.",
+              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale. Where a run is one operation, bars are its time, where operations come at a set rate, the \
+              p99 response time: shorter is faster.",
     panels,
 };
 
@@ -25,45 +26,40 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 .filter_map(|name| analysis.cell(name, &workload.name))
                 .filter(|cell| cell.geometric_mean > 0.0)
                 .collect();
-            cells.sort_by(|a, b| b.geometric_mean.total_cmp(&a.geometric_mean));
+            let rate = cells.first()?.rate;
+            let quantity = *analysis.quantities(workload).first()?;
+            let drawn = Drawn { quantity, rate };
+            let speed = |cell: &Cell| match cell.time_ns(quantity) {
+                Some(time_ns) => 1e9 / time_ns,
+                None => cell.geometric_mean,
+            };
+            cells.sort_by(|a, b| speed(b).total_cmp(&speed(a)));
             (cells.len() > 1).then(|| Panel {
                 title: workload.name.clone(),
                 note: workload.summary.clone(),
-                svg: draw(analysis, workload, &cells),
-                legend: legend_of(analysis, what(analysis, workload), &cells),
+                svg: draw(analysis, workload, &drawn, &cells),
+                legend: legend_of(analysis, &drawn, &cells),
             })
         })
         .collect()
-}
-
-/// What the bars of a workload are.
-fn what(analysis: &Analysis, workload: &Workload) -> &'static str {
-    match analysis.quantities(workload) {
-        [Quantity::Time] => Quantity::Time.words(),
-        _ => Quantity::Rate.words(),
-    }
 }
 
 fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
     words::is_baseline(analysis, cell)
 }
 
-fn is_known(cell: &Cell) -> bool {
-    cell.log_rate.low.is_finite() && cell.log_rate.high.is_finite()
-}
-
-fn legend_of(analysis: &Analysis, what: &str, cells: &[&Cell]) -> Vec<(String, String)> {
-    let mut swatches = legend(&[("rate", what)]);
+fn legend_of(analysis: &Analysis, drawn: &Drawn, cells: &[&Cell]) -> Vec<(String, String)> {
+    let mut swatches = legend(&[("rate", drawn.quantity.words())]);
     if let Some(cell) = cells.iter().find(|cell| is_baseline(analysis, cell)) {
         swatches.extend(legend(&[("equal", &cell.system)]));
     }
-    if cells.iter().any(|cell| is_known(cell)) {
+    if cells.iter().any(|cell| drawn.is_known(cell)) {
         swatches.extend(legend(&[("interval", "95 % interval")]));
     }
     swatches
 }
 
-/// What is drawn of a workload: rates, or the times of what is one operation.
+/// What is drawn of a workload: rates, the times of what is one operation, or response times.
 struct Drawn {
     quantity: Quantity,
     rate: Rate,
@@ -73,10 +69,18 @@ impl Drawn {
     /// The figure and the ends of its interval.
     fn of(&self, cell: &Cell) -> (f64, (f64, f64)) {
         let ends = (cell.log_rate.low.exp(), cell.log_rate.high.exp());
-        match cell.time_ns(self.quantity) {
-            Some(time_ns) => (time_ns, (1e9 / ends.1, 1e9 / ends.0)),
-            None => (cell.geometric_mean, ends),
+        match (self.quantity, cell.time_ns(self.quantity)) {
+            (Quantity::Time, Some(time_ns)) => (time_ns, (1e9 / ends.1, 1e9 / ends.0)),
+            // The interval is that of the rate.
+            (_, Some(time_ns)) => (time_ns, (f64::NAN, f64::NAN)),
+            (_, None) => (cell.geometric_mean, ends),
         }
+    }
+
+    /// Whether the interval is.
+    fn is_known(&self, cell: &Cell) -> bool {
+        let (_, (low, high)) = self.of(cell);
+        low.is_finite() && high.is_finite()
     }
 
     fn figure(&self, value: f64) -> String {
@@ -88,21 +92,12 @@ impl Drawn {
     }
 }
 
-fn draw(analysis: &Analysis, workload: &Workload, cells: &[&Cell]) -> String {
-    let quantities = analysis.quantities(workload);
-    let drawn = Drawn {
-        quantity: if quantities == [Quantity::Time] {
-            Quantity::Time
-        } else {
-            Quantity::Rate
-        },
-        rate: cells[0].rate,
-    };
+fn draw(analysis: &Analysis, workload: &Workload, drawn: &Drawn, cells: &[&Cell]) -> String {
     let longest = cells
         .iter()
         .map(|cell| drawn.of(cell).0)
         .fold(0.0, f64::max);
-    let ends = cells.iter().filter(|cell| is_known(cell));
+    let ends = cells.iter().filter(|cell| drawn.is_known(cell));
     // An interval that is wider than the bars themselves is cut off rather than squeezing them.
     let most = ends
         .map(|cell| drawn.of(cell).1.1)
@@ -129,7 +124,7 @@ fn draw(analysis: &Analysis, workload: &Workload, cells: &[&Cell]) -> String {
         let (value, ends) = drawn.of(cell);
         let figure = drawn.figure(value);
         let mut title = format!("{}: {figure}", cell.system);
-        if is_known(cell) {
+        if drawn.is_known(cell) {
             let [low, high] = [ends.0, ends.1].map(|end| drawn.figure(end));
             title += &format!(", 95 % interval {low} … {high}");
         }
@@ -140,7 +135,7 @@ fn draw(analysis: &Analysis, workload: &Workload, cells: &[&Cell]) -> String {
         };
         let bar = (chart.scale.at(0.0), chart.scale.at(value / unit));
         chart.svg.bar(class, bar, (middle - 6.0, 12.0), &title);
-        if is_known(cell) {
+        if drawn.is_known(cell) {
             chart.whisker(middle, (ends.0 / unit, ends.1 / unit));
         }
         chart.label(index, &cell.system, "figure plain", &figure);

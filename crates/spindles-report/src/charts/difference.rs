@@ -24,9 +24,11 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::NoDifferenceShown | Verdict::OneBlock | Verdict::Failed | Verdict::Refused => {
-            "equal"
-        }
+        Verdict::NoDifferenceShown
+        | Verdict::OneBlock
+        | Verdict::Failed
+        | Verdict::Refused
+        | Verdict::AaPair => "equal",
     }
 }
 

@@ -31,7 +31,10 @@ const SHARES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 0.999];
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     let systems = shown(analysis);
     let mut panels = Vec::new();
-    for workload in &analysis.experiment.workloads {
+    // Response times are what is compared of open loops: they come first, and are not folded away.
+    let mut workloads: Vec<_> = analysis.experiment.workloads.iter().collect();
+    workloads.sort_by_key(|workload| workload.arrivals_per_s == 0);
+    for workload in workloads {
         let cells = analysis.cells.iter();
         let mine = cells.filter(|cell| cell.workload == workload.name);
         let operations: BTreeSet<&String> = mine.flat_map(|cell| cell.latency.keys()).collect();
@@ -55,7 +58,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 _ => format!("service time of each {operation}, from its submission"),
             };
             let due = format!("response time of each {operation}, from when it was due");
-            for (lines, note) in [(service, note), (response, due)] {
+            for (lines, note) in [(response, due), (service, note)] {
                 if lines.is_empty() {
                     continue;
                 }

@@ -1,8 +1,8 @@
 //! Every repetition as a dot: what scatters, what jumps and what lies far out.
 
-use spindles_measure::{Analysis, Cell, Quantity};
+use spindles_measure::{Analysis, Cell, Quantity, Repetition};
 
-use super::{Chart, Panel, Rows, legend, rate_tick, shown};
+use super::{Chart, Panel, Rows, legend, rate_tick, shown, time_tick};
 use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
@@ -25,11 +25,15 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 .iter()
                 .filter_map(|name| analysis.cell(name, &workload.name))
                 .collect();
+            let quantity = match analysis.quantities(workload) {
+                [Quantity::Time] => Quantity::Time,
+                _ => Quantity::Rate,
+            };
             let several = cells.iter().any(|cell| cell.repetitions.len() > 1);
             several.then(|| Panel {
                 title: workload.name.clone(),
                 note: workload.summary.clone(),
-                svg: draw(&workload.name, &cells),
+                svg: draw(&workload.name, quantity, &cells),
                 legend: legend_of(&cells),
             })
         })
@@ -47,21 +51,40 @@ fn legend_of(cells: &[&Cell]) -> Vec<(String, String)> {
     legend(&all[..if outliers { 3 } else { 2 }])
 }
 
-fn draw(workload: &str, cells: &[&Cell]) -> String {
-    let rates = || {
-        cells
-            .iter()
-            .flat_map(|cell| cell.repetitions.iter().map(|r| r.per_second))
+/// The figure of a repetition that is compared.
+fn value(repetition: &Repetition, quantity: Quantity) -> f64 {
+    let speed = repetition.speed(quantity).unwrap_or(repetition.per_second);
+    if quantity.is_time() {
+        1e9 / speed
+    } else {
+        speed
+    }
+}
+
+fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
+    let values = || {
+        let repetitions = cells.iter().flat_map(|cell| &cell.repetitions);
+        repetitions.map(|it| value(it, quantity))
     };
-    let low = rates().fold(f64::INFINITY, f64::min);
-    let high = rates().fold(0.0, f64::max);
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(0.0, f64::max);
     let room = ((high - low) * 0.04).max(high * 0.005);
     let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
     let rate = cells[0].rate;
     // Ticks are round in the unit they are read in.
-    let (unit, words) = figures::rate_unit(high, rate);
+    let (unit, words) = if quantity.is_time() {
+        (1.0, "")
+    } else {
+        figures::rate_unit(high, rate)
+    };
     let range = ((low - room).max(0.0) / unit, (high + room) / unit);
-    let mut chart = Rows::new(&names, range, 78.0, |tick| rate_tick(tick, words));
+    let mut chart = Rows::new(&names, range, 78.0, |tick| {
+        if quantity.is_time() {
+            time_tick(tick)
+        } else {
+            rate_tick(tick, words)
+        }
+    });
     for (index, cell) in cells.iter().enumerate() {
         let middle = chart.middle(index);
         for repetition in &cell.repetitions {
@@ -71,21 +94,24 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
                 "dot"
             };
             let radius = if repetition.outlier { 4.0 } else { 3.0 };
-            let title = format!(
-                "{}, block {}: {}",
-                cell.system,
-                repetition.block.saturating_add(1),
-                figures::rate(repetition.per_second, rate)
-            );
+            let value = value(repetition, quantity);
+            let figure = if quantity.is_time() {
+                figures::time(value)
+            } else {
+                figures::rate(value, rate)
+            };
+            let block = repetition.block.saturating_add(1);
+            let title = format!("{}, block {block}: {figure}", cell.system);
             chart.svg.circle(
                 class,
-                (chart.scale.at(repetition.per_second / unit), middle),
+                (chart.scale.at(value / unit), middle),
                 radius,
                 &title,
             );
         }
         if !cell.repetitions.is_empty() {
-            let mean = chart.scale.at(cell.geometric_mean / unit);
+            let mean = cell.time_ns(quantity).unwrap_or(cell.geometric_mean);
+            let mean = chart.scale.at(mean / unit);
             let line = ((mean, middle - 8.0), (mean, middle + 8.0));
             chart.svg.line("mean", line.0, line.1);
         }
@@ -93,13 +119,13 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
             index,
             &cell.system,
             "figure plain",
-            &words::figure(cell, Quantity::Rate),
+            &words::figure(cell, quantity),
         );
     }
     let said: Vec<String> = cells
         .iter()
         .map(|cell| {
-            let rate = words::figure(cell, Quantity::Rate);
+            let rate = words::figure(cell, quantity);
             format!("{} {rate}", cell.system)
         })
         .collect();

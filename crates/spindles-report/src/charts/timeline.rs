@@ -1,6 +1,6 @@
 //! The rate as time passed: one lane for each system, its warm-up shaded, and whether it became steady.
 
-use spindles_measure::{Analysis, Run};
+use spindles_measure::{Analysis, Quantity, Run};
 
 use super::{Chart, Labels, Panel, WIDTH, legend, line_class, runs_by_rate, shown, time_tick};
 use crate::figures;
@@ -59,6 +59,8 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let systems = shown(analysis);
     let workloads = analysis.experiment.workloads.iter();
     workloads
+        // One operation has no rate over time.
+        .filter(|workload| analysis.quantities(workload) != [Quantity::Time])
         .filter_map(|workload| {
             let lanes: Vec<Lane> = (systems.iter().enumerate())
                 .map(|(index, name)| {

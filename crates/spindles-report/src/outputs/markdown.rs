@@ -20,13 +20,13 @@ pub(super) static OUTPUT: Output = Output {
 fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = format!("# {}\n\n", cell(&analysis.experiment.name));
     let headline = headline(analysis);
-    line(&mut text, &format!("**{}**", headline.lead));
+    line(&mut text, &format!("**{}**", cell(&headline.lead)));
     for sentence in headline.scaled.iter().chain(&headline.extremes) {
-        line(&mut text, sentence);
+        line(&mut text, &cell(sentence));
     }
     text.push('\n');
     for caveat in &headline.caveats {
-        line(&mut text, &format!("> {caveat}  "));
+        line(&mut text, &format!("> {}  ", cell(caveat)));
     }
     line(&mut text, &format!("\n{}.", words::extent(analysis)));
     for workload in &analysis.experiment.workloads {
@@ -49,7 +49,7 @@ fn overall(analysis: &Analysis, text: &mut String) {
     }
     line(
         text,
-        &format!("\n## Overall\n\n{}\n", words::overall(analysis)),
+        &format!("\n## Overall\n\n{}\n", cell(&words::overall(analysis))),
     );
     let columns = ["system", "of", "difference", "95 % interval", "verdict"];
     table_head(text, &columns);
@@ -143,9 +143,11 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     }
     let verdict = |it: Option<&Comparison>| it.map_or("baseline".to_owned(), words::marked);
     let columns = comparisons::columns(analysis, workload, &verdict);
-    let titles: Vec<&str> = columns.iter().map(|it| &*it.title).collect();
+    let titles: Vec<String> = columns.iter().map(|it| cell(&it.title)).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     table_head(text, &titles);
-    for row in 0..columns[0].texts.len() {
+    let rows = columns.first().map_or(0, |it| it.texts.len());
+    for row in 0..rows {
         let cells: Vec<String> = columns.iter().map(|it| cell(&it.texts[row])).collect();
         line(text, &format!("| {} |", cells.join(" | ")));
     }
@@ -217,7 +219,12 @@ fn change(change: &Change, _: &Options) -> String {
     for (name, before, after) in &change.environment {
         line(
             &mut text,
-            &format!("\n- {name}: {} before, {} after", cell(before), cell(after)),
+            &format!(
+                "\n- {}: {} before, {} after",
+                cell(name),
+                cell(before),
+                cell(after)
+            ),
         );
     }
     for only in &change.unmatched {
@@ -251,7 +258,8 @@ fn doubts(findings: &[Finding], text: &mut String) {
 }
 
 fn doubt(finding: &Finding, text: &mut String) {
-    let (title, remedy) = (cell(&finding.title), cell(&finding.remedy));
+    // What to do about it is ours, and may be marked up.
+    let (title, remedy) = (cell(&finding.title), &finding.remedy);
     line(text, &format!("- **{title}.** {remedy}"));
     for detail in &finding.details {
         line(text, &format!("  - {}", cell(detail)));
@@ -271,9 +279,15 @@ fn table_head(text: &mut String, columns: &[&str]) {
     line(text, &format!("|{}", " --- |".repeat(columns.len())));
 }
 
-/// Text that stays in its cell.
+/// Text that stays in its cell, and is text: names come from files of others, and Markdown may hold HTML.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+    text.replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('`', "\\`")
+        .replace('[', "\\[")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace(['\n', '\r'], " ")
 }
 
 fn line(text: &mut String, line: &str) {

@@ -5,7 +5,9 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use spindles_measure::{Analysis, Change, ChangeRow, Comparison, Finding, Stage, Verdict};
+use spindles_measure::{
+    Analysis, Change, ChangeRow, Comparison, Finding, Quantity, Stage, Verdict,
+};
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
@@ -37,6 +39,7 @@ struct Tables {
 
 fn report(analysis: &Analysis, options: &Options) -> String {
     let mut tables = Tables::default();
+    systems(analysis, options, &mut tables.text);
     for workload in &analysis.experiment.workloads {
         let title = format!("{} · {}", workload.name, workload.summary);
         wrapped(
@@ -71,6 +74,19 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         wrapped(&mut text, sentence, "", options.width);
     }
     coloured(&text, options)
+}
+
+/// What the systems are of which the tables have names.
+fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
+    for system in &analysis.experiment.systems {
+        let said = format!("{}: {}", system.name, words::described(system));
+        wrapped(text, &said, "  ", options.width);
+    }
+    // Names of workloads come next, with the sizes that they are defined with.
+    if let Some(scaled) = words::scaled(&analysis.experiment) {
+        wrapped(text, &scaled, "  ", options.width);
+    }
+    text.push('\n');
 }
 
 /// Systems beside baselines of their own.
@@ -206,19 +222,20 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         figures,
         expendable: 0,
     };
-    let figure = |system: &str, name: &str| {
-        let cell = analysis.cell(system, name)?;
-        let mut workloads = experiment.workloads.iter();
-        let workload = workloads.find(|it| it.name == name)?;
-        let quantity = analysis.quantities(workload).first()?;
-        words::is_baseline(analysis, cell).then(|| words::figure(cell, *quantity))
-    };
-    let difference = |system: &str, workload: &str| {
-        let found = match workload {
-            OVERALL => analysis.overall.iter().find(|c| c.system == system),
-            workload => analysis.comparison(system, workload),
+    // What is asked of all workloads together is no quantity of one.
+    let questions = analysis.questions().into_iter();
+    let mut questions: Vec<_> = questions
+        .map(|(workload, quantity)| Some((&*workload.name, quantity)))
+        .collect();
+    questions.extend((!analysis.overall.is_empty()).then_some(None));
+    let difference = |system: &str, question: Option<(&str, Quantity)>| {
+        let found = match question {
+            None => analysis.overall.iter().find(|c| c.system == system),
+            Some(question) => comparisons::comparison_of(analysis, system, question),
         };
-        if let Some(figure) = figure(system, workload) {
+        if let Some(figure) =
+            question.and_then(|it| comparisons::baseline_figure(analysis, system, it))
+        {
             return figure;
         }
         found.map_or(String::new(), |c| match c.verdict {
@@ -234,33 +251,30 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
             }
         })
     };
-    let mut names: Vec<String> = experiment
-        .workloads
-        .iter()
-        .map(|w| w.name.clone())
-        .collect();
-    let mut rates: Vec<String> = experiment
-        .workloads
-        .iter()
-        .map(|workload| figure(&experiment.baseline, &workload.name).unwrap_or_default())
-        .collect();
-    if !analysis.overall.is_empty() {
-        names.push(OVERALL.to_owned());
-        rates.push(String::new());
-    }
+    let names = questions.iter().map(|question| match question {
+        None => OVERALL.to_owned(),
+        Some((workload, quantity)) => quantity.of(workload),
+    });
+    let names: Vec<String> = names.collect();
+    let texts = |system: &str| questions.iter().map(|it| difference(system, *it)).collect();
+    let figures = questions.iter().map(|question| {
+        let figure = question
+            .and_then(|it| comparisons::baseline_figure(analysis, &experiment.baseline, it));
+        figure.unwrap_or_default()
+    });
     let mut columns = vec![
         column("", names.clone(), false),
-        column(&experiment.baseline, rates, true),
+        column(&experiment.baseline, figures.collect(), true),
     ];
     for system in &systems {
-        let texts = names.iter().map(|name| difference(system, name)).collect();
-        columns.push(column(system, texts, true));
+        columns.push(column(system, texts(system), true));
     }
     let is_wide = |columns: &[Column]| width_of(columns) > usize::from(options.width);
     if is_wide(&columns) {
-        let of = |name: &String| systems.iter().map(|it| difference(it, name)).collect();
+        let of = |question| systems.iter().map(|it| difference(it, question)).collect();
         let rows = systems.iter().map(|&it| it.to_owned()).collect();
-        let across = names.iter().map(|name| column(name, of(name), true));
+        let across = names.iter().zip(&questions);
+        let across = across.map(|(name, question)| column(name, of(*question), true));
         let turned: Vec<Column> = [column("", rows, false)]
             .into_iter()
             .chain(across)
@@ -318,7 +332,8 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         lines += next.lines().count();
         if lines > BOTTLENECK_LINES_MAX {
             let rest = sentences.len() - at;
-            line(text, &format!("and {rest} more"));
+            let s = if rest == 1 { "" } else { "s" };
+            line(text, &format!("and {rest} more bottleneck{s}"));
             all_of_them(options, "--format html", "", text);
             break;
         }
@@ -481,8 +496,13 @@ impl Tables {
                 break;
             };
             for column in columns.extract_if(.., |column| column.expendable == least) {
-                if !self.left_out.contains(&column.title) {
-                    self.left_out.push(column.title);
+                // Of which operations it is differs from table to table.
+                let (title, _) = column
+                    .title
+                    .split_once(" of ")
+                    .unwrap_or((&column.title, ""));
+                if !self.left_out.iter().any(|it| it == title) {
+                    self.left_out.push(title.to_owned());
                 }
             }
         }

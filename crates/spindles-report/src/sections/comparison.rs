@@ -1,7 +1,7 @@
 //! The whole comparison as one table: rates, differences with their intervals,
 //! verdicts, latencies, member bytes and CPU.
 
-use spindles_measure::{Analysis, Cell, Comparison, Quantity, Workload};
+use spindles_measure::{Analysis, Cell, Comparison, Latency, Quantity, Workload};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
@@ -17,8 +17,8 @@ pub(super) static SECTION: Section = Section {
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
     ratio, in percent or from twice on as a factor, with its 95 % interval over repetition blocks; a difference is called one only when the \
     whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
-    are more than ten comparisons. Latencies are of the operation there is most of, p99.9 from 10,000 of them on; where operations come at a set \
-    rate they are response times, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \
+    are more than ten comparisons. Latencies are of one kind of operation, the one that took most of the time, which is named where there are several; p99.9 is given from \
+    10,000 of them on. Where operations come at a set rate they are response times of all, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \
     workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
@@ -66,25 +66,38 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
         .iter()
         .filter_map(|system| {
             let cell = analysis.cell(&system.name, &workload.name)?;
-            Some(row(analysis, cell, analysis.quantities(workload)))
+            Some(row(analysis, cell, workload))
         })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
     format!(
-        "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{} <small>{}; CPU \
+        "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{} <small>{}; {}CPU \
          {}{}</small></span></th></tr>{rows}</tbody>",
         COLUMNS.len(),
         escape(&workload.name),
         escape(workload.summary.trim_end_matches('.')),
+        latencies_of(analysis, workload),
         figures::cpu_unit(workload.rate),
         words::how_compared(analysis, workload)
             .map_or(String::new(), |how| format!(". {}", escape(&how))),
     )
 }
 
-fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
+/// Of which operations the latencies are, where there are several.
+fn latencies_of(analysis: &Analysis, workload: &Workload) -> String {
+    let several = analysis.has_several_operations(&workload.name);
+    match analysis.main_operation(&workload.name) {
+        Some(kind) if several && analysis.quantities(workload) == [Quantity::Rate] => {
+            format!("latencies of {}; ", escape(kind))
+        }
+        _ => String::new(),
+    }
+}
+
+fn row(analysis: &Analysis, cell: &Cell, workload: &Workload) -> String {
+    let quantities = analysis.quantities(workload);
     let is_paced = quantities.contains(&Quantity::ResponseP99);
     let compared = |text: &dyn Fn(Option<&Comparison>) -> String| {
         let texts = quantities.iter().map(|&quantity| {
@@ -107,13 +120,14 @@ fn row(analysis: &Analysis, cell: &Cell, quantities: &[Quantity]) -> String {
         _ => compared(&|it| it.map_or(String::new(), |it| verdict(Some(it)))),
     };
     let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
-    let latency = |of: fn(&spindles_measure::Latency) -> Option<u64>| {
-        let latency = if is_paced {
-            cell.main_response()
-        } else {
-            cell.main_latency()
-        };
-        let found = latency.and_then(of);
+    let main = match quantities {
+        [Quantity::Rate] => (analysis.main_operation(&workload.name))
+            .and_then(|kind| cell.latency.get(kind))
+            .cloned(),
+        _ => cell.responses(),
+    };
+    let latency = |of: fn(&Latency) -> Option<u64>| {
+        let found = main.as_ref().and_then(of);
         found.map_or(String::new(), |ns| figures::time(figures::float(ns)))
     };
     let columns = [

@@ -69,11 +69,8 @@ fn body(analysis: &Analysis) -> String {
 /// How many comparisons came to which verdict, as one bar.
 fn tally(analysis: &Analysis) -> String {
     let count = |verdict: Verdict| {
-        analysis
-            .comparisons
-            .iter()
-            .filter(|c| !c.control && c.verdict == verdict)
-            .count()
+        let comparisons = analysis.headlines();
+        comparisons.filter(|c| c.verdict == verdict).count()
     };
     let parts: String = [
         ("faster", "faster", Verdict::Faster),

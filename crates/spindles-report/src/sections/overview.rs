@@ -1,11 +1,11 @@
 //! Everything at a glance: systems down, workloads across.
 
-use spindles_measure::{Analysis, Comparison, System, Verdict, Workload};
+use spindles_measure::{Analysis, Comparison, System, Verdict};
 
 use super::{Body, Section, section, table};
 use crate::charts::class;
 use crate::svg::escape;
-use crate::{figures, words};
+use crate::{comparisons, figures, words};
 
 pub(super) static SECTION: Section = Section {
     name: "overview",
@@ -26,14 +26,17 @@ fn body(analysis: &Analysis) -> String {
     }
     let mut head = String::from("<th scope=\"col\">system</th>");
     let mut first = String::new();
-    for workload in &experiment.workloads {
+    let questions = analysis.questions();
+    for &(workload, quantity) in &questions {
+        let name = quantity.of(&workload.name);
         head += &format!(
             "<th scope=\"col\" class=\"n\" title=\"{}\">{}</th>",
             escape(&workload.summary),
-            escape(&workload.name)
+            escape(&name)
         );
-        let figure = figure(analysis, &experiment.baseline, workload);
-        first += &super::cell(&workload.name, " class=\"n\"", &figure.unwrap_or_default());
+        let question = (&*workload.name, quantity);
+        let figure = comparisons::baseline_figure(analysis, &experiment.baseline, question);
+        first += &super::cell(&name, " class=\"n\"", &figure.unwrap_or_default());
     }
     let has_overall = !analysis.overall.is_empty();
     if has_overall {
@@ -52,12 +55,15 @@ fn body(analysis: &Analysis) -> String {
     }
     for system in analysis.compared() {
         rows += &format!("<tr>{}", row_head(system));
-        for workload in &experiment.workloads {
-            let comparison = analysis.comparison(&system.name, &workload.name);
-            rows += &match (figure(analysis, &system.name, workload), comparison) {
-                (Some(figure), _) => super::cell(&workload.name, " class=\"n\"", &figure),
-                (None, Some(it)) => cell(&it.workload, it),
-                (None, None) => super::cell(&workload.name, "", ""),
+        for &(workload, quantity) in &questions {
+            let name = quantity.of(&workload.name);
+            let question = (&*workload.name, quantity);
+            let comparison = comparisons::comparison_of(analysis, &system.name, question);
+            let figure = comparisons::baseline_figure(analysis, &system.name, question);
+            rows += &match (figure, comparison) {
+                (Some(figure), _) => super::cell(&name, " class=\"n\"", &figure),
+                (None, Some(it)) => cell(&name, it),
+                (None, None) => super::cell(&name, "", ""),
             };
         }
         if has_overall {
@@ -79,20 +85,13 @@ fn body(analysis: &Analysis) -> String {
             String::new()
         },
     );
-    let class = match experiment.workloads.len() {
+    let class = match questions.len() {
         0..=COLUMNS_MAX => "glance",
         _ => "glance cards",
     };
     let body = format!("<tbody>{rows}</tbody>");
     let table = table(SECTION.title, class, &head, &body);
     section(SECTION.name, SECTION.title, &caption, &table)
-}
-
-/// The figure of the system that others are compared with in a workload.
-fn figure(analysis: &Analysis, system: &str, workload: &Workload) -> Option<String> {
-    let cell = analysis.cell(system, &workload.name)?;
-    let quantity = analysis.quantities(workload).first()?;
-    words::is_baseline(analysis, cell).then(|| words::figure(cell, *quantity))
 }
 
 fn row_head(system: &System) -> String {

@@ -12,8 +12,11 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn body(analysis: &Analysis) -> String {
+    // What was drawn from runs is no record.
+    let mut experiment = analysis.experiment.clone();
+    experiment.workloads.retain(|it| !it.is_total());
     let head = [
-        Record::Experiment(analysis.experiment.clone()),
+        Record::Experiment(experiment),
         Record::Environment(analysis.environment.clone()),
     ];
     let calibration = analysis.calibration.iter();

@@ -12,7 +12,7 @@ const GAIN: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
     name: "too-few-actors",
-    words: "that too little is asked for at once",
+    words: "too few requests at once",
     when: "nothing is used to 60 %, 40 % of the actors are seen somewhere, and more of them, where that was measured, bring more",
     explains: &[],
     refuses: false,

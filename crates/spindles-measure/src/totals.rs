@@ -1,0 +1,213 @@
+//! Totals: a phase that is nothing but the end of the one before it, such as the flush after files were unpacked, says little
+//! alone, since who wrote more before has less to do in it. The two together are a workload of their own, drawn from the
+//! runs of both, and that one counts where everything is summed up.
+
+use crate::{Cpu, Experiment, Part, Rate, Run, Traffic, Workload};
+
+impl Workload {
+    /// Whether it is no workload that ran, but phases of one together.
+    pub fn is_total(&self) -> bool {
+        !self.together.is_empty()
+    }
+}
+
+impl Experiment {
+    /// The workloads that run, without totals.
+    pub fn workloads_that_run(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|it| !it.is_total())
+    }
+
+    /// The total that has a workload of this name in it, if any.
+    pub fn total_with(&self, workload: &str) -> Option<&Workload> {
+        let mut totals = self.workloads.iter();
+        totals.find(|it| it.together.iter().any(|name| name == workload))
+    }
+}
+
+/// Adds the totals to the workloads, each after the last of its phases, and answers their runs.
+pub(crate) fn add(experiment: &mut Experiment, runs: &[Run]) -> Vec<Run> {
+    experiment.workloads.retain(|it| !it.is_total());
+    let mut all: Vec<Run> = Vec::new();
+    let mut at = 1;
+    while at < experiment.workloads.len() {
+        let [before, end] = [&experiment.workloads[at - 1], &experiment.workloads[at]];
+        let total = total(before, end).filter(|_| is_one_operation(end, runs));
+        if let Some(total) = total {
+            all.extend(runs_of(&total, runs));
+            at += 1;
+            experiment.workloads.insert(at, total);
+        }
+        at += 1;
+    }
+    all
+}
+
+fn is_one_operation(workload: &Workload, runs: &[Run]) -> bool {
+    let mut mine = runs
+        .iter()
+        .filter(|run| run.workload.name == workload.name && run.counts());
+    workload.rate == Rate::Operations && mine.clone().count() > 0 && mine.all(|it| it.counted == 1)
+}
+
+/// Two phases of one workload together.
+fn total(before: &Workload, end: &Workload) -> Option<Workload> {
+    let (first, last) = (before.part.as_ref()?, end.part.as_ref()?);
+    (first.workload == last.workload).then(|| Workload {
+        name: format!("{} {} and {}", first.workload, first.phase, last.phase),
+        summary: format!(
+            "{} and {} together: how long both took",
+            first.phase, last.phase
+        ),
+        rate: Rate::Operations,
+        size_bytes: before.size_bytes,
+        in_flight_max: before.in_flight_max.max(end.in_flight_max),
+        systems: before.systems.clone(),
+        part: Some(Part {
+            workload: first.workload.clone(),
+            phase: format!("{} and {}", first.phase, last.phase),
+        }),
+        together: vec![before.name.clone(), end.name.clone()],
+        ..Workload::default()
+    })
+}
+
+/// The runs of a total: one for each pair of its phases.
+fn runs_of(total: &Workload, runs: &[Run]) -> Vec<Run> {
+    let [before, end] = [&total.together[0], &total.together[1]];
+    let ends = runs.iter().filter(|run| run.workload.name == *end);
+    let pairs = ends.filter_map(|last| {
+        let mut firsts = runs.iter().filter(|run| run.workload.name == *before);
+        let first = firsts.find(|run| {
+            (&run.system.name, run.repetition_block) == (&last.system.name, last.repetition_block)
+        })?;
+        Some((first, last))
+    });
+    pairs
+        .map(|(first, last)| Run {
+            experiment: last.experiment.clone(),
+            system: last.system.clone(),
+            workload: total.clone(),
+            repetition_block: last.repetition_block,
+            order: last.order,
+            seed: first.seed,
+            started_unix_ms: first.started_unix_ms,
+            elapsed_ns: first.elapsed_ns.saturating_add(last.elapsed_ns),
+            operations: first.operations.saturating_add(last.operations),
+            counted: 1,
+            application: added(first.application, last.application),
+            members: added(first.members, last.members),
+            cpu_ns: Cpu {
+                workload: first.cpu_ns.workload.saturating_add(last.cpu_ns.workload),
+                engine: first.cpu_ns.engine.saturating_add(last.cpu_ns.engine),
+                machine: first.cpu_ns.machine.saturating_add(last.cpu_ns.machine),
+            },
+            io: last.io.clone(),
+            scaled: first.scaled || last.scaled,
+            shared_device: first.shared_device || last.shared_device,
+            failed: first.failed.clone().or_else(|| last.failed.clone()),
+            ..Run::default()
+        })
+        .collect()
+}
+
+fn added(one: Traffic, other: Traffic) -> Traffic {
+    Traffic {
+        read: one.read.saturating_add(other.read),
+        written: one.written.saturating_add(other.written),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Analysis, Quantity, Reason, Record, Verdict, example};
+
+    /// Who is slow at unpacking has little to flush after it.
+    fn untar() -> Vec<Record> {
+        let mut records = example::records(5);
+        let phase = |workload: &mut crate::Workload| {
+            let phase = match &*workload.name {
+                "dd-write" => "extract",
+                "rewrite" => "sync",
+                _ => return false,
+            };
+            workload.rate = crate::Rate::Operations;
+            workload.part = Some(crate::Part {
+                workload: "untar".to_owned(),
+                phase: phase.to_owned(),
+            });
+            workload.name = format!("untar {phase}");
+            true
+        };
+        records.retain_mut(|record| match record {
+            Record::Experiment(experiment) => {
+                experiment.workloads.retain_mut(|it| phase(it));
+                experiment.workloads.sort_by(|a, b| a.name.cmp(&b.name));
+                true
+            }
+            Record::Run(run) => {
+                let is_kept = phase(&mut run.workload);
+                let slow = run.system.name == "raid5";
+                let (seconds, counted) = match (&*run.workload.name, slow) {
+                    ("untar extract", true) => (9, 3000),
+                    ("untar extract", false) => (2, 3000),
+                    (_, true) => (1, 1),
+                    (_, false) => (3, 1),
+                };
+                run.counted = counted;
+                run.elapsed_ns = seconds * 1_000_000_000 + run.elapsed_ns % 10_000_000;
+                is_kept
+            }
+            Record::Environment(_) | Record::Calibration(_) => true,
+        });
+        records
+    }
+
+    #[test]
+    fn a_flush_at_the_end_counts_with_what_it_ends() {
+        let records = untar();
+        let analysis = Analysis::of(&records).unwrap();
+        let names: Vec<&str> = (analysis.experiment.workloads.iter())
+            .map(|it| &*it.name)
+            .collect();
+        assert_eq!(
+            names,
+            ["untar extract", "untar sync", "untar extract and sync"]
+        );
+        let comparison = |workload: &str| analysis.comparison("raid5", workload).unwrap();
+        assert_eq!(comparison("untar sync").verdict, Verdict::Faster);
+        let total = comparison("untar extract and sync");
+        assert_eq!(
+            (total.verdict, total.quantity),
+            (Verdict::Slower, Quantity::Time)
+        );
+        assert!((total.percent().0 - 100.0).abs() < 5.0, "{total:?}");
+        let cell = analysis.cell("raid5", "untar extract and sync").unwrap();
+        assert_eq!(cell.repetitions.len(), 5);
+
+        // Of sums the total is a part, and its phases are not.
+        let summed: Vec<&str> = (analysis.headlines().map(|it| &*it.workload)).collect();
+        assert!(
+            summed.iter().all(|it| *it == "untar extract and sync"),
+            "{summed:?}"
+        );
+        let left_out = &analysis.overall_scope.left_out;
+        assert!(left_out.iter().all(|it| it.reason == Reason::InTotal));
+        assert_eq!(left_out.len(), 2);
+        // And no run is missing for it.
+        assert_eq!(
+            analysis.experiment.runs_per_block() * 5,
+            analysis.runs.len()
+        );
+        assert!(analysis.findings.iter().all(|it| it.kind != "missing-runs"));
+    }
+
+    /// As in a page, whose records are drawn again.
+    #[test]
+    fn totals_are_drawn_anew_from_what_they_were_written_with() {
+        let mut records = untar();
+        let first = Analysis::of(&records).unwrap();
+        records[0] = Record::Experiment(first.experiment.clone());
+        let again = Analysis::of(&records).unwrap();
+        assert_eq!(again.experiment.workloads, first.experiment.workloads);
+    }
+}
