@@ -157,7 +157,7 @@ mod tests {
                 run.elapsed_ns = seconds * 1_000_000_000 + run.elapsed_ns % 10_000_000;
                 is_kept
             }
-            Record::Environment(_) | Record::Calibration(_) => true,
+            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => true,
         });
         records
     }

@@ -632,7 +632,7 @@ fn discarded_runs_count_as_failed() {
         findings.find(|it| it.kind == "failed-runs").cloned()
     };
     let finding = failed(&found.findings).unwrap();
-    let seeks = "raid5 × seeks: the ext4 on it is damaged".to_owned();
+    let seeks = "seeks: raid5 (the ext4 on it is damaged)".to_owned();
     assert!(finding.details.contains(&seeks), "{finding:?}");
     // And of two measurements it is said of the one that it is about.
     let change = change(&good, &found, Verdicts::SameWork);
