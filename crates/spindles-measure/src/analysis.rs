@@ -159,7 +159,7 @@ pub enum Verdict {
     Slower,
     /// The figures do not tell them apart.
     NoDifferenceShown,
-    /// They share one repetition block: how far it scatters nobody knows.
+    /// They share one repetition block: how far it scatters is not known.
     OneBlock,
     /// One of the two finished in no block in which the other did.
     Failed,

@@ -654,7 +654,7 @@ pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
     Ok(records)
 }
 
-/// Whether a run that is there several times is the same each time. Without the time at which they began nobody knows
+/// Whether a run that is there several times is the same each time. Without the time at which they began it is not known
 /// whether two are one.
 fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     let mut known = BTreeMap::new();
@@ -800,7 +800,7 @@ mod tests {
             "{said}"
         );
         assert!(said.ends_with("remove the line that is not as it was measured"));
-        // The same once more is no other run, and without a time nobody knows.
+        // The same once more is no other run, and without a time it is not known.
         assert_eq!(read(&[record(5, 1), record(5, 1)]).unwrap().len(), 2);
         assert_eq!(read(&[record(0, 1), record(0, 2)]).unwrap().len(), 2);
     }

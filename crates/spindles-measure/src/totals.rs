@@ -1,5 +1,5 @@
 //! Totals: a phase that is nothing but the end of the one before it, such as the flush after files were unpacked, says little
-//! alone, since who wrote more before has less to do in it. The two together are a workload of their own, drawn from the
+//! alone, since a system that wrote more before has less to write in it. The two together are a workload of their own, drawn from the
 //! runs of both, and that one counts where everything is summed up.
 
 use crate::{Cpu, Experiment, Part, Rate, Run, Traffic, Workload};
@@ -121,7 +121,7 @@ fn added(one: Traffic, other: Traffic) -> Traffic {
 mod tests {
     use crate::{Analysis, Quantity, Reason, Record, Verdict, example};
 
-    /// Who is slow at unpacking has little to flush after it.
+    /// A system that is slow at unpacking has little to flush after it.
     fn untar() -> Vec<Record> {
         let mut records = example::records(5);
         let phase = |workload: &mut crate::Workload| {

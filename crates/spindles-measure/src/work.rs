@@ -208,7 +208,7 @@ pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
             let (first, known) = *workloads.entry(&workload.name).or_insert((at, workload));
             note(first, of_workloads(known, workload));
         }
-        // Within one record it is for whoever made it to see.
+        // Two workloads of one experiment by the same name are not what is asked for here.
         found.retain(|(first, _)| *first != at);
         if let Some(&(first, _)) = found.first() {
             found.retain(|(of, _)| *of == first);

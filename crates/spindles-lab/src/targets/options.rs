@@ -75,7 +75,7 @@ impl Subject {
         self.is(&array::KIND) && self.outlives
     }
 
-    /// Whether a level of it keeps more than the data; of an array that exists nobody knows before it is opened.
+    /// Whether a level of it keeps more than the data; of an array that exists it is known once that is opened.
     pub(crate) fn may_be_redundant(&self) -> bool {
         self.is(&assembled::KIND) || self.has(|it| it != Redundancy::None)
     }

@@ -80,7 +80,7 @@ impl Tried {
         let interval = if from.is_finite() && to.is_finite() {
             format!("{} … {} %", percent(from), percent(to))
         } else {
-            "one pair: by how much more or less nobody knows".to_owned()
+            "one pair: no interval".to_owned()
         };
         format!(
             "{}, and it {did} by {} % ({interval})",
@@ -145,9 +145,7 @@ mod tests {
         );
         let words = tried(&one, "raid5", "seeks")[0].words();
         assert!(
-            words.ends_with(
-                "and it grew by 200 % (one pair: by how much more or less nobody knows)"
-            ),
+            words.ends_with("and it grew by 200 % (one pair: no interval)"),
             "{words}"
         );
         assert_eq!(tried(&one[..1], "raid5", "seeks"), []);

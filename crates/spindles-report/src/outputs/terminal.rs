@@ -302,7 +302,7 @@ fn legend(analysis: &Analysis) -> String {
     marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
 }
 
-/// What marks mean: those of up, down and none, which are told of each other, and of the others those that are there.
+/// A line that explains the marks of verdicts: always those for faster, slower and neither, others where they occur.
 fn marks(is_there: impl Fn(Verdict) -> bool) -> String {
     let meanings = [
         (Verdict::Faster, "faster"),

@@ -506,7 +506,7 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
             "2 of 4 runs failed: the report says why",
         ],
     );
-    let of_report = "single × block-read: the ext4 on it is damaged";
+    let of_report = "block-read: single (the ext4 on it is damaged";
     assert!(ran.out.contains("Runs failed"), "{}", ran.out);
     let records = spindles_lab::load(&results).expect("records");
     let discards = records.iter().filter_map(|record| match record {
