@@ -404,7 +404,32 @@ fn short(finding: &Finding) -> String {
     };
     let first = finding.details.first().map_or("", String::as_str);
     let first = first.trim_end_matches('.');
+    let first = match first.chars().count() {
+        0..=SHORT_CHARS_MAX => first.to_owned(),
+        _ => without_parentheses(first),
+    };
     format!("{}: {first}{more}.", finding.title)
+}
+
+/// The most characters of evidence that a summary has; what is longer has its reasons with the doubts alone.
+const SHORT_CHARS_MAX: usize = 160;
+
+/// A text without what it has in parentheses.
+fn without_parentheses(text: &str) -> String {
+    let mut kept = String::new();
+    let mut depth = 0_usize;
+    for letter in text.chars() {
+        match letter {
+            '(' => {
+                depth += 1;
+                kept.truncate(kept.trim_end().len());
+            }
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+    }
+    kept
 }
 
 /// What is to be said first of a change in which the work differs.
@@ -824,6 +849,29 @@ mod tests {
         assert!(
             many.ends_with("Left out: 43 workloads (took less than 0.1 s)."),
             "{many}"
+        );
+    }
+
+    #[test]
+    fn a_summary_has_no_long_reasons() {
+        let finding = |details: &str| Finding {
+            title: "Cached".to_owned(),
+            details: vec![details.to_owned(), String::new()],
+            kind: String::new(),
+            remedy: String::new(),
+        };
+        let brief = "read: single (30 % (all))";
+        assert_eq!(
+            short(&finding(brief)),
+            format!("Cached: {brief} (the first of 2).")
+        );
+        let long = format!(
+            "read: single ({}), raid5 ({brief}) and 3 more",
+            "x".repeat(200)
+        );
+        assert_eq!(
+            short(&finding(&long)),
+            "Cached: read: single, raid5 and 3 more (the first of 2)."
         );
     }
 
