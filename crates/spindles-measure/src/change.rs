@@ -113,10 +113,12 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         }
     }
     let environment = work::of_environments(before, after);
-    let findings = failed(before, after)
-        .into_iter()
-        .chain(findings(&rows, &environment))
-        .collect();
+    // What is wrong with the comparison itself comes after what never ran to its end.
+    let own = findings(&rows, &environment);
+    let mut findings = of_either(before, after);
+    let failed = findings.iter().take_while(|it| it.kind == FAILED_RUNS);
+    let at = failed.count();
+    findings.splice(at..at, own);
     Change {
         before: (
             before.experiment.name.clone(),
@@ -255,18 +257,26 @@ fn add<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     }
 }
 
-/// The runs of either side that failed.
-fn failed(before: &Analysis, after: &Analysis) -> Option<Finding> {
-    let kind = crate::doubts::by_name("failed-runs")?;
-    let of = |side: &'static str, analysis: &Analysis| {
-        let found = (kind.find)(analysis).into_iter();
-        found.map(move |what| format!("{side}: {what}"))
+/// The kind of doubt that comes first.
+const FAILED_RUNS: &str = "failed-runs";
+
+/// What is to be doubted about either side, worst first: figures that are none make no change. Not what is said of how
+/// systems compare with each other.
+fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
+    let kinds = crate::doubts::KINDS.iter();
+    let kinds = kinds.filter(|kind| !crate::doubts::OF_COMPARISONS.contains(&kind.name));
+    let of_kind = |kind: &&'static crate::doubts::Kind| {
+        let sides = [("before", before), ("after", after)].into_iter();
+        let details = sides.flat_map(|(side, analysis)| {
+            let found = analysis.findings.iter().filter(|it| it.kind == kind.name);
+            let details = found.flat_map(|it| &it.details);
+            details.map(move |what| format!("{side}: {what}"))
+        });
+        let details: Vec<String> = details.collect();
+        let found = Finding::new(kind.name, kind.title, kind.remedy, details);
+        (!found.details.is_empty()).then_some(found)
     };
-    let details: Vec<String> = of("before", before).chain(of("after", after)).collect();
-    (!details.is_empty()).then(|| {
-        let remedy = "They count in no figure here. Find out why, and measure again.";
-        Finding::new(kind.name, kind.title, remedy, details)
-    })
+    kinds.filter_map(of_kind).collect()
 }
 
 /// What differs in the environment where another Spindles was measured.

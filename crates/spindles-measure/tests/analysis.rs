@@ -1072,7 +1072,17 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
         .iter()
         .map(|finding| &*finding.kind)
         .collect();
-    assert_eq!(kinds, ["yardstick-moved", "environment-changed"]);
+    // And what is to be doubted about the one that came after.
+    assert_eq!(
+        kinds,
+        [
+            "yardstick-moved",
+            "environment-changed",
+            "missing-runs",
+            "noise-floor-high"
+        ]
+    );
+    assert!(found.findings[2].details[0].starts_with("after: "));
     assert!(found.findings[0].details[0].starts_with("single changed by +11.1 %"));
     assert_eq!(found.unmatched, ["only before: raid6, in all workloads"]);
     // What is large is no figure in percent.

@@ -28,7 +28,7 @@ pub fn headline(analysis: &Analysis) -> Headline {
     Headline {
         lead: lead(analysis, &asked),
         scaled: scaled(&analysis.experiment),
-        extremes: extremes(&asked),
+        extremes: extremes(analysis, &asked),
         caveats: caveats(analysis),
     }
 }
@@ -309,7 +309,7 @@ pub(crate) fn marked(comparison: &Comparison) -> String {
     }
 }
 
-fn extremes(asked: &[&Comparison]) -> Vec<String> {
+fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
     let most = |verdict: Verdict, sign: f64| {
         asked
             .iter()
@@ -330,7 +330,13 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     match most(Verdict::Faster, 1.0) {
         Some(comparison) => extremes.push(said("Largest gain", comparison)),
         None if asked.iter().any(|c| c.verdict == Verdict::Slower) => {
-            extremes.push("No gain was shown anywhere.".to_owned());
+            let all = &analysis.comparisons;
+            let what = if all.iter().any(|it| it.verdict == Verdict::Faster) {
+                "No gain was shown but in parts of totals."
+            } else {
+                "No gain was shown anywhere."
+            };
+            extremes.push(what.to_owned());
         }
         None => {}
     }

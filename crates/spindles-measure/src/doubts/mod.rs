@@ -90,6 +90,13 @@ pub static KINDS: &[&Kind] = &[
     &virtual_machine::KIND,
 ];
 
+/// Kinds that doubt how the systems of one experiment compare with each other, not their figures.
+pub(crate) static OF_COMPARISONS: &[&str] = &[
+    different_promises::KIND.name,
+    no_control::KIND.name,
+    undecided::KIND.name,
+];
+
 /// Kinds that doubt an experiment because it ended.
 static OF_THE_END: &[&Kind] = &[&missing_runs::KIND, &stopped_early::KIND];
 

@@ -6,8 +6,9 @@ use super::{Kind, by_workload, percent};
 pub(super) static KIND: Kind = Kind {
     name: "overload",
     title: "Did not keep up",
-    remedy: "Operations came faster than they were answered, so response times grow for as long as a run \
-             lasts: which is slower holds, by how much does not. Lower `arrivals` to compare response times.",
+    remedy: "Operations came faster than they were answered, throughout or during a stall, and response times have \
+             what piled up in them: which is slower holds, by how much does not. Where the rate over time falls \
+             to nothing for a moment, find out why; otherwise lower `arrivals`.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let share = analysis.share_answered(cell)?;
