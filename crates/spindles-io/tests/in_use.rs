@@ -6,7 +6,7 @@ use common::Loop;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::CopyEnd;
 use spindles_io::create::{CreateOptions, create};
-use spindles_io::{OpenError, OpenOptions};
+use spindles_io::{OpenError, OpenOptions, open_device};
 use spindles_layout::Expression;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -135,4 +135,21 @@ fn a_file_is_in_use_where_a_loop_device_on_it_is() {
         drop(held);
     }
     create().unwrap();
+    // A second loop device on the file is the same disk.
+    drop((upper, lower));
+    let [one, two] = [(); 2].map(|()| Loop::new(&paths[1], 512).unwrap());
+    for (mounted, other) in [(&one.0, &two.0), (&two.0, &one.0)] {
+        let exclusive = File::options()
+            .read(true)
+            .custom_flags(libc::O_EXCL)
+            .open(mounted);
+        let held = exclusive.unwrap();
+        let refused = open_device(other, &options.open).err().unwrap().to_string();
+        assert!(
+            refused.contains(&format!("is in use by {mounted}, a loop device on it")),
+            "{refused}"
+        );
+        drop(held);
+        drop(open_device(other, &options.open).unwrap().close());
+    }
 }

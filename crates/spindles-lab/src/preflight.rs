@@ -20,10 +20,13 @@ use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan, NotBare};
 use spindles_workload::network::{BUFFER_BYTES, COPY, Store};
 use std::collections::BTreeMap;
-use std::fs;
+use std::collections::btree_map::Entry;
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::{fs, io};
 
 /// The name of the baseline's second self.
 const CONTROL_SUFFIX: &str = " again";
@@ -104,15 +107,28 @@ pub(crate) fn check_devices(
     experiment: &Experiment,
     members: &[String],
     open: &OpenOptions,
-) -> Result<(), RunError> {
+) -> Result<Vec<Claim>, RunError> {
     let wrong = |line: usize, what: String| RunError::Experiment {
         file: experiment.source.clone(),
         line: Some(line).filter(|line| *line > 0),
         what,
     };
     remove_servers_left_over();
+    let mut claims = BTreeMap::new();
+    let mut claim = |name: &str| -> Result<(), String> {
+        let Some(what) = Claim::name_of(name) else {
+            return Ok(()); // It is no path.
+        };
+        // Whether it is there twice by different names is seen when both are opened.
+        if let Entry::Vacant(place) = claims.entry(what) {
+            let claim = Claim::new(name, place.key())?;
+            place.insert(claim);
+        }
+        Ok(())
+    };
     if let Members::Devices(_) = &experiment.members {
         for name in members {
+            claim(name).map_err(|why| wrong(0, why))?;
             targets::check_unused(name, open).map_err(|why| wrong(0, why))?;
         }
     }
@@ -125,10 +141,40 @@ pub(crate) fn check_devices(
             continue;
         }
         for name in named_by(spec).map_err(system)? {
+            claim(&name).map_err(system)?;
             targets::check_unused(&name, open).map_err(system)?;
         }
     }
-    Ok(())
+    Ok(claims.into_values().collect())
+}
+
+/// A device or file that this run of the lab overwrites, until it is dropped or the process ends: no second run has it. A
+/// name in the kernel's table of sockets, since a lock on the device would keep out the servers of this run.
+pub(crate) struct Claim(#[expect(dead_code, reason = "held")] UnixListener);
+
+impl Claim {
+    /// The same for all names of a device or file; `None` for what is neither.
+    fn name_of(path: &str) -> Option<String> {
+        let facts = fs::metadata(path).ok()?;
+        let identity = if facts.file_type().is_block_device() {
+            format!("block {}", facts.rdev())
+        } else {
+            format!("file {} {}", facts.dev(), facts.ino())
+        };
+        Some(format!("spindles lab {identity}"))
+    }
+
+    fn new(path: &str, name: &str) -> Result<Self, String> {
+        let address = SocketAddr::from_abstract_name(name);
+        let bound = address.and_then(|address| UnixListener::bind_addr(&address));
+        match bound {
+            Ok(listener) => Ok(Self(listener)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(format!(
+                "{path} is in use by another run of the lab: wait until that has ended, or take another"
+            )),
+            Err(error) => Err(format!("{path}: it can't be claimed: {error}")),
+        }
+    }
 }
 
 /// Whether all nodes that workloads run on can be asked: better known now than after an hour.
@@ -152,13 +198,20 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
     };
     let mut owners = BTreeMap::new();
     for spec in &experiment.workloads {
-        for record in workload_records(spec) {
-            let Some(other) = owners.insert(record.name.clone(), &spec.name) else {
+        let records = workload_records(spec);
+        // Reports have totals of phases, too.
+        let totals = records
+            .windows(2)
+            .filter_map(|two| two[0].name_of_total(&two[1]));
+        let totals: Vec<String> = totals.collect();
+        let names = records.into_iter().map(|record| record.name).chain(totals);
+        for name in names {
+            let Some(other) = owners.insert(name.clone(), &spec.name) else {
                 continue;
             };
             let what = format!(
-                "workloads \"{other}\" and \"{}\" would both have figures called \"{}\": give one of them another `name`",
-                spec.name, record.name
+                "workloads \"{other}\" and \"{}\" would both have figures called \"{name}\": give one of them another `name`",
+                spec.name
             );
             return Err(wrong(None, what));
         }

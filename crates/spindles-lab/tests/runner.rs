@@ -4,6 +4,9 @@ use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunErro
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -355,7 +358,7 @@ fn what_can_not_be_done_is_said() {
         (
             experiment(
                 &format!("members = [\"{image}\", \"{odd}\"]"),
-                "$MEMBER0\"\nup = \"echo > $MEMBERS\"\ntakes = 2\nloops = false\nname = \"x",
+                "$MEMBER0\"\nup = \"echo > ${MEMBERS}\"\ntakes = 2\nloops = false\nname = \"x",
                 "dd-read",
             ),
             true,
@@ -377,6 +380,11 @@ fn what_can_not_be_done_is_said() {
             experiment("", "single", "bonnie\"\nname = \"b\"\n[[workload]]\nkind = \"dd-read\"\nname = \"b rewrite"),
             false,
             "x.toml: workloads \"b\" and \"b rewrite\" would both have figures called \"b rewrite\"".to_owned(),
+        ),
+        (
+            experiment("", "single\"\nfs = \"ext4", "untar\"\n[[workload]]\nkind = \"dd-read\"\nname = \"untar extract and sync"),
+            false,
+            "x.toml: workloads \"untar\" and \"untar extract and sync\" would both have figures called".to_owned(),
         ),
     ] {
         let mut kept = Kept::default();
@@ -438,6 +446,20 @@ fn what_is_in_use_is_refused_before_anything_is_written() {
         }
     }
     drop(lock);
+    // Another run of the lab has it from its beginning to its end, and not only while it is open.
+    let facts = fs::metadata(&held).unwrap();
+    let name = format!("spindles lab file {} {}", facts.dev(), facts.ino());
+    let name = SocketAddr::from_abstract_name(name).unwrap();
+    let other = UnixListener::bind_addr(&name).unwrap();
+    let text = format!(
+        "name = \"x\"\nsize = \"1M\"\ncontrol = false\n{members}[[system]]\ntarget = \"single:2\"\n\
+         [[workload]]\nkind = \"dd-read\"\n"
+    );
+    let error = Kept::default().run(&text, true).unwrap_err().to_string();
+    let expected = format!("{held} is in use by another run of the lab");
+    assert!(error.contains(&expected), "{error}");
+    drop(other);
+    Kept::default().run(&text, true).unwrap();
 }
 
 #[test]

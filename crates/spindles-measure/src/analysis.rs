@@ -588,8 +588,11 @@ fn joined(records: &[Record]) -> Joined {
         }
     }
     for (discard, block) in discards {
-        let is_its =
-            |run: &&mut Run| run.system.name == discard.system && run.repetition_block == block;
+        let is_its = |run: &&mut Run| {
+            run.experiment == discard.experiment
+                && run.system.name == discard.system
+                && run.repetition_block == block
+        };
         for run in runs.iter_mut().filter(is_its) {
             run.failed.get_or_insert_with(|| discard.why.clone());
         }

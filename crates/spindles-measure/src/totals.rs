@@ -9,6 +9,13 @@ impl Workload {
     pub fn is_total(&self) -> bool {
         !self.together.is_empty()
     }
+
+    /// What this phase and the one that ends it are called together, if they are of one workload.
+    pub fn name_of_total(&self, end: &Self) -> Option<String> {
+        let (first, last) = (self.part.as_ref()?, end.part.as_ref()?);
+        let name = format!("{} {} and {}", first.workload, first.phase, last.phase);
+        (first.workload == last.workload).then_some(name)
+    }
 }
 
 impl Experiment {
@@ -52,8 +59,9 @@ fn is_one_operation(workload: &Workload, runs: &[Run]) -> bool {
 /// Two phases of one workload together.
 fn total(before: &Workload, end: &Workload) -> Option<Workload> {
     let (first, last) = (before.part.as_ref()?, end.part.as_ref()?);
-    (first.workload == last.workload).then(|| Workload {
-        name: format!("{} {} and {}", first.workload, first.phase, last.phase),
+    let name = before.name_of_total(end)?;
+    Some(Workload {
+        name,
         summary: format!(
             "{} and {} together: how long both took",
             first.phase, last.phase

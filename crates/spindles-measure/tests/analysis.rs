@@ -608,13 +608,20 @@ fn discarded_runs_count_as_failed() {
             Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
         }
     }
-    let discard = Discard {
-        system: "raid5".to_owned(),
-        repetition_block: 1,
-        why: "the ext4 on it is damaged".to_owned(),
-        ..Discard::default()
+    let experiment = (later.iter()).find_map(|record| match record {
+        Record::Run(run) => Some(run.experiment.clone()),
+        _ => None,
+    });
+    let discard = |experiment: String, system: &str| {
+        Record::Discard(Discard {
+            experiment,
+            system: system.to_owned(),
+            repetition_block: 1,
+            why: "the ext4 on it is damaged".to_owned(),
+        })
     };
-    later.push(Record::Discard(discard));
+    later.push(discard(experiment.unwrap(), "raid5"));
+    later.push(discard("another".to_owned(), "raid0"));
     records.extend(later);
     let good = Analysis::of(&example::records(3)).unwrap();
     let text: String = records.iter().map(to_line).collect();

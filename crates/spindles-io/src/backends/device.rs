@@ -48,7 +48,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         });
     }
     let mut held = opening::hold_above(name, options)?;
-    held.extend(lock_below(name, status.st_rdev, options)?);
+    held.extend(hold_below(name, status.st_rdev, options)?);
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
@@ -73,22 +73,24 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     })
 }
 
-/// Locks the file that a loop device stands on, so that nobody opens it by its own name meanwhile.
-fn lock_below(
-    name: &str,
-    device: u64,
-    options: &OpenOptions,
-) -> Result<Option<OwnedFd>, OpenError> {
+/// Locks the file that a loop device stands on, so that nobody opens it by its own name meanwhile, and holds other
+/// loop devices on it, which somebody may have mounted.
+fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<OwnedFd>, OpenError> {
     let Some((path, whole)) = file_below(device) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let file = match files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC) {
         Ok(file) => file,
         // Who opens for this process does not think that it should have it.
         Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
         // One that is deleted can't be opened by its name any more.
-        Err(_) => return Ok(None),
+        Err(_) => return Ok(Vec::new()),
     };
     opening::lock(name, &file, !whole, options)?;
-    Ok(Some(file))
+    let mut held = vec![file];
+    // Others on parts of the file may be beside this part.
+    if whole {
+        held.extend(opening::hold_others_above(&path, Some(device), options)?);
+    }
+    Ok(held)
 }

@@ -6,7 +6,7 @@ use crate::holders::server_of;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, statx};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, stat, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::fs::File;
@@ -129,12 +129,27 @@ pub(super) fn lock(
 /// Holds the loop devices on what is opened for writing, so that nobody mounts them meanwhile. Refused
 /// where somebody has done so, or where this user can't know.
 pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedFd>, OpenError> {
+    hold_others_above(name, None, options)
+}
+
+/// The same but for the device `own`, which is held already.
+pub(super) fn hold_others_above(
+    name: &str,
+    own: Option<u64>,
+    options: &OpenOptions,
+) -> Result<Vec<OwnedFd>, OpenError> {
     let mut held = Vec::new();
     if options.read_only {
         return Ok(held);
     }
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let is_own = |device: &String| {
+        own.is_some() && stat(&**device).is_ok_and(|status| Some(status.st_rdev) == own)
+    };
     for device in loop_devices_on(name) {
+        if is_own(&device) {
+            continue;
+        }
         let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, || {
             files::open(&device, flags)
         });

@@ -233,8 +233,10 @@ impl<'a> Runner<'a> {
 
     fn everything(&mut self) -> Result<(), Stop> {
         self.greet_nodes()?;
-        preflight::check_devices(self.experiment, &self.pool.names, &self.options.open)
-            .map_err(Stop::Error)?;
+        // Between two systems nothing has the devices open: another run of the lab must not take them then.
+        let _claims =
+            preflight::check_devices(self.experiment, &self.pool.names, &self.options.open)
+                .map_err(Stop::Error)?;
         let shared_device = self.describe_systems()?;
         self.blocks(shared_device)?;
         if self.experiment.confirm {

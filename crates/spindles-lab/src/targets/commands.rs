@@ -30,7 +30,9 @@ impl Commands {
     /// Whether the shell takes each of those that are in `$MEMBERS` for one word: else commands would get others.
     pub(crate) fn can_name(&self, members: &[String]) -> Result<(), String> {
         let down = self.down.as_deref().unwrap_or_default();
-        if ![&*self.up, down].iter().any(|it| it.contains(MEMBERS)) {
+        // However it is written: $MEMBERS, ${MEMBERS}.
+        let name = MEMBERS.trim_start_matches('$');
+        if ![&*self.up, down].iter().any(|it| it.contains(name)) {
             return Ok(());
         }
         let splits = |c: char| c.is_whitespace() || "*?[\\".contains(c);

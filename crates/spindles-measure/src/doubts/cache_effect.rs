@@ -25,7 +25,7 @@ pub(super) static OF_FILES: Kind = Kind {
     title: "The page cache may have answered",
     remedy: "Workloads on files go through the page cache on purpose, so these figures may be those of \
              memory. Use files of at least twice the memory, and flush what is written within the time that \
-             counts. The lab empties the caches before, but where it is not root or `caches = \"keep\"` asks it not to.",
+             counts. As root the lab empties the caches before each phase, unless `caches = \"keep\"` asks it not to.",
     find: |analysis| found(analysis, is_on_files),
 };
 

@@ -90,9 +90,10 @@ pub static KINDS: &[&Kind] = &[
     &virtual_machine::KIND,
 ];
 
-/// Kinds that doubt how the systems of one experiment compare with each other, not their figures.
+/// Kinds that doubt how systems compare with each other, not their figures: a change has doubts of its own for that.
 pub(crate) static OF_COMPARISONS: &[&str] = &[
     different_promises::KIND.name,
+    few_blocks::KIND.name,
     no_control::KIND.name,
     undecided::KIND.name,
 ];
