@@ -9,6 +9,7 @@ mod arrivals;
 pub mod builtin;
 mod caches;
 mod calibrate;
+mod claims;
 mod clock;
 mod environment;
 mod evidence;

@@ -1,6 +1,7 @@
 //! What can be known before anything is opened: the systems with the A/A pair, what they need,
 //! what would be lost, whether there is room.
 
+use crate::claims::Claims;
 use crate::execute::Failure;
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::fio::FIO;
@@ -20,13 +21,10 @@ use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan, NotBare};
 use spindles_workload::network::{BUFFER_BYTES, COPY, Store};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::os::linux::net::SocketAddrExt as _;
+use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::{fs, io};
 
 /// The name of the baseline's second self.
 const CONTROL_SUFFIX: &str = " again";
@@ -107,29 +105,21 @@ pub(crate) fn check_devices(
     experiment: &Experiment,
     members: &[String],
     open: &OpenOptions,
-) -> Result<Vec<Claim>, RunError> {
+) -> Result<Claims, RunError> {
     let wrong = |line: usize, what: String| RunError::Experiment {
         file: experiment.source.clone(),
         line: Some(line).filter(|line| *line > 0),
         what,
     };
     remove_servers_left_over();
-    let mut claims = BTreeMap::new();
-    let mut claim = |name: &str| -> Result<(), String> {
-        let Some(what) = Claim::name_of(name) else {
-            return Ok(()); // It is no path.
-        };
-        // Whether it is there twice by different names is seen when both are opened.
-        if let Entry::Vacant(place) = claims.entry(what) {
-            let claim = Claim::new(name, place.key())?;
-            place.insert(claim);
-        }
-        Ok(())
+    let mut claims = Claims::default();
+    let mut check = |name: &str| {
+        claims.take(name)?;
+        targets::check_unused(name, open)
     };
     if let Members::Devices(_) = &experiment.members {
         for name in members {
-            claim(name).map_err(|why| wrong(0, why))?;
-            targets::check_unused(name, open).map_err(|why| wrong(0, why))?;
+            check(name).map_err(|why| wrong(0, why))?;
         }
     }
     for spec in &experiment.systems {
@@ -141,40 +131,10 @@ pub(crate) fn check_devices(
             continue;
         }
         for name in named_by(spec).map_err(system)? {
-            claim(&name).map_err(system)?;
-            targets::check_unused(&name, open).map_err(system)?;
+            check(&name).map_err(system)?;
         }
     }
-    Ok(claims.into_values().collect())
-}
-
-/// A device or file that this run of the lab overwrites, until it is dropped or the process ends: no second run has it. A
-/// name in the kernel's table of sockets, since a lock on the device would keep out the servers of this run.
-pub(crate) struct Claim(#[expect(dead_code, reason = "held")] UnixListener);
-
-impl Claim {
-    /// The same for all names of a device or file; `None` for what is neither.
-    fn name_of(path: &str) -> Option<String> {
-        let facts = fs::metadata(path).ok()?;
-        let identity = if facts.file_type().is_block_device() {
-            format!("block {}", facts.rdev())
-        } else {
-            format!("file {} {}", facts.dev(), facts.ino())
-        };
-        Some(format!("spindles lab {identity}"))
-    }
-
-    fn new(path: &str, name: &str) -> Result<Self, String> {
-        let address = SocketAddr::from_abstract_name(name);
-        let bound = address.and_then(|address| UnixListener::bind_addr(&address));
-        match bound {
-            Ok(listener) => Ok(Self(listener)),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(format!(
-                "{path} is in use by another run of the lab: wait until that has ended, or take another"
-            )),
-            Err(error) => Err(format!("{path}: it can't be claimed: {error}")),
-        }
-    }
+    Ok(claims)
 }
 
 /// Whether all nodes that workloads run on can be asked: better known now than after an hour.

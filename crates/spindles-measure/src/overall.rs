@@ -1,7 +1,7 @@
 //! Each system over all workloads: the geometric mean of its ratios to the baseline. Of normalised
 //! results it is the one mean that doesn't depend on what they are normalised to (Fleming and
-//! Wallace 1986). Every workload counts the same. One whose ratio says nothing of speed is left out for all
-//! systems, since only means over the same workloads can be compared.
+//! Wallace 1986). Every workload counts the same. A workload whose ratio says nothing about speed is left out
+//! for all systems, since only means over the same workloads can be compared.
 
 use std::collections::BTreeMap;
 

@@ -153,8 +153,8 @@ impl Analysis {
         found.unwrap_or(&self.experiment.baseline)
     }
 
-    /// Whether the rate of a cell says nothing of the system: it was set beforehand and kept up with, so what it scatters is
-    /// the chance by which operations came.
+    /// Whether the rate of a cell says nothing of the system: it was set beforehand and kept up with, and it varies only
+    /// because operations come at random times.
     pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
         let mut workloads = self.experiment.workloads.iter();
         let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);

@@ -157,7 +157,7 @@ pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
     found
 }
 
-/// How two experiments differ in what their figures are of, beside their systems and workloads.
+/// How two experiments differ in what their figures are compared with. Systems and workloads are compared by themselves.
 fn of_experiments(before: &Experiment, after: &Experiment) -> Vec<Difference> {
     let facts = |experiment: &Experiment| {
         let control = experiment.control.as_deref().unwrap_or("none");

@@ -721,7 +721,8 @@ fn records_of_different_experiments_are_refused() {
         assert!(said.contains(words), "{words}: {said}");
         assert!(said.ends_with("with `spindles lab compare`"), "{said}");
     }
-    // What runs say beside the definition, such as the version of a tool, is no other work. Nor is what a trial changed.
+    // A run may say more than the definition, such as the version of a tool, and a trial changes its work on purpose: neither is
+    // another experiment.
     let more: Plant = |it| {
         if let Record::Run(run) = it {
             let version = ("version".to_owned(), "2".to_owned());

@@ -47,7 +47,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             device: name.to_owned(),
         });
     }
-    let mut held = opening::hold_above(name, options)?;
+    let mut held = opening::hold_above(name, None, options)?;
     held.extend(hold_below(name, status.st_rdev, options)?);
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
@@ -88,9 +88,9 @@ fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Owne
     };
     opening::lock(name, &file, !whole, options)?;
     let mut held = vec![file];
-    // Others on parts of the file may be beside this part.
+    // A device on a part of the file has nothing to do with those on its other parts.
     if whole {
-        held.extend(opening::hold_others_above(&path, Some(device), options)?);
+        held.extend(opening::hold_above(&path, Some(device), options)?);
     }
     Ok(held)
 }

@@ -56,7 +56,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
     refuse_others(name, status.st_mode)?;
     opening::lock(name, &file, false, options)?;
-    let held = opening::hold_above(name, options)?;
+    let held = opening::hold_above(name, None, options)?;
     let physical = physical(major(status.st_dev), minor(status.st_dev));
     Ok(Opened {
         held,

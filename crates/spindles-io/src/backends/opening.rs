@@ -127,13 +127,8 @@ pub(super) fn lock(
 }
 
 /// Holds the loop devices on what is opened for writing, so that nobody mounts them meanwhile. Refused
-/// where somebody has done so, or where this user can't know.
-pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedFd>, OpenError> {
-    hold_others_above(name, None, options)
-}
-
-/// The same but for the device `own`, which is held already.
-pub(super) fn hold_others_above(
+/// where somebody has done so, or where this user can't know. The device `own` is held already.
+pub(super) fn hold_above(
     name: &str,
     own: Option<u64>,
     options: &OpenOptions,

@@ -70,7 +70,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is an array that the lab makes with superblocks, by which devices are told apart.
+    /// Whether it is an array that the lab makes with superblocks, which say of each device which member it is.
     pub(crate) fn has_superblocks(&self) -> bool {
         self.is(&array::KIND) && self.outlives
     }

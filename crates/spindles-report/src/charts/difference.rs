@@ -131,7 +131,7 @@ pub(super) fn logs(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) 
     }
 }
 
-/// What panels have in common that are read beside one another.
+/// What panels that are read side by side have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     /// Of the scale.

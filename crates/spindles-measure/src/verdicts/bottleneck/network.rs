@@ -13,7 +13,7 @@ pub(super) static RULE: Rule = Rule {
     words: "the network",
     when: "a link carries 90 % of what it can in one direction, or, where that is unknown, holds back half of its packets",
     explains: &[
-        // Its threads may wait for a CPU beside other programs: a link that is full is not faster without that.
+        // Its threads may have to wait for a CPU because of other programs, and a full link would be no faster if they did not.
         "cpu",
         "bus",
         "one-slow-member",
