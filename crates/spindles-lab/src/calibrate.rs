@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long each part is measured.
 const EACH: Duration = Duration::from_millis(100);
 /// Of each member so much is read.
-const SIZE_BYTES: u64 = 64 << 20;
+pub(crate) const SIZE_BYTES: u64 = 64 << 20;
 
 /// What is calibrated, and how.
 pub(crate) struct Parts<'a> {

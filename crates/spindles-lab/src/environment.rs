@@ -5,7 +5,6 @@ use crate::clock;
 use spindles_measure::{Device, Environment};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Captures it. `folder` is where the members are files, `devices` the physical devices (`sda`)
@@ -115,21 +114,19 @@ fn virtualization(cpuinfo: &str) -> String {
 }
 
 /// File system and mount options of the mount that holds the folder.
-fn mount_of(folder: &Path) -> Option<(String, String)> {
-    let device = fs::metadata(folder).ok()?.dev();
-    let number = format!(
-        "{}:{}",
-        rustix::fs::major(device),
-        rustix::fs::minor(device)
-    );
-    mount_in(&read("/proc/self/mountinfo"), &number)
+pub(crate) fn mount_of(folder: &Path) -> Option<(String, String)> {
+    // By the number of the mount: folders of btrfs have device numbers that stand in no table.
+    let (here, mask) = (rustix::fs::CWD, rustix::fs::StatxFlags::MNT_ID);
+    let facts = rustix::fs::statx(here, folder, rustix::fs::AtFlags::empty(), mask);
+    let mount = facts.ok()?.stx_mnt_id.to_string();
+    mount_in(&read("/proc/self/mountinfo"), &mount)
 }
 
 /// From a line `36 35 98:0 /root /mount rw,noatime shared:1 - ext4 /dev/sda1 rw`.
 fn mount_in(mountinfo: &str, number: &str) -> Option<(String, String)> {
     let line = mountinfo
         .lines()
-        .find(|line| line.split(' ').nth(2) == Some(number))?;
+        .find(|line| line.split(' ').next() == Some(number))?;
     let (before, after) = line.split_once(" - ")?;
     let options = before.split(' ').nth(5)?;
     let file_system = after.split(' ').next()?;
@@ -166,12 +163,12 @@ mod tests {
     fn texts_of_the_kernel_are_understood() {
         let mountinfo = "25 1 0:23 / /proc rw - proc proc rw\n\
                          36 1 98:0 /r /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=ro\n";
-        let found = mount_in(mountinfo, "98:0").unwrap();
+        let found = mount_in(mountinfo, "36").unwrap();
         assert_eq!(
             found,
             ("ext4".to_owned(), "rw,noatime; rw,errors=ro".to_owned())
         );
-        assert_eq!(mount_in(mountinfo, "98:1"), None);
+        assert_eq!(mount_in(mountinfo, "98:0"), None);
         assert_eq!(
             kib_of("MemTotal:       16 kB\nMemFree: 1 kB", "MemTotal"),
             16384

@@ -2,6 +2,7 @@
 //! what would be lost, whether there is room.
 
 use crate::claims::Claims;
+use crate::environment::mount_of;
 use crate::execute::Failure;
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::fio::FIO;
@@ -584,6 +585,12 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     let mut options = options(spec);
     if !place.how.is_empty() {
         options.insert("through".to_owned(), place.how.to_owned());
+    }
+    if spec.mounting.is_none()
+        && let Some((file_system, mount)) = mount_of(&place.folder)
+    {
+        options.insert("file system".to_owned(), file_system);
+        options.insert("mount".to_owned(), mount);
     }
     let shape = Expression::parse_counted(&spec.target);
     let (level, members) = match (&shape, &spec.commands) {

@@ -166,13 +166,17 @@ fn left_over(folder: &Path) -> io::Result<Option<File>> {
     Ok((text == LOCK_TEXT && all_ours).then_some(lock))
 }
 
-/// Writes zeros over a whole file, so that all its blocks have their place on the medium and
-/// writing to it later is not the file system's allocation. `go_on` is asked now and then; its
-/// error ends it.
-pub(crate) fn lay_out(path: &Path, mut go_on: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+/// Writes zeros over a file, over its first `bytes_max` at most, so that its blocks have their place on the
+/// medium: writing to it later is not the file system's allocation, and reading is not from memory. `go_on` is
+/// asked now and then; its error ends it.
+pub(crate) fn lay_out(
+    path: &Path,
+    bytes_max: u64,
+    mut go_on: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = File::options().write(true).open(path)?;
     let zeros = vec![0; 1 << 20];
-    let mut left = file.metadata()?.len();
+    let mut left = file.metadata()?.len().min(bytes_max);
     while left > 0 {
         go_on()?;
         let length = zeros.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -180,6 +184,17 @@ pub(crate) fn lay_out(path: &Path, mut go_on: impl FnMut() -> io::Result<()>) ->
         left -= u64::try_from(length).expect("at most a megabyte");
     }
     file.sync_all()
+}
+
+/// Whether some of the first `bytes` of a file have no place on the medium: they read as zeros, from memory.
+pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let facts = file.metadata();
+    let end = facts.map_or(0, |facts| if facts.is_file() { facts.len() } else { 0 });
+    let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0));
+    hole.is_ok_and(|at| at < end.min(bytes))
 }
 
 impl Drop for Scratch {
@@ -202,10 +217,14 @@ mod tests {
         assert!(file.ends_with("a.img"));
         let facts = || fs::metadata(&file).unwrap();
         assert_eq!((facts().len(), facts().blocks()), ((1 << 20) + 5, 0));
-        lay_out(&file, || Ok(())).unwrap();
+        lay_out(&file, 1 << 16, || Ok(())).unwrap();
+        assert_eq!(facts().blocks() * 512, 1 << 16);
+        assert!(has_holes(&file, 1 << 17) && !has_holes(&file, 1 << 16));
+        lay_out(&file, u64::MAX, || Ok(())).unwrap();
+        assert!(!has_holes(&file, u64::MAX) && !has_holes(parent.path(), u64::MAX));
         assert_eq!(facts().len(), (1 << 20) + 5);
         assert!(facts().blocks() * 512 > 1 << 20);
-        let error = lay_out(&file, || Err(io::ErrorKind::Interrupted.into()));
+        let error = lay_out(&file, u64::MAX, || Err(io::ErrorKind::Interrupted.into()));
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Interrupted);
         drop(scratch);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);

@@ -21,8 +21,6 @@ use crate::{
 pub const UNCORRECTED_COMPARISONS_MAX: usize = 10;
 /// Fewest operations for a percentile 99.9: ten of them took longer then.
 pub const P99_9_COUNT_MIN: u64 = 10_000;
-/// From this many operations a run on, percentiles of a kind of operation say something.
-const OPERATIONS_PER_RUN_MIN: u64 = 20;
 /// Probability of calling equal systems different that a verdict accepts.
 pub const SIGNIFICANCE: f64 = 0.05;
 
@@ -307,13 +305,14 @@ impl Cell {
         ))
     }
 
+    /// Latencies of all operations together, whatever their kind.
+    pub fn latencies(&self) -> Option<Latency> {
+        together(&self.latency)
+    }
+
     /// Response times of all operations together, of an open loop.
     pub fn responses(&self) -> Option<Latency> {
-        let mut all = Histogram::default();
-        for latency in self.response.values() {
-            all.merge(&latency.histogram);
-        }
-        (!all.is_empty()).then(|| latency_of(all))
+        together(&self.response)
     }
 
     /// Logical CPUs kept busy on average, the whole machine.
@@ -422,29 +421,6 @@ impl Analysis {
         self.cells
             .iter()
             .find(|cell| cell.system == system && cell.workload == workload)
-    }
-
-    /// The kind of operation of a workload whose latencies stand for it, the same for all its systems: the one on which
-    /// they spent most time, among those of which each run has enough.
-    pub fn main_operation(&self, workload: &str) -> Option<&str> {
-        let mut kinds: BTreeMap<&str, (bool, u64, f64)> = BTreeMap::new();
-        for cell in self.cells.iter().filter(|cell| cell.workload == workload) {
-            let runs = u64::try_from(cell.repetitions.len()).unwrap_or(u64::MAX);
-            for (kind, latency) in &cell.latency {
-                let (has_many, count, time_ns) = kinds.entry(kind).or_default();
-                *has_many |= latency.count >= runs.saturating_mul(OPERATIONS_PER_RUN_MIN);
-                add(count, latency.count);
-                *time_ns += latency.histogram.mean() * to_f64(latency.count);
-            }
-        }
-        let found = kinds.iter().max_by(|(_, one), (_, other)| {
-            let by_time = one.2.total_cmp(&other.2);
-            // Of a handful each it is the one that there is most of, so that a flush at the end does not stand for all writes.
-            let by_count = one.1.cmp(&other.1).then(by_time);
-            let by_what_they_have = if one.0 { by_time } else { by_count };
-            one.0.cmp(&other.0).then(by_what_they_have)
-        });
-        found.map(|(kind, _)| *kind)
     }
 
     /// Whether a workload has operations of several kinds, so that it has to be said of which a latency is.
@@ -741,6 +717,15 @@ fn merged<'a>(
 /// Adds, and stays at the most there is: records may hold anything.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
+}
+
+/// Of several kinds of operation one distribution.
+fn together(kinds: &BTreeMap<String, Latency>) -> Option<Latency> {
+    let mut all = Histogram::default();
+    for latency in kinds.values() {
+        all.merge(&latency.histogram);
+    }
+    (!all.is_empty()).then(|| latency_of(all))
 }
 
 fn latency_of(histogram: Histogram) -> Latency {

@@ -38,7 +38,7 @@ pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use overall::{LeftOut, OverallScope, Reason};
-pub use quantity::{Quantity, Response};
+pub use quantity::{Overload, Quantity, Response};
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
     Phase, Rate, ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::histogram::to_f64;
 use crate::statistics::geometric_mean;
 use crate::{
-    Analysis, Cell, Experiment, Histogram, RELATIVE_ERROR_MAX, Rate, Repetition, Workload,
+    Analysis, Cell, Experiment, Histogram, RELATIVE_ERROR_MAX, Rate, Repetition, Run, Workload,
 };
 
 /// What is compared. Of times the inverse is what a log-ratio is made of, so that above 0 is faster
@@ -127,6 +127,37 @@ impl Cell {
     }
 }
 
+/// Runs that did not keep up with the rate at which operations came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overload {
+    /// How many they are.
+    pub runs: usize,
+    /// Of how many that finished.
+    pub of: usize,
+    /// The share that these runs answered of what came.
+    pub share_answered: f64,
+}
+
+impl Overload {
+    /// Whether most runs did not keep up: otherwise something stood still for a while, and the system can do more.
+    pub fn is_usual(&self) -> bool {
+        self.runs * 2 > self.of
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        let percent = match self.share_answered * 100.0 {
+            few if few < 10.0 => format!("{few:.2}"),
+            many => format!("{many:.0}"),
+        };
+        let runs = match (self.runs, self.of) {
+            (runs, of) if runs == of => String::new(),
+            (runs, of) => format!(" in {runs} of {of} runs"),
+        };
+        format!("answered {percent} % of what came{runs}")
+    }
+}
+
 /// Of the operations that came, the share from which on a system kept up with them.
 const KEPT_UP_SHARE: f64 = 0.95;
 
@@ -153,24 +184,35 @@ impl Analysis {
         found.unwrap_or(&self.experiment.baseline)
     }
 
-    /// Whether the rate of a cell says nothing of the system: it was set beforehand and kept up with, and it varies only
-    /// because operations come at random times.
+    /// Whether the rate of a cell says nothing of the system: it was set beforehand and mostly kept up with, and it varies
+    /// only because operations come at random times.
     pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
         let mut workloads = self.experiment.workloads.iter();
         let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);
-        is_set && self.share_answered(cell).is_none()
+        is_set && self.overload(cell).is_none_or(|it| !it.is_usual())
     }
 
-    /// Of a system that did not keep up with the rate at which operations came: the share that it answered.
-    pub fn share_answered(&self, cell: &Cell) -> Option<f64> {
+    /// The runs of a cell that did not keep up with the rate at which operations came, if any.
+    pub fn overload(&self, cell: &Cell) -> Option<Overload> {
         let mut workloads = self.experiment.workloads.iter();
         let workload = workloads.find(|it| it.name == cell.workload)?;
-        let came = to_f64(workload.arrivals_per_s) * to_f64(cell.elapsed_ns) / 1e9;
-        let answered = to_f64(cell.operations);
-        // Arrivals are a Poisson process: by chance alone so many fewer may come.
-        let by_chance = 3.0 * came.sqrt();
-        (came > 0.0 && answered < KEPT_UP_SHARE * came && answered < came - by_chance)
-            .then(|| answered / came)
+        let came_and_answered = |run: &Run| {
+            let came = to_f64(workload.arrivals_per_s) * to_f64(run.elapsed_ns) / 1e9;
+            (came, to_f64(run.operations))
+        };
+        let is_behind = |(came, answered): &(f64, f64)| {
+            // Arrivals are a Poisson process: by chance alone so many fewer may come.
+            let by_chance = 3.0 * came.sqrt();
+            *answered < KEPT_UP_SHARE * came && *answered < came - by_chance
+        };
+        let runs = self.runs_of(cell).map(came_and_answered);
+        let behind: Vec<(f64, f64)> = runs.filter(is_behind).collect();
+        let sum = |of: fn(&(f64, f64)) -> f64| behind.iter().map(of).sum::<f64>();
+        (!behind.is_empty()).then(|| Overload {
+            runs: behind.len(),
+            of: cell.repetitions.len(),
+            share_answered: sum(|it| it.1) / sum(|it| it.0),
+        })
     }
 }
 

@@ -922,9 +922,35 @@ fn open_loops_are_compared_by_their_response_times() {
             .filter(rate)
             .all(|it| it.workload != "seeks")
     );
-    let share = |system: &str| analysis.share_answered(analysis.cell(system, "seeks").unwrap());
-    assert_eq!(share("raid5"), None);
-    assert!((share("raid6").unwrap() - 0.8).abs() < 1e-6);
+    let overload = |analysis: &Analysis, system: &str| {
+        let cell = analysis.cell(system, "seeks").unwrap();
+        analysis.overload(cell)
+    };
+    assert_eq!(overload(&analysis, "raid5"), None);
+    let of_all = overload(&analysis, "raid6").unwrap();
+    assert!(of_all.is_usual() && of_all.runs == of_all.of);
+    assert_eq!(of_all.words(), "answered 80 % of what came");
+    // A stall in one run is said to be one, and the system kept up.
+    let mut stalled = records;
+    for record in &mut stalled {
+        if let Record::Run(run) = record
+            && run.workload.name == "seeks"
+            && run.system.name == "raid6"
+            && run.repetition_block != 1
+        {
+            run.operations = 1000;
+        }
+    }
+    let stalled = Analysis::of(&stalled).unwrap();
+    let of_one = overload(&stalled, "raid6").unwrap();
+    assert!(!of_one.is_usual());
+    let runs = of_one.of;
+    assert_eq!(
+        of_one.words(),
+        format!("answered 80 % of what came in 1 of {runs} runs")
+    );
+    let doubt = stalled.findings.iter().find(|it| it.kind == "overload");
+    assert!(doubt.unwrap().details[0].contains("in 1 of"), "{doubt:?}");
     // Before and after too.
     let change = change(&analysis, &analysis, Verdicts::SameWork);
     let rows = change.rows.iter().filter(|it| it.workload == "seeks");

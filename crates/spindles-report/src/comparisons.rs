@@ -31,10 +31,10 @@ pub(crate) fn columns(
         (_, true) => "time",
         _ => "rate",
     };
-    let main = analysis.main_operation(&workload.name);
-    let p99 = match main {
-        Some(kind) if analysis.has_several_operations(&workload.name) => format!("p99 of {kind}"),
-        _ => "p99".to_owned(),
+    let p99 = if analysis.has_several_operations(&workload.name) {
+        "p99 of all"
+    } else {
+        "p99"
     };
     let titles: [(&str, bool, u8); 8] = [
         ("system", false, 0),
@@ -46,7 +46,7 @@ pub(crate) fn columns(
         if is_paced {
             ("answered", true, 0)
         } else {
-            (&p99, true, 4)
+            (p99, true, 4)
         },
         ("member bytes", true, 3),
         (&format!("CPU {per}"), true, 5),
@@ -62,7 +62,7 @@ pub(crate) fn columns(
             continue;
         };
         for (at, &quantity) in quantities.iter().enumerate() {
-            let mut texts = row(analysis, cell, (quantity, main), verdict);
+            let mut texts = row(analysis, cell, quantity, verdict);
             if at > 0 {
                 texts[5..].iter_mut().for_each(String::clear);
             }
@@ -80,7 +80,7 @@ pub(crate) fn columns(
 fn row(
     analysis: &Analysis,
     cell: &Cell,
-    (quantity, main): (Quantity, Option<&str>),
+    quantity: Quantity,
     verdict: &dyn Fn(Option<&Comparison>) -> String,
 ) -> [String; 8] {
     let comparison = comparison(analysis, cell, quantity);
@@ -91,8 +91,7 @@ fn row(
         // The percentile of one operation a run is nothing else than its time.
         Quantity::Time => (figure, String::new()),
         Quantity::Rate => {
-            let latency = main.and_then(|kind| cell.latency.get(kind));
-            let p99 = latency.map(|latency| latency.p99_ns);
+            let p99 = cell.latencies().map(|latency| latency.p99_ns);
             let p99 = p99.map_or(String::new(), |ns| figures::time(figures::float(ns)));
             (figure, p99)
         }

@@ -190,12 +190,8 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let cells = analysis.cells.iter();
     let mine = cells.filter(|cell| cell.workload == workload.name);
     let behind = mine.filter_map(|cell| {
-        let share = analysis.share_answered(cell)?;
-        let percent = match share * 100.0 {
-            few if few < 10.0 => format!("{few:.2}"),
-            many => format!("{many:.0}"),
-        };
-        Some(format!("{} (answered {percent} %)", cell.system))
+        let overload = analysis.overload(cell)?;
+        Some(format!("{} ({})", cell.system, overload.words()))
     });
     let behind: Vec<String> = behind.collect();
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
@@ -484,8 +480,14 @@ pub(crate) fn change_sums(change: &Change) -> String {
         0 => String::new(),
         rows => format!("; {rows} failed"),
     };
+    let times = change.rows.iter().filter(|row| row.quantity.is_time());
+    let times: BTreeSet<String> = times.map(ChangeRow::of).collect();
+    let less = match times.into_iter().collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => none,
+        times => format!(" Less is faster of {times}."),
+    };
     format!(
-        "{} faster, {} slower, {} without a difference shown{without}{refused}{one_block}{failed}.",
+        "{} faster, {} slower, {} without a difference shown{without}{refused}{one_block}{failed}.{less}",
         count(Some(Verdict::Faster)),
         count(Some(Verdict::Slower)),
         count(Some(Verdict::NoDifferenceShown)),
@@ -597,12 +599,25 @@ pub(crate) fn describe(system: &System) -> String {
         let value = system.options.get(name)?;
         Some(match name {
             "file system" => format!(", {value}"),
-            "mount" => format!(" mounted {value}"),
+            "mount" => mounted(value),
             name => format!(", {name} {value}"),
         })
     });
     let options: String = options.into_iter().flatten().collect();
     format!("{members}{holds}{survives}{missing}{options}")
+}
+
+/// How a file system is mounted, but for what the kernel does where nothing is asked for.
+fn mounted(options: &str) -> String {
+    let options = options.split([',', ';', ' ']);
+    let mut options: Vec<&str> = options
+        .filter(|it| !["", "rw", "relatime"].contains(it))
+        .collect();
+    options.dedup();
+    match options.join(",") {
+        none if none.is_empty() => none,
+        some => format!(" mounted {some}"),
+    }
 }
 
 /// A system with what it is made of: `raid5(a,b,c), 3 members, survives any 1`.

@@ -10,10 +10,11 @@ pub(crate) mod names; // Not a row: what targets may say.
 pub(crate) mod options; // Not a row: what systems may say.
 mod single;
 
+use crate::calibrate::SIZE_BYTES;
 use crate::evidence::Watched;
 use crate::experiment::Members;
 use crate::export::Exported;
-use crate::scratch::{Scratch, lay_out};
+use crate::scratch::{Scratch, has_holes, lay_out};
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
 use spindles_io::{OpenOptions, Target, TargetFacts};
@@ -284,11 +285,15 @@ impl Pool {
     }
 
     /// Gives files of ours their place on the medium: once, so that it is the same for every
-    /// system and block.
+    /// system and block. Of users' files, which may be larger than the medium, so much as is calibrated.
     pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        let ours = self.scratch.iter().flat_map(|_| &self.names);
-        ours.map(Path::new)
-            .try_for_each(|path| lay_out(path, go_on))
+        let bytes_max = match self.scratch {
+            Some(_) => u64::MAX,
+            None => SIZE_BYTES,
+        };
+        let files = self.names.iter().map(Path::new);
+        let mut holed = files.filter(|path| has_holes(path, bytes_max));
+        holed.try_for_each(|path| lay_out(path, bytes_max, go_on))
     }
 
     /// Where the files are, if they are files of ours.

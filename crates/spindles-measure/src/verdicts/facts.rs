@@ -19,6 +19,11 @@ const METADATA: &[&str] = &[
     "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "delete", "rename", "stat",
     "utime", "chmod",
 ];
+/// Operations that change something: durable when they return on a file system that is mounted `sync`.
+const CHANGES: &[&str] = &[
+    "write", "append", "mkdir", "rmdir", "create", "link", "unlink", "delete", "rename", "utime",
+    "chmod",
+];
 /// Devices that read fewer blocks at random in a second than this have to move an arm: they do one
 /// thing at a time.
 const SEEKS_PER_S_MAX: f64 = 1000.0;
@@ -76,6 +81,8 @@ pub struct Facts {
     pub application: Traffic,
     /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
     pub moved: Option<Traffic>,
+    /// Whether the file system is mounted `sync`: what changes something waits until that is durable.
+    pub mounted_sync: bool,
     /// Least number of bytes to be written at members for one of the workload.
     pub write_amplification_min: f64,
     /// The page cache: shares and sizes of the repetition with the largest. What waited in it is in the two fields below.
@@ -255,6 +262,7 @@ impl Facts {
             per_second: cell.geometric_mean,
             ceiling: analysis.ceiling(&cell.workload),
             cpus: f64::from(analysis.environment.cpus),
+            mounted_sync: is_mounted_sync(system.unwrap_or(&first.system)),
             write_amplification_min: write_amplification_min(system.unwrap_or(&first.system)),
             direct: runs.iter().all(|(run, _)| run.io.direct),
             sweep: sweep(analysis, cell),
@@ -436,19 +444,23 @@ impl Facts {
         sum.filter(|&sum| sum > 0.0)
     }
 
+    /// Whether an operation makes things durable.
+    fn makes_durable(&self, operation: &str) -> bool {
+        SYNCS.contains(&operation) || self.mounted_sync && CHANGES.contains(&operation)
+    }
+
     /// Share of the actors' time in operations that make things durable.
     pub fn sync_share(&self) -> f64 {
-        self.share_of(SYNCS)
+        self.share_of(|operation| self.makes_durable(operation))
     }
 
-    /// Share of the actors' time in operations on names and attributes.
+    /// Share of the actors' time in operations on names and attributes, without those that make them durable.
     pub fn metadata_share(&self) -> f64 {
-        self.share_of(METADATA)
+        self.share_of(|it| METADATA.contains(&it) && !self.makes_durable(it))
     }
 
-    fn share_of(&self, operations: &[&str]) -> f64 {
-        let mine =
-            |(name, share): (&String, &f64)| operations.contains(&name.as_str()).then_some(*share);
+    fn share_of(&self, is_meant: impl Fn(&str) -> bool) -> f64 {
+        let mine = |(name, share): (&String, &f64)| is_meant(name).then_some(*share);
         self.actor_share
             .iter()
             .filter_map(mine)
@@ -542,8 +554,8 @@ fn moved(run: &Run) -> Option<Traffic> {
 fn unasked(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
     let is_open = analysis.experiment.workloads.iter().any(|it| is_open(&it));
-    if is_open && analysis.share_answered(cell).is_none() {
-        return Some("operations came at a set rate, and all were answered".to_owned());
+    if is_open && analysis.rate_was_set(cell) {
+        return Some("operations came at a set rate, and most runs kept up with it".to_owned());
     }
     (ran_ns < SHORT_NS).then(|| {
         format!(
@@ -582,6 +594,12 @@ fn add(sum: &mut Traffic, more: Traffic) {
 
 /// Bytes to be written for one of the workload, at least: no code over n members that survives any s
 /// losses does with less than n / (n − s) (Singleton's bound). Members that are missing write nothing.
+fn is_mounted_sync(system: &System) -> bool {
+    let options = system.options.get("mount").map_or("", String::as_str);
+    let mut options = options.split([',', ';', ' ']);
+    options.any(|option| option == "sync")
+}
+
 fn write_amplification_min(system: &System) -> f64 {
     let data = system.members.saturating_sub(system.survives).max(1);
     let there = system.members.saturating_sub(system.missing);
@@ -704,6 +722,31 @@ fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::LinkUse;
+
+    #[test]
+    fn on_a_sync_mount_what_changes_something_is_a_flush() {
+        let system = |mount: &str| System {
+            options: [("mount".to_owned(), mount.to_owned())].into(),
+            ..System::default()
+        };
+        assert!(is_mounted_sync(&system("noinit_itable,sync")));
+        assert!(is_mounted_sync(&system("rw,sync,relatime; rw")));
+        assert!(!is_mounted_sync(&system("rw,dirsync; rw,nosync")));
+        let shares = [
+            ("create", 0.4),
+            ("open", 0.1),
+            ("fsync", 0.2),
+            ("read", 0.3),
+        ];
+        let mut facts = Facts {
+            actor_share: shares.map(|(name, share)| (name.to_owned(), share)).into(),
+            ..Facts::default()
+        };
+        let of = |facts: &Facts| format!("{:.1} {:.1}", facts.sync_share(), facts.metadata_share());
+        assert_eq!(of(&facts), "0.2 0.5");
+        facts.mounted_sync = true;
+        assert_eq!(of(&facts), "0.6 0.1");
+    }
 
     /// The share of a link that received or sent so many of 1000 bytes a second, and to how much its queue shapes.
     fn busy(received: u64, sent: u64, sent_bits_per_s: Option<u64>) -> Option<f64> {

@@ -86,13 +86,12 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
 }
 
 /// Of which operations the latencies are, where there are several.
-fn latencies_of(analysis: &Analysis, workload: &Workload) -> String {
-    let several = analysis.has_several_operations(&workload.name);
-    match analysis.main_operation(&workload.name) {
-        Some(kind) if several && analysis.quantities(workload) == [Quantity::Rate] => {
-            format!("latencies of {}; ", escape(kind))
-        }
-        _ => String::new(),
+fn latencies_of(analysis: &Analysis, workload: &Workload) -> &'static str {
+    let are_several = analysis.has_several_operations(&workload.name);
+    if are_several && analysis.quantities(workload) == [Quantity::Rate] {
+        "latencies of all operations; "
+    } else {
+        ""
     }
 }
 
@@ -121,9 +120,7 @@ fn row(analysis: &Analysis, cell: &Cell, workload: &Workload) -> String {
     };
     let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
     let main = match quantities {
-        [Quantity::Rate] => (analysis.main_operation(&workload.name))
-            .and_then(|kind| cell.latency.get(kind))
-            .cloned(),
+        [Quantity::Rate] => cell.latencies(),
         _ => cell.responses(),
     };
     let latency = |of: fn(&Latency) -> Option<u64>| {

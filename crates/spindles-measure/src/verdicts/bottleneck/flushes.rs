@@ -8,7 +8,7 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "flushes",
     words: "waiting for flushes",
-    when: "actors spend half of their time in `fsync` and its like",
+    when: "actors spend half of their time in `fsync` and its like, or on a file system mounted `sync` in what changes something",
     explains: &["members", "metadata", "too-few-actors"],
     refuses: false,
     read: |facts| {
@@ -21,8 +21,13 @@ pub(super) static RULE: Rule = Rule {
             level: share / SHARE,
             certain: flushing >= SHARE,
             evidence: format!(
-                "actors spent {} of their time in flushes{}",
+                "actors spent {} of their time in {}{}",
                 percent(share),
+                if facts.mounted_sync {
+                    "what is durable when it returns (mounted `sync`)"
+                } else {
+                    "flushes"
+                },
                 of_members.unwrap_or_default()
             ),
             intervention: Intervention::FsyncOff,
