@@ -589,8 +589,8 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     if spec.mounting.is_none()
         && let Some((file_system, mount)) = mount_of(&place.folder)
     {
-        options.insert("file system".to_owned(), file_system);
-        options.insert("mount".to_owned(), mount);
+        let found = format!("{file_system} {mount}");
+        options.insert(System::MOUNTED.to_owned(), found);
     }
     let shape = Expression::parse_counted(&spec.target);
     let (level, members) = match (&shape, &spec.commands) {

@@ -133,7 +133,7 @@ fn your_devices_runs_whole() {
 #[test]
 fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
     let folder = tempfile::tempdir().unwrap();
-    // Most of the 64 MiB that are calibrated: arrays that are made anew give some of it back.
+    // 64 MiB are calibrated; an array that is made on a member cuts new holes into some of them.
     let (bytes, most) = (80 << 20, 48 << 20);
     let names = [1, 2, 3, 4, 5].map(|number| folder.path().join(format!("a {number}.img")));
     for name in &names {

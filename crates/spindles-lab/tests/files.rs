@@ -501,6 +501,8 @@ fn file_systems_are_made_mounted_and_checked() {
     for run in made {
         let system = &run.system;
         assert_eq!((&*system.level, system.members), ("made by commands", 2));
+        let found = &system.options["mounted"];
+        assert!(found.starts_with("btrfs rw"), "{found}");
     }
 }
 

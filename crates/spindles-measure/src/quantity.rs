@@ -151,8 +151,8 @@ impl Overload {
             many => format!("{many:.0}"),
         };
         let runs = match (self.runs, self.of) {
-            (runs, of) if runs == of => String::new(),
-            (runs, of) => format!(" in {runs} of {of} runs"),
+            (runs, all) if runs == all => String::new(),
+            (runs, all) => format!(" in {runs} of {all} runs"),
         };
         format!("answered {percent} % of what came{runs}")
     }
@@ -184,8 +184,8 @@ impl Analysis {
         found.unwrap_or(&self.experiment.baseline)
     }
 
-    /// Whether the rate of a cell says nothing of the system: it was set beforehand and mostly kept up with, and it varies
-    /// only because operations come at random times.
+    /// Whether the rate of a cell is only the one that was set: most runs kept up with it, and it varies because operations
+    /// come at random times.
     pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
         let mut workloads = self.experiment.workloads.iter();
         let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);

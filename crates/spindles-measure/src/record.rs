@@ -126,6 +126,8 @@ impl System {
     pub const OF_KERNEL: &str = "made by the kernel";
     /// The level of a folder of which the kernel does not say on which disk it lies: of a network file system.
     pub const FOLDER: &str = "folder";
+    /// The option that holds how a folder was found mounted: `ext4 rw,relatime; rw`. The experiment did not choose it.
+    pub const MOUNTED: &str = "mounted";
 
     /// How many members may be missing, whichever they are; `None` where only those know who made it.
     pub fn known_to_survive(&self) -> Option<u32> {

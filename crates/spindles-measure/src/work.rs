@@ -132,8 +132,8 @@ const DEFAULT: &str = "the default";
 
 /// How two systems of one name differ.
 pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
-    let mut options: BTreeSet<&String> = before.options.keys().collect();
-    options.extend(after.options.keys());
+    let options = before.options.keys().chain(after.options.keys());
+    let options: BTreeSet<&String> = options.filter(|it| *it != System::MOUNTED).collect();
     let facts = |system: &System| {
         let mut facts = named(&[
             ("target", system.expression.clone()),
@@ -292,7 +292,7 @@ pub(crate) fn of_environments(
         ]
     };
     let is_disks = |name: &str| matches!(name, MEMBERS | DEVICES);
-    facts(before)
+    let of_all = facts(before)
         .into_iter()
         .zip(facts(after))
         .filter(|((_, before), (_, after))| before != after)
@@ -300,6 +300,23 @@ pub(crate) fn of_environments(
         .filter(|((name, before), (_, after))| {
             !is_disks(name) || !(before.is_empty() || after.is_empty())
         })
-        .map(|((name, before), (_, after))| (name.to_owned(), before, after))
-        .collect()
+        .map(|((name, before), (_, after))| (name.to_owned(), before, after));
+    of_all.chain(mounts(before, after)).collect()
+}
+
+/// Folders that were found mounted otherwise: on another file system, with other options.
+fn mounts(before: &Analysis, after: &Analysis) -> Vec<(String, String, String)> {
+    let systems = before.experiment.systems.iter();
+    let differing = systems.filter_map(|system| {
+        let mut others = after.experiment.systems.iter();
+        let other = others.find(|other| other.name == system.name)?;
+        let [one, two] = [system, other].map(|it| it.options.get(System::MOUNTED));
+        let (one, two) = one.zip(two).filter(|(one, two)| one != two)?;
+        Some((
+            format!("mount of {}", system.name),
+            one.clone(),
+            two.clone(),
+        ))
+    });
+    differing.collect()
 }

@@ -1388,6 +1388,32 @@ fn different_work_gets_no_verdict() {
     assert_eq!(found.different_work, []);
 }
 
+/// How a folder was found mounted is no work that was chosen: it is compared, and said.
+#[test]
+fn another_mount_is_another_environment() {
+    let analysis = |mount: &str| {
+        let mut records = spotless();
+        let Record::Experiment(experiment) = &mut records[0] else {
+            panic!("it is first");
+        };
+        let options = &mut system(experiment, "raid5").options;
+        options.insert(
+            spindles_measure::System::MOUNTED.to_owned(),
+            mount.to_owned(),
+        );
+        Analysis::of(&records).unwrap()
+    };
+    let (before, after) = (analysis("ext4 rw; rw"), analysis("ext4 rw,sync; rw"));
+    let found = change(&before, &after, Verdicts::SameWork);
+    assert_eq!(found.different_work, []);
+    let said = ["mount of raid5", "ext4 rw; rw", "ext4 rw,sync; rw"].map(str::to_owned);
+    assert_eq!(found.environment, [said.into()]);
+    // Records of before do not say it.
+    let silent = Analysis::of(&spotless()).unwrap();
+    let found = change(&silent, &after, Verdicts::SameWork);
+    assert_eq!((found.different_work, found.environment), (vec![], vec![]));
+}
+
 fn system<'a>(experiment: &'a mut Experiment, name: &str) -> &'a mut spindles_measure::System {
     let mut systems = experiment.systems.iter_mut();
     systems.find(|system| system.name == name).unwrap()

@@ -595,11 +595,12 @@ pub(crate) fn describe(system: &System) -> String {
         0 => String::new(),
         missing => format!(", {missing} missing"),
     };
-    let options = ["through", "file system", "mount"].map(|name| {
+    let options = ["through", "file system", "mount", System::MOUNTED].map(|name| {
         let value = system.options.get(name)?;
         Some(match name {
             "file system" => format!(", {value}"),
-            "mount" => mounted(value),
+            "mount" => format!(" mounted {value}"),
+            System::MOUNTED => format!(", {}", found_mounted(value)),
             name => format!(", {name} {value}"),
         })
     });
@@ -607,16 +608,14 @@ pub(crate) fn describe(system: &System) -> String {
     format!("{members}{holds}{survives}{missing}{options}")
 }
 
-/// How a file system is mounted, but for what the kernel does where nothing is asked for.
-fn mounted(options: &str) -> String {
+/// A file system that was found mounted, with its options but for those that are the kernel's default.
+fn found_mounted(found: &str) -> String {
+    let (file_system, options) = found.split_once(' ').unwrap_or((found, ""));
     let options = options.split([',', ';', ' ']);
-    let mut options: Vec<&str> = options
-        .filter(|it| !["", "rw", "relatime"].contains(it))
-        .collect();
-    options.dedup();
-    match options.join(",") {
-        none if none.is_empty() => none,
-        some => format!(" mounted {some}"),
+    let chosen = options.filter(|it| !["", "rw", "relatime"].contains(it));
+    match chosen.collect::<Vec<_>>().join(",") {
+        none if none.is_empty() => file_system.to_owned(),
+        some => format!("{file_system} mounted {some}"),
     }
 }
 
@@ -941,6 +940,22 @@ mod tests {
         }
         let said = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 mounted sync";
         assert_eq!(described(&system), said);
+        let found = |mount: &str| System {
+            expression: "$DIR/mnt".to_owned(),
+            members: 1,
+            options: [(System::MOUNTED.to_owned(), mount.to_owned())].into(),
+            ..System::default()
+        };
+        for (mount, said) in [
+            (
+                "btrfs rw,relatime; rw,ssd,subvol=/",
+                "btrfs mounted ssd,subvol=/",
+            ),
+            ("ext4 rw,relatime; rw", "ext4"),
+        ] {
+            let described = described(&found(mount));
+            assert_eq!(described, format!("$DIR/mnt, 1 member, {said}"));
+        }
     }
 
     /// Whatever the baseline is made of, it goes by the name that it has in the tables.

@@ -274,9 +274,9 @@ fn verdicts_read_as_they_did() {
     }
 }
 
-/// There is most of `close`, which takes next to no time; what a mail server waits for is `fsync`.
+/// What a mail server waits for longest is in them, whatever kind of operation that is.
 #[test]
-fn latencies_are_of_the_operation_that_took_most_time_and_say_so() {
+fn latencies_are_of_all_operations_together_and_say_so() {
     let analysis = Analysis::of(&example::file_records(2)).unwrap();
     let report = |name: &str| {
         let options = Options {

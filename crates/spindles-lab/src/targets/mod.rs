@@ -287,13 +287,12 @@ impl Pool {
     /// Gives files of ours their place on the medium: once, so that it is the same for every
     /// system and block. Of users' files, which may be larger than the medium, so much as is calibrated.
     pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        let bytes_max = match self.scratch {
-            Some(_) => u64::MAX,
-            None => SIZE_BYTES,
-        };
-        let files = self.names.iter().map(Path::new);
-        let mut holed = files.filter(|path| has_holes(path, bytes_max));
-        holed.try_for_each(|path| lay_out(path, bytes_max, go_on))
+        let mut files = self.names.iter().map(Path::new);
+        if self.scratch.is_some() {
+            return files.try_for_each(|path| lay_out(path, u64::MAX, go_on));
+        }
+        let mut files = files.filter(|path| has_holes(path, SIZE_BYTES));
+        files.try_for_each(|path| lay_out(path, SIZE_BYTES, go_on))
     }
 
     /// Where the files are, if they are files of ours.
