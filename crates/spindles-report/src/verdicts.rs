@@ -19,6 +19,9 @@ const REASONS_SHOWN: usize = 2;
 /// What is called undetermined.
 const UNDETERMINED: &str = "undetermined";
 
+/// Where no bottleneck was looked for.
+const NOT_SOUGHT: &str = "not looked for";
+
 /// One bottleneck of one workload.
 #[derive(Debug)]
 pub(crate) struct Card<'a> {
@@ -39,6 +42,8 @@ pub(crate) enum Kind {
     Refused,
     /// Nothing explains what was seen.
     Undetermined,
+    /// There is none to be seen.
+    NotSought,
 }
 
 impl Kind {
@@ -47,8 +52,13 @@ impl Kind {
         match self {
             Self::Named => "named",
             Self::Refused => "refused",
-            Self::Undetermined => UNDETERMINED,
+            Self::Undetermined | Self::NotSought => UNDETERMINED,
         }
+    }
+
+    /// Whether it says what kept a system from being faster.
+    fn is_answer(self) -> bool {
+        matches!(self, Self::Named | Self::Refused)
     }
 }
 
@@ -74,8 +84,7 @@ pub(crate) fn workloads(analysis: &Analysis) -> Vec<(&str, Vec<Card<'_>>)> {
         .map(|workload| (&*workload.name, cards(analysis, &workload.name)))
         .filter(|(_, cards)| !cards.is_empty())
         .collect();
-    let is_undetermined = |card: &Card<'_>| card.kind == Kind::Undetermined;
-    all.sort_by_key(|(_, cards)| cards.iter().all(is_undetermined));
+    all.sort_by_key(|(_, cards)| !cards.iter().any(|card| card.kind.is_answer()));
     all
 }
 
@@ -97,7 +106,7 @@ fn cards<'a>(analysis: &'a Analysis, workload: &str) -> Vec<Card<'a>> {
             }),
         }
     }
-    cards.sort_by_key(|card| card.kind == Kind::Undetermined);
+    cards.sort_by_key(|card| !card.kind.is_answer());
     cards
 }
 
@@ -109,6 +118,7 @@ fn kind(bottleneck: &Bottleneck) -> (Kind, &'static str) {
             (kind, words)
         }
         Bottleneck::Undetermined { .. } => (Kind::Undetermined, UNDETERMINED),
+        Bottleneck::NotSought { .. } => (Kind::NotSought, NOT_SOUGHT),
     }
 }
 
@@ -146,6 +156,7 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
             };
             (evidence, None)
         }
+        Bottleneck::NotSought { why } => (why.clone(), None),
     };
     let untried = |change: &&Intervention| verdicts.tried.iter().all(|it| it.change != **change);
     let of_bottleneck = intervention.into_iter().filter(untried);
@@ -237,7 +248,7 @@ fn part(card: &Card<'_>) -> String {
     };
     let refused = match card.kind {
         Kind::Refused => ", refused",
-        Kind::Named | Kind::Undetermined => "",
+        Kind::Named | Kind::Undetermined | Kind::NotSought => "",
     };
     let systems = systems.join(", ");
     format!("{} on {systems}{refused}{evidence}", card.words)

@@ -64,7 +64,13 @@ fn files(blocks: u32) -> Analysis {
 /// Workloads of which each kind of verdict is said.
 fn judged() -> Analysis {
     let mut records = example::file_records(3);
-    let kept = ["varmail", "touch retouch", "touch unlink", "iozone read"];
+    let kept = [
+        "varmail",
+        "touch retouch",
+        "touch unlink",
+        "iozone read",
+        "random-read-paced",
+    ];
     records.retain(|record| match record {
         Record::Run(run) => kept.contains(&&*run.workload.name),
         Record::Experiment(_)

@@ -53,28 +53,29 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
             reads.len()
         ));
     }
-    let of_cells = |note: &dyn Fn(&Cell) -> Option<String>| {
-        by_workload(analysis, |cell| {
-            let is_one = analysis.runs_of(cell).any(is_meant);
-            // A phase that is a flush asks for nothing that a cache could answer.
-            let moved = cell.application.total() > 0;
-            (is_one && moved).then(|| note(cell)).flatten()
-        })
-    };
-    // Reads that were not rebuilt from fewer members must be seen there in full.
-    found.extend(of_cells(&|cell| {
-        let hit = hit_share(cell.application, cell.members)?;
-        // With evidence the rules of caches see more.
-        (hit > HIT_MAX && cell.verdicts.is_none())
-            .then(|| format!("{} of the bytes were not read from members", percent(hit)))
-    }));
-    found.extend(of_cells(&|cell| device_hits(analysis, cell)));
-    found.extend(of_cells(&|cell| {
-        let said = cell.verdicts.as_ref()?.cache.iter();
-        let said: Vec<&str> = said.map(|it| &*it.evidence).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+    found.extend(by_workload(analysis, |cell| {
+        let is_one = analysis.runs_of(cell).any(is_meant);
+        // A phase that is a flush asks for nothing that a cache could answer.
+        let moved = cell.application.total() > 0;
+        (is_one && moved).then(|| note(analysis, cell)).flatten()
     }));
     found
+}
+
+/// What says of a cell that a cache answered: the rules of caches where there is evidence, else what was
+/// counted at the members and at their devices.
+fn note(analysis: &Analysis, cell: &Cell) -> Option<String> {
+    let Some(verdicts) = &cell.verdicts else {
+        return member_hits(cell).or_else(|| device_hits(analysis, cell));
+    };
+    let said: Vec<&str> = verdicts.cache.iter().map(|it| &*it.evidence).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Reads that were not rebuilt from fewer members must be seen there in full.
+fn member_hits(cell: &Cell) -> Option<String> {
+    let hit = hit_share(cell.application, cell.members)?;
+    (hit > HIT_MAX).then(|| format!("{} of the bytes were not read from members", percent(hit)))
 }
 
 /// Runs whose physical devices moved fewer bytes than the members asked for.

@@ -75,8 +75,8 @@ pub struct Facts {
     /// Share of the time in which counters were watched and the workload did not run: what idles then may
     /// be busy otherwise.
     pub beside: f64,
-    /// Why no rule is asked but those that refuse, if so: there is no bottleneck to be seen.
-    pub unasked: Option<String>,
+    /// Why no bottleneck can be seen, if so: then no rule is asked but those that refuse.
+    pub not_sought: Option<String>,
     /// Bytes that the workload moved.
     pub application: Traffic,
     /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
@@ -272,7 +272,7 @@ impl Facts {
         };
         let ran_ns: f64 = runs.iter().map(|(run, _)| to_f64(ran_ns(run))).sum();
         facts.beside = (1.0 - ran_ns / window_ns).max(0.0);
-        facts.unasked = unasked(analysis, cell, ran_ns);
+        facts.not_sought = not_sought(analysis, cell, ran_ns);
         facts.add_cpu(&runs, window_ns);
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
@@ -550,8 +550,8 @@ fn moved(run: &Run) -> Option<Traffic> {
     })
 }
 
-/// Why nothing but the harness is suspected of holding the rate back, if so.
-fn unasked(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
+/// Why no bottleneck can be seen in a cell, if so.
+fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
     let is_open = analysis.experiment.workloads.iter().any(|it| is_open(&it));
     if is_open && analysis.rate_was_set(cell) {

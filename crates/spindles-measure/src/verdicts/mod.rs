@@ -56,7 +56,7 @@ impl CellVerdicts {
         let mut all: Vec<&Intervention> = Vec::new();
         let named = match &self.bottleneck {
             Bottleneck::Named { intervention, .. } => Some(intervention),
-            Bottleneck::Undetermined { .. } => None,
+            Bottleneck::Undetermined { .. } | Bottleneck::NotSought { .. } => None,
         };
         for change in named
             .into_iter()

@@ -30,7 +30,7 @@ fn card(workload: &str, card: &Card<'_>) -> String {
     let rows: String = card.seen.iter().map(row).collect();
     let title = match card.kind {
         Kind::Refused => format!("refused: {}", card.words),
-        Kind::Named | Kind::Undetermined => card.words.to_owned(),
+        Kind::Named | Kind::Undetermined | Kind::NotSought => card.words.to_owned(),
     };
     format!(
         "<article class=\"card {}\"><h3>{}</h3><p class=\"cause\">{}</p><dl>{rows}</dl>{}</article>",

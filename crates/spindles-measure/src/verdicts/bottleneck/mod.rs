@@ -7,6 +7,8 @@
 //! 3. It is the bottleneck if it explains every other reading that comes near 1. A certain reading is
 //!    explained by none.
 //! 4. Otherwise the bottleneck is undetermined.
+//!
+//! Where the facts say why no bottleneck can be seen, only the rules that refuse a result are asked.
 
 mod bus;
 mod cpu;
@@ -75,9 +77,6 @@ pub static RULES: &[&Rule] = &[
 /// From this level on a reading speaks against another cause.
 pub const NEAR: f64 = 0.9;
 
-/// In the place of a rule: why the others were not asked.
-const UNASKED: &str = "not-asked";
-
 /// What one rule saw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Look {
@@ -116,6 +115,11 @@ pub enum Bottleneck {
         /// What all rules saw.
         looked_at: Vec<Look>,
     },
+    /// There is none to be seen.
+    NotSought {
+        /// Why, in words.
+        why: String,
+    },
 }
 
 impl Bottleneck {
@@ -123,7 +127,7 @@ impl Bottleneck {
     pub fn cause(&self) -> Option<&'static str> {
         match self {
             Self::Named { cause, .. } => Some(cause),
-            Self::Undetermined { .. } => None,
+            Self::Undetermined { .. } | Self::NotSought { .. } => None,
         }
     }
 
@@ -138,7 +142,7 @@ impl Bottleneck {
                 refuted: true,
                 looked_at: looked_at.clone(),
             },
-            Self::Undetermined { .. } => self.clone(),
+            Self::Undetermined { .. } | Self::NotSought { .. } => self.clone(),
         }
     }
 
@@ -176,6 +180,7 @@ impl Bottleneck {
                     found.join("; ")
                 )
             }
+            Self::NotSought { why } => format!("No bottleneck was looked for: {why}."),
         }
     }
 }
@@ -184,27 +189,23 @@ impl Bottleneck {
 pub(super) fn decide(facts: &Facts) -> Bottleneck {
     let rules = RULES
         .iter()
-        .filter(|rule| facts.unasked.is_none() || rule.refuses);
+        .filter(|rule| facts.not_sought.is_none() || rule.refuses);
     let readings: Vec<(&'static Rule, Reading)> = rules
         .filter_map(|&rule| Some((rule, (rule.read)(facts)?)))
         .collect();
-    let looked_at: Vec<Look> = match &facts.unasked {
-        Some(why) => vec![Look {
-            rule: UNASKED,
-            level: 0.0,
-            evidence: why.clone(),
-        }],
-        None => readings
-            .iter()
-            .map(|(rule, reading)| Look {
-                rule: rule.name,
-                level: reading.level,
-                evidence: reading.evidence.clone(),
-            })
-            .collect(),
-    };
+    let looked_at: Vec<Look> = readings
+        .iter()
+        .map(|(rule, reading)| Look {
+            rule: rule.name,
+            level: reading.level,
+            evidence: reading.evidence.clone(),
+        })
+        .collect();
     let claims = readings.iter().filter(|(_, reading)| reading.level >= 1.0);
     let first = claims.min_by_key(|(rule, reading)| (!rule.refuses, !reading.certain));
+    if let (None, Some(why)) = (first, &facts.not_sought) {
+        return Bottleneck::NotSought { why: why.clone() };
+    }
     let speaks = |(rule, reading): &&(&'static Rule, Reading)| {
         let explained = first.is_some_and(|(first, _)| {
             first.name == rule.name
@@ -265,12 +266,9 @@ mod tests {
         let mut facts = middling();
         facts.cpu_busy = 0.95;
         assert_eq!(decide(&facts).cause(), Some("cpu"));
-        facts.unasked = Some("all were answered".to_owned());
+        facts.not_sought = Some("all were answered".to_owned());
         let said = decide(&facts).words();
-        assert_eq!(
-            said,
-            "The bottleneck is undetermined, nothing was seen at its limit: all were answered."
-        );
+        assert_eq!(said, "No bottleneck was looked for: all were answered.");
         facts.ceiling = Some(100.0);
         facts.per_second = 99.0;
         assert_eq!(decide(&facts).cause(), Some("load-generator"));
