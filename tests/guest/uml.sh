@@ -258,9 +258,48 @@ fuse_holds_a_file_system() {
     done
 }
 
+# Runs experiment $1 of the lab at scale $2, its members on a file system on a disk. All runs have to go well, and nothing may be
+# left mounted, attached or served. The others are what the terminal has to say.
+lab_runs() {
+    local experiment=$1 scale=$2 disk=/tmp/lab words
+    shift 2
+    mkdir -p "$disk"
+    truncate -s 2500M /tmp/lab.img
+    mkfs.ext4 -q -F /tmp/lab.img && mount -o loop /tmp/lab.img "$disk" || fail "no disk"
+    (cd "$disk" && TMPDIR=$disk "$SPINDLES" lab run "$experiment" --scale "$scale" --seconds 2 --repeat 1 --max-blocks 1 --force \
+        --folder "$disk" --out "$disk/results" >/tmp/lab.out 2>&1) || fail "$experiment: $(tail -n 30 /tmp/lab.out)"
+    for words in "$@"; do
+        grep -q "$words" /tmp/lab.out || fail "$experiment does not say '$words': $(cat /tmp/lab.out)"
+    done
+    say "$experiment: $(grep -c '"record":"run"' "$disk/results/records.jsonl") runs, none failed;" \
+        "$(grep -m 1 -o 'through [a-zA-Z ]*' /tmp/lab.out)"
+    umount "$disk" || fail "something of it is still in use: $(losetup -a; grep "$disk" /proc/mounts)"
+    rm /tmp/lab.img
+    [ -z "$(losetup -a)" ] && ! ls /dev/ublkb* >/dev/null 2>&1 || fail "devices are left: $(losetup -a; ls /dev/ublkb*)"
+}
+
+lab_measures_ublk_and_btrfs() {
+    # The lab reads the counters of its servers there.
+    ip link set lo up
+    lab_runs kernel-peers 0.02 'through ublk' 'btrfs raid5'
+}
+
+# Kernel RAID by mdadm, of the recipe.
+lab_measures_md() {
+    lab_runs "$folder/../../experiments/recipes/mdadm.toml" 0.05 'md raid1' 'md raid5'
+    grep -q 'active' /proc/mdstat && fail "arrays are left: $(cat /proc/mdstat)"
+}
+
+# The same of LVM, which has no udev here and keeps its backups in /etc.
+lab_measures_lvm() {
+    mount -t tmpfs none /etc/lvm/archive && mount -t tmpfs none /etc/lvm/backup || fail "no place for LVM's backups"
+    lab_runs "$folder/../../experiments/recipes/lvm.toml" 0.05 'lvm stripe' 'lvm raid5'
+    umount /etc/lvm/archive /etc/lvm/backup
+}
+
 all="ublk_says_what_it_is ublk_holds_a_file_system ublk_discards ublk_survives_kills:ext4 ublk_survives_kills:xfs
     ublk_survives_kills:btrfs ublk_goes_on_after_a_stop ublk_forgets_what_is_gone nbd_holds_a_file_system
-    nbd_goes_on_over_netlink fuse_holds_a_file_system"
+    nbd_goes_on_over_netlink fuse_holds_a_file_system lab_measures_ublk_and_btrfs lab_measures_md lab_measures_lvm"
 
 say "Linux $(uname -r), $("$SPINDLES" --version)"
 for each in ${*:-$all}; do

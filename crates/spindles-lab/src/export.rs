@@ -69,10 +69,8 @@ impl Exported {
         open: &OpenOptions,
         program: &Path,
     ) -> Result<Self, String> {
-        let scratch = Scratch::new(&crate::targets::temporary_folder());
-        let scratch = scratch.map_err(|error| format!("a folder for the server: {error}"))?;
+        let (runtime, scratch) = crate::targets::own_folder("the server")?;
         let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
-        let runtime = scratch.folder().map_err(wrong)?;
         let number = Path::new(UBLK).exists().then(free_ublk);
         let file = runtime.join("array.blk");
         let mut command = Command::new(program);

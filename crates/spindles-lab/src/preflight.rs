@@ -131,8 +131,9 @@ pub(crate) fn check_devices(
         if destroyed_by(experiment, spec).is_none() {
             continue;
         }
-        for name in named_by(spec).map_err(system)? {
-            check(&name).map_err(system)?;
+        let named = named_by(spec).map_err(system)?;
+        for name in named.iter().filter(|name| !is_made_later(spec, name)) {
+            check(name).map_err(system)?;
         }
     }
     Ok(claims)
@@ -231,7 +232,7 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             )));
         }
         let named = named_by(spec).map_err(system)?;
-        for name in &named {
+        for name in named.iter().filter(|name| !is_made_later(spec, name)) {
             is_there(name).map_err(system)?;
         }
         if let (Some(why), Some(device), false) =
@@ -287,6 +288,11 @@ fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
         (Some(_), Members::Files | Members::Devices(_)) => false,
         (None, _) => !Subject::new(&spec.target, members).outlives,
     }
+}
+
+/// Whether a device or file that a system names is not there before its commands have run: they make it.
+fn is_made_later(spec: &SystemSpec, name: &str) -> bool {
+    spec.commands.is_some() && is_there(name).is_err()
 }
 
 /// Whether a device or file is there that is named: before anybody is asked to give up what it holds.

@@ -72,9 +72,7 @@ impl Made {
         commands: &Commands,
         site: &Site<'_>,
     ) -> Result<Box<dyn System>, String> {
-        let scratch = Scratch::new(&super::temporary_folder());
-        let scratch = scratch.map_err(|error| format!("a folder for the commands: {error}"))?;
-        let folder = scratch.folder().map_err(|error| error.to_string())?;
+        let (folder, scratch) = super::own_folder("the commands")?;
         let folder = folder.to_string_lossy().into_owned();
         let (mut members, mut loops) = (Vec::new(), Vec::new());
         for member in &site.members[..commands.members] {

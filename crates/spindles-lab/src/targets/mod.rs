@@ -311,6 +311,18 @@ pub(crate) fn temporary_folder() -> PathBuf {
     standard
 }
 
+/// A folder of our own there, for `what`, and what removes it.
+pub(crate) fn own_folder(what: &str) -> Result<(PathBuf, Scratch), String> {
+    let place = temporary_folder();
+    let made = Scratch::new(&place).and_then(|scratch| Ok((scratch.folder()?, scratch)));
+    made.map_err(|error| {
+        format!(
+            "no folder for {what} in {}: {error}; the variable TMPDIR names another place",
+            place.display()
+        )
+    })
+}
+
 fn is_memory(folder: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     rustix::fs::statfs(folder).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))

@@ -138,9 +138,7 @@ impl Mounted {
         arguments.extend(self.how.mkfs.iter().cloned());
         arguments.push(exported.device.clone());
         undo::run(&format!("mkfs.{}", kind.name), &arguments)?;
-        let scratch = Scratch::new(&super::temporary_folder());
-        let scratch = scratch.map_err(|error| format!("a folder to mount on: {error}"))?;
-        let path = scratch.folder().map_err(|error| error.to_string())?;
+        let (path, scratch) = super::own_folder("the mount")?;
         let mut arguments = vec!["-t".to_owned(), kind.name.to_owned()];
         let options = self.how.mount_options();
         if !options.is_empty() {
