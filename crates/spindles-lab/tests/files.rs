@@ -639,3 +639,42 @@ fn a_target_may_be_a_member_that_commands_made_ready() {
         );
     }
 }
+
+/// As `/dev/md0` is made by mdadm: there is nothing before `up`. What it may hold then is given up by `force` alone. ext4 on
+/// it has the blocks that it has on large devices.
+#[test]
+fn what_commands_make_need_not_be_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made").display().to_string();
+    let found = folder.path().join("found");
+    let (head, mounted) = if is_root() {
+        (" -h", "fs = \"ext4\"\n")
+    } else {
+        println!("SKIPPED what_commands_make_need_not_be_there_before: mounting takes root");
+        ("", "")
+    };
+    let text = format!(
+        "name = \"x\"\nblocks = 1\ncontrol = false\n[[system]]\nname = \"made\"\ntarget = \"{made}\"\n\
+         takes = 1\nup = \"ln -s $MEMBER0 {made}\"\n\
+         down = \"dumpe2fs{head} {made} > {} 2>&1 || true; rm {made}\"\n{mounted}\
+         [[workload]]\nkind = \"dd-write\"\nsize = \"1M\"\n",
+        found.display()
+    );
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let run = |force| {
+        let mut kept = Kept::default();
+        let options = Options {
+            force,
+            ..options(&interrupt)
+        };
+        let ended = spindles_lab::run(&experiment, &options, &mut kept);
+        assert!(!Path::new(&made).exists());
+        ended.map(|outcome| (outcome.failed, kept.runs.len(), kept.troubles))
+    };
+    let error = run(false).unwrap_err().to_string();
+    assert!(error.contains("say --force"), "{error}");
+    assert_eq!(run(true).unwrap(), (0, 1, Vec::new()));
+    let found = fs::read_to_string(found).unwrap();
+    assert!(!is_root() || found.contains("4096\n"), "{found}");
+}

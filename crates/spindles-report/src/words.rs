@@ -595,11 +595,12 @@ pub(crate) fn describe(system: &System) -> String {
         0 => String::new(),
         missing => format!(", {missing} missing"),
     };
-    let options = ["through", "file system", "mount", System::MOUNTED].map(|name| {
+    let options = ["through", "file system", "mount", "mkfs", System::MOUNTED].map(|name| {
         let value = system.options.get(name)?;
         Some(match name {
             "file system" => format!(", {value}"),
             "mount" => format!(" mounted {value}"),
+            "mkfs" => format!(", made with {value}"),
             System::MOUNTED => format!(", {}", found_mounted(value)),
             name => format!(", {name} {value}"),
         })

@@ -325,11 +325,14 @@ fn signalled(folder: &Path, results: &Path, signal: &str) -> Child {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    let killed = Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .status();
-    assert!(killed.expect("there is a kill").success());
+    send(&child, signal);
     child
+}
+
+fn send(child: &Child, signal: &str) {
+    let mut kill = Command::new("kill");
+    let sent = kill.args([signal, &child.id().to_string()]).status();
+    assert!(sent.expect("there is a kill").success());
 }
 
 /// Nobody can remove files at a SIGKILL: the next run does, but not those of a run that goes on.
@@ -351,9 +354,7 @@ fn the_next_run_removes_what_a_killed_one_left() {
     assert_eq!(count(), 1);
 
     for signal in ["-CONT", "-INT"] {
-        let mut kill = Command::new("kill");
-        let sent = kill.args([signal, &stopped.id().to_string()]).status();
-        assert!(sent.expect("there is a kill").success());
+        send(&stopped, signal);
     }
     let output = stopped.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
@@ -361,13 +362,15 @@ fn the_next_run_removes_what_a_killed_one_left() {
     assert_eq!(count(), 0);
 }
 
-/// Ctrl-C and SIGTERM: the records made so far stay and are reported, temporary files go.
+/// Ctrl-C and SIGTERM, also where each comes twice, as timeout(1) sends it: the records made so far stay and are reported,
+/// temporary files go.
 #[test]
 fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
     for signal in ["-INT", "-TERM"] {
         let folder = prepared(1000);
         let results = folder.path().join("results");
         let child = signalled(folder.path(), &results, signal);
+        send(&child, signal);
         let output = child.wait_with_output().expect("it ends");
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{signal}: {error}");
