@@ -158,7 +158,7 @@ pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<S
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
-    let said = said(&output.stderr);
+    let said = said(&[output.stdout, output.stderr].concat());
     Err(format!("`{command}` failed ({}): {said}", output.status))
 }
 
@@ -322,6 +322,8 @@ mod tests {
             why.contains("exit status: 3") && why.ends_with("no disk"),
             "{why}"
         );
+        let why = shell("echo no disk; exit 3", &[]).unwrap_err();
+        assert!(why.ends_with("no disk"), "{why}");
         let why = run("false", &[]).unwrap_err();
         assert!(why.ends_with("it said nothing"), "{why}");
     }

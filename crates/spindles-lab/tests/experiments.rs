@@ -425,7 +425,7 @@ fn the_scale_shrinks_sizes_and_times_and_is_said() {
     );
 }
 
-/// `--max-blocks` is the most, also where the experiment asks for more.
+/// `--max-blocks` is the most, also where the experiment asks for more, and `--blocks` alone is how many.
 #[test]
 fn the_most_blocks_are_the_most() {
     let text = format!("{HEAD}blocks = 5\n{SYSTEM}{WORKLOAD}");
@@ -442,4 +442,15 @@ fn the_most_blocks_are_the_most() {
     assert_eq!(blocks(None, Some(1)), (1, 1));
     assert_eq!(blocks(None, Some(9)), (5, 9));
     assert_eq!(blocks(Some(3), Some(1)), (3, 3));
+    let text = format!("{HEAD}blocks = 5\nmax_blocks = 12\n{SYSTEM}{WORKLOAD}");
+    let blocks = |blocks| {
+        let tuning = Tuning {
+            blocks,
+            ..Tuning::default()
+        };
+        let experiment = Experiment::parse_tuned("x.toml", &text, &tuning).unwrap();
+        (experiment.blocks, experiment.blocks_max)
+    };
+    assert_eq!(blocks(None), (5, 12));
+    assert_eq!(blocks(Some(3)), (3, 3));
 }

@@ -262,15 +262,27 @@ fn an_archive_is_read_from_another_folder() {
     );
 }
 
-/// What only a file system does is refused before anything is made.
+/// What only a file system does, and what makes one where there is one, is refused before anything is made.
 #[test]
 fn a_workload_that_needs_a_file_system_says_so() {
-    for (kind, parameters, what) in [
-        ("varmail", "", "varmail needs a file system: give a folder"),
-        ("multistreamwrite", "", "choose grow = \"no\""),
+    let newfs = "command = \"mkfs.ext4\"";
+    for (more, kind, parameters, what) in [
+        (
+            "",
+            "varmail",
+            "",
+            "varmail needs a file system: give a folder",
+        ),
+        ("", "multistreamwrite", "", "choose grow = \"no\""),
+        (
+            "fs = \"ext4\"\n",
+            "newfs",
+            newfs,
+            "newfs makes a file system, and there is one",
+        ),
     ] {
         let text = format!(
-            "name = \"x\"\nmembers = \"mem\"\n[[system]]\ntarget = \"raid1(2)\"\n{}",
+            "name = \"x\"\nmembers = \"mem\"\n[[system]]\ntarget = \"raid1(2)\"\n{more}{}",
             workload(kind, parameters)
         );
         let experiment = Experiment::parse("x.toml", &text).unwrap();

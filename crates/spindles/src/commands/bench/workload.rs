@@ -67,7 +67,7 @@ struct Arguments {
     /// What to run it on, see below
     #[arg(value_name = "TARGET")]
     target: String,
-    /// How much of the target to work on, from its start [default: 256M, or all if it is less]
+    /// How much of the target to work on, from its start [default: 256M, or all of what exists already and holds less]
     #[arg(long, value_name = "SIZE")]
     size: Option<SizeBytes>,
     /// Size of one operation [default: the workload's]

@@ -39,7 +39,7 @@ struct Arguments {
     /// The folder of results; it is made [default: lab-results/NAME-DATE]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Repetition blocks, in place of the experiment's
+    /// So many repetition blocks, in place of the experiment's, and none after them without --max-blocks
     #[arg(long, visible_alias = "repeat", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
