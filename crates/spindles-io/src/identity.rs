@@ -57,6 +57,19 @@ pub fn named_twice(names: &[&str]) -> Option<String> {
     Some(same(names[first], names[second]))
 }
 
+/// The device or file of that name and all that it lies on, such as the file of a loop device or the disk of a
+/// partition: each in words that are the same whatever path leads to it. Empty where nothing has that name here.
+#[must_use]
+pub fn lies_on(name: &str) -> Vec<String> {
+    let places = places(name).into_iter();
+    let words = places.filter_map(|place| match place.identity {
+        Identity::Block { number } => Some(format!("block {number}")),
+        Identity::File { file_system, inode } => Some(format!("file {file_system} {inode}")),
+        Identity::Export { .. } => None,
+    });
+    words.collect()
+}
+
 /// Whether two names share bytes.
 pub(crate) fn share_bytes(one: &str, other: &str) -> bool {
     same_device(&[one, other]).is_some()

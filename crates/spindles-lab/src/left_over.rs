@@ -25,7 +25,7 @@ pub(crate) fn take_down(folders: &[PathBuf]) {
         }
     };
     unmount(|mount| !mount.kind.starts_with("fuse"));
-    for device in loops_on(folders) {
+    for device in loops_on(folders).into_iter().chain(loops_noted_in(folders)) {
         drop(What::Attached(device).undo());
     }
     for process in servers_of(folders) {
@@ -70,6 +70,21 @@ fn loops_on(folders: &[PathBuf]) -> Vec<String> {
     on_ours.collect()
 }
 
+/// Loop devices that are noted in these folders, and still on the files that they were attached to.
+fn loops_noted_in(folders: &[PathBuf]) -> Vec<String> {
+    let entries = folders
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok());
+    let noted = entries.flatten().flatten().filter_map(|entry| {
+        let file = fs::read_link(entry.path()).ok()?;
+        let name = entry.path().file_stem()?.to_str()?.to_owned();
+        let backing = format!("/sys/class/block/{name}/loop/backing_file");
+        let backing = fs::read_to_string(backing).ok()?;
+        (Path::new(backing.trim_end_matches('\n')) == file).then(|| format!("/dev/{name}"))
+    });
+    noted.collect()
+}
+
 /// Processes that keep their sockets in these folders.
 fn servers_of(folders: &[PathBuf]) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten();
@@ -86,4 +101,42 @@ fn servers_of(folders: &[PathBuf]) -> Vec<u32> {
             .then_some(number)
     });
     ours.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::attach;
+    use crate::scratch::Scratch;
+    use std::fs::File;
+
+    /// Of a run that was killed nothing but its folder says which loop devices it had on files of the user's.
+    #[test]
+    fn loop_devices_that_a_folder_notes_are_detached() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("disk of the user's.img");
+        File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        let file = file.to_str().unwrap();
+        let (Ok((ours, killed)), Ok((other, _other))) = (attach(file, &[]), attach(file, &[]))
+        else {
+            return println!(
+                "SKIPPED loop_devices_that_a_folder_notes_are_detached: no loop devices"
+            );
+        };
+        let scratch = Scratch::new(parent.path()).unwrap();
+        scratch.note_attached(&ours, file).unwrap();
+        let elsewhere = parent.path().join("another.img");
+        File::create(&elsewhere).unwrap();
+        // One that has another file by now.
+        let noted = scratch.note_attached(&other, elsewhere.to_str().unwrap());
+        noted.unwrap();
+        take_down(&[scratch.path().to_owned()]);
+        let is_attached = |device: &str| {
+            let name = device.trim_start_matches("/dev/");
+            let backing = format!("/sys/class/block/{name}/loop/backing_file");
+            fs::read_to_string(backing).is_ok_and(|it| it.trim_end() == file)
+        };
+        assert_eq!((is_attached(&ours), is_attached(&other)), (false, true));
+        killed.ended();
+    }
 }

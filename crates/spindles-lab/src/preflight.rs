@@ -1,6 +1,7 @@
 //! What can be known before anything is opened: the systems with the A/A pair, what they need,
 //! what would be lost, whether there is room.
 
+use crate::calibrate::SIZE_BYTES;
 use crate::claims::Claims;
 use crate::environment::mount_of;
 use crate::execute::Failure;
@@ -9,7 +10,7 @@ use crate::fio::FIO;
 use crate::jobs::newcomers;
 use crate::nodes::{Crew, Token};
 use crate::runner::RunError;
-use crate::scratch::remove_servers_left_over;
+use crate::scratch::{hole_bytes, remove_servers_left_over};
 use crate::targets::names::stands_for_something;
 use crate::targets::options::Subject;
 use crate::targets::{self, Mounting, Place};
@@ -122,6 +123,7 @@ pub(crate) fn check_devices(
         for name in members {
             check(name).map_err(|why| wrong(0, why))?;
         }
+        check_holes(members).map_err(|why| wrong(0, why))?;
     }
     for spec in &experiment.systems {
         let system = |why: String| wrong(spec.line, format!("system \"{}\": {why}", spec.name));
@@ -137,6 +139,31 @@ pub(crate) fn check_devices(
         }
     }
     Ok(claims)
+}
+
+/// Whether there is room for the holes of users' files, which are filled where they are calibrated.
+fn check_holes(members: &[String]) -> Result<(), String> {
+    let mut needed: BTreeMap<u64, u64> = BTreeMap::new();
+    for name in members {
+        let path = Path::new(name);
+        let (holes, facts) = match (hole_bytes(path, SIZE_BYTES), fs::metadata(path)) {
+            (0, _) | (_, Err(_)) => continue,
+            (holes, Ok(facts)) => (holes, facts),
+        };
+        let needed = needed.entry(facts.dev()).or_default();
+        *needed += holes;
+        let free = rustix::fs::statvfs(path)
+            .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize));
+        if free < *needed {
+            return Err(format!(
+                "{name} has holes, which are filled before it is measured, and its file system has room for {} MiB of {} MiB: \
+                 make room there, or choose other members",
+                free >> 20,
+                *needed >> 20
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether all nodes that workloads run on can be asked: better known now than after an hour.

@@ -4,6 +4,7 @@
 //! our user, with a lock file of ours that nobody holds, and nothing in it but files that we make.
 
 use crate::mounts;
+use rustix::fs::SeekFrom;
 use rustix::process::geteuid;
 use rustix::rand::GetRandomFlags;
 use std::fs::{self, File, TryLockError};
@@ -73,6 +74,13 @@ impl Scratch {
         let path = self.path.join(FOLDER);
         fs::create_dir(&path)?;
         Ok(path)
+    }
+
+    /// Notes that a file of the user's was attached to a loop device, for the next run if this one is killed.
+    pub(crate) fn note_attached(&self, device: &str, file: &str) -> io::Result<()> {
+        let name = Path::new(device).file_name().unwrap_or_default();
+        let note = format!("{}{IMAGE}", name.to_string_lossy());
+        std::os::unix::fs::symlink(fs::canonicalize(file)?, self.path.join(note))
     }
 
     /// A file of zeros without a place on the medium.
@@ -186,15 +194,22 @@ pub(crate) fn lay_out(
     file.sync_all()
 }
 
-/// Whether some of the first `bytes` of a file have no place on the medium: they read as zeros, from memory.
-pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
+/// How many of the first `bytes` of a file have no place on the medium: they read as zeros, from memory.
+pub(crate) fn hole_bytes(path: &Path, bytes: u64) -> u64 {
     let Ok(file) = File::open(path) else {
-        return false;
+        return 0;
     };
     let facts = file.metadata();
     let end = facts.map_or(0, |facts| if facts.is_file() { facts.len() } else { 0 });
-    let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0));
-    hole.is_ok_and(|at| at < end.min(bytes))
+    let end = end.min(bytes);
+    let seek = |to| rustix::fs::seek(&file, to).map_or(end, |at| at.min(end));
+    let (mut at, mut holes) = (0, 0);
+    while at < end {
+        let hole = seek(SeekFrom::Hole(at));
+        at = seek(SeekFrom::Data(hole));
+        holes += at - hole;
+    }
+    holes
 }
 
 impl Drop for Scratch {
@@ -219,9 +234,11 @@ mod tests {
         assert_eq!((facts().len(), facts().blocks()), ((1 << 20) + 5, 0));
         lay_out(&file, 1 << 16, || Ok(())).unwrap();
         assert_eq!(facts().blocks() * 512, 1 << 16);
-        assert!(has_holes(&file, 1 << 17) && !has_holes(&file, 1 << 16));
+        assert_eq!(hole_bytes(&file, 1 << 16), 0);
+        assert_eq!(hole_bytes(&file, 1 << 17), 1 << 16);
         lay_out(&file, u64::MAX, || Ok(())).unwrap();
-        assert!(!has_holes(&file, u64::MAX) && !has_holes(parent.path(), u64::MAX));
+        assert_eq!(hole_bytes(&file, u64::MAX), 0);
+        assert_eq!(hole_bytes(parent.path(), u64::MAX), 0);
         assert_eq!(facts().len(), (1 << 20) + 5);
         assert!(facts().blocks() * 512 > 1 << 20);
         let error = lay_out(&file, u64::MAX, || Err(io::ErrorKind::Interrupted.into()));

@@ -6,12 +6,16 @@
 mod loop_devices;
 
 use loop_devices::Loops;
-use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, Work, builtin};
+use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, RunError, Work, builtin};
 use spindles_layout::LEVELS;
 use spindles_measure::{Record, Run};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 #[derive(Default)]
@@ -29,6 +33,10 @@ impl Observer for Kept {
 }
 
 fn run(experiment: &Experiment) -> Vec<Run> {
+    try_run(experiment).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_run(experiment: &Experiment) -> Result<Vec<Run>, RunError> {
     let options = Options {
         force: true,
         degraded: false,
@@ -38,11 +46,10 @@ fn run(experiment: &Experiment) -> Vec<Run> {
         interrupt: &AtomicBool::new(false),
     };
     let mut kept = Kept::default();
-    let outcome =
-        spindles_lab::run(experiment, &options, &mut kept).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = spindles_lab::run(experiment, &options, &mut kept)?;
     let failures: Vec<_> = kept.0.iter().filter_map(|run| run.failed.clone()).collect();
     assert_eq!((outcome.failed, failures), (0, vec![]));
-    kept.0
+    Ok(kept.0)
 }
 
 /// What workloads read comes from the members, whatever is measured: also where nothing wrote before.
@@ -83,6 +90,40 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
         systems.concat()
     );
     Experiment::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Another run of the lab has the file that a loop device stands on: the two are one disk.
+#[test]
+fn what_a_device_lies_on_belongs_to_one_run() {
+    let devices = match used_devices(1, 16 << 20) {
+        Ok(devices) => devices,
+        Err(reason) => {
+            return println!("SKIPPED what_a_device_lies_on_belongs_to_one_run: {reason}");
+        }
+    };
+    let names = devices.names();
+    let name = Path::new(&names[0]).file_name().unwrap();
+    let file = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let facts = fs::metadata(fs::read_to_string(file).unwrap().trim_end()).unwrap();
+    let claim = format!("spindles lab file {} {}", facts.dev(), facts.ino());
+    let other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(claim).unwrap()).unwrap();
+    let experiment = of_one(&listed(&devices));
+    let ended = try_run(&experiment).map(|runs| runs.len());
+    let error = ended.unwrap_err().to_string();
+    assert!(
+        error.contains("or what it lies on, is in use by another run"),
+        "{error}"
+    );
+    drop(other);
+    assert_eq!(try_run(&experiment).unwrap().len(), 1);
+}
+
+fn of_one(members: &str) -> Experiment {
+    let text = format!(
+        "name = \"x\"\nsize = \"1M\"\nblocks = 1\ncontrol = false\nmembers = {members}\n[[system]]\ntarget = \"single\"\n\
+         [[workload]]\nkind = \"dd-read\"\n"
+    );
+    Experiment::parse("x.toml", &text).unwrap()
 }
 
 fn listed(devices: &Loops) -> String {
@@ -144,4 +185,29 @@ fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
         let placed = name.metadata().unwrap().blocks() * 512;
         assert!((most..bytes).contains(&placed), "{placed}");
     }
+}
+
+/// Where there is no room for what would be filled nothing is, and the member is named.
+#[test]
+fn holes_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        let done = command.args(&words[1..]).arg(folder.path()).output();
+        done.is_ok_and(|it| it.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=40M", "none"]) {
+        return println!("SKIPPED holes_that_do_not_fit_are_refused: mounting takes root");
+    }
+    let name = folder.path().join("a.img");
+    File::create(&name).unwrap().set_len(64 << 20).unwrap();
+    let ended = try_run(&of_one(&format!("[{name:?}]")));
+    let placed = name.metadata().unwrap().blocks();
+    assert!(mount(&["umount"]));
+    let error = ended.unwrap_err().to_string();
+    assert!(
+        error.contains("a.img has holes") && error.contains("of 64 MiB"),
+        "{error}"
+    );
+    assert_eq!(placed, 0);
 }

@@ -194,6 +194,10 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              of 512",
         ),
         (
+            workload("kind = \"dd-read\"\nsize = \"16777215T\""),
+            "x.toml, line 7: size = \"16777215T\": too large: give at most 1048576T",
+        ),
+        (
             workload("kind = \"dd-read\"\nsize = \"64K\""),
             "x.toml, line 6: dd-read: a size of 65536 bytes does not hold one chunk of 1048576 \
              bytes: choose a larger size or a smaller chunk",

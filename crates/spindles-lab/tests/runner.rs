@@ -456,7 +456,7 @@ fn what_is_in_use_is_refused_before_anything_is_written() {
          [[workload]]\nkind = \"dd-read\"\n"
     );
     let error = Kept::default().run(&text, true).unwrap_err().to_string();
-    let expected = format!("{held} is in use by another run of the lab");
+    let expected = format!("{held}, or what it lies on, is in use by another run of the lab");
     assert!(error.contains(&expected), "{error}");
     drop(other);
     Kept::default().run(&text, true).unwrap();

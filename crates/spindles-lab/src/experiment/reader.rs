@@ -24,6 +24,9 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::{Spanned, Value};
 
+/// Larger sizes would not fit 64 bits together with what is added to them.
+const SIZE_BYTES_MAX: u64 = 1 << 60;
+
 /// Each option of systems, and where it is given: by a system, or at the head of the file, which have the same fields.
 macro_rules! given {
     ($raw:expr) => {
@@ -180,6 +183,9 @@ impl Reader<'_> {
             return Err(wrong(
                 &"a size must be above 0: give a size such as \"64M\"",
             ));
+        }
+        if bytes > SIZE_BYTES_MAX {
+            return Err(wrong(&"too large: give at most 1048576T"));
         }
         Ok(Some(bytes))
     }

@@ -79,6 +79,8 @@ impl Made {
             check_unused(member, site.open)?;
             if commands.loops && Path::new(member).is_file() {
                 let (device, undo) = attach(member, &[])?;
+                let noted = scratch.note_attached(&device, member);
+                noted.map_err(|error| format!("{member}: {error}"))?;
                 members.push(device);
                 loops.push(undo);
             } else {

@@ -14,7 +14,7 @@ use crate::calibrate::SIZE_BYTES;
 use crate::evidence::Watched;
 use crate::experiment::Members;
 use crate::export::Exported;
-use crate::scratch::{Scratch, has_holes, lay_out};
+use crate::scratch::{Scratch, hole_bytes, lay_out};
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
 use spindles_io::{OpenOptions, Target, TargetFacts};
@@ -246,8 +246,10 @@ const MEMBER_EXTRA_BYTES: u64 = 4 << 20;
 
 /// How large a member must be for `size_bytes` of data in chunks of at most `chunk_bytes`.
 pub(crate) fn member_bytes(size_bytes: u64, chunk_bytes: u64) -> u64 {
-    let extra = size_bytes / 16 + chunk_bytes + MEMBER_EXTRA_BYTES;
-    (size_bytes + extra).next_multiple_of(1 << 20)
+    let extra = (size_bytes / 16).saturating_add(chunk_bytes);
+    let extra = extra.saturating_add(MEMBER_EXTRA_BYTES);
+    let bytes = size_bytes.saturating_add(extra);
+    bytes.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX)
 }
 
 impl Pool {
@@ -291,7 +293,7 @@ impl Pool {
         if self.scratch.is_some() {
             return files.try_for_each(|path| lay_out(path, u64::MAX, go_on));
         }
-        let mut files = files.filter(|path| has_holes(path, SIZE_BYTES));
+        let mut files = files.filter(|path| hole_bytes(path, SIZE_BYTES) > 0);
         files.try_for_each(|path| lay_out(path, SIZE_BYTES, go_on))
     }
 
