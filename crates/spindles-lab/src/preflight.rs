@@ -400,6 +400,8 @@ pub(crate) fn bare_bytes_of(
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()
         }
+        // Where it takes a share of the device, as `size=50%`, that is not known.
+        Work::Fio(work) if !has_file_system(spec) => Some(work.file_bytes()),
         Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
     }
 }
@@ -693,6 +695,22 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Members have room for what fio works on, and it is written before: what never was is answered without a disk.
+    #[test]
+    fn fio_has_what_it_works_on() {
+        let experiment = |fs: &str| {
+            let text = format!(
+                "name = \"x\"\nsize = \"8M\"\n[[system]]\ntarget = \"raid5(3)\"\n{fs}\
+                 [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randread\", size = \"32m\" }}\n"
+            );
+            Experiment::parse("x.toml", &text).unwrap()
+        };
+        let of_fio = |it: &Experiment| bare_bytes_of(it, &it.workloads[0], &it.systems[0]);
+        assert_eq!(of_fio(&experiment("")), Some(32 << 20));
+        // On a file system it makes a file of its own.
+        assert_eq!(of_fio(&experiment("fs = \"ext4\"\n")), None);
+    }
 
     #[test]
     fn only_one_disk_is_single() {

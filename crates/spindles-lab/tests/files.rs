@@ -689,5 +689,8 @@ fn what_commands_make_need_not_be_there_before() {
     assert_eq!(run(true).unwrap(), (0, 1, Vec::new()));
     let found = fs::read_to_string(found).unwrap();
     let block = found.lines().find_map(|it| it.strip_prefix("Block size:"));
-    assert!(!is_root() || block.map(str::trim) == Some("4096"), "{found}");
+    assert!(
+        !is_root() || block.map(str::trim) == Some("4096"),
+        "{found}"
+    );
 }
