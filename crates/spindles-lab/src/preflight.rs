@@ -243,14 +243,14 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             return Err(system(format!("{} {remedy}", workload.name)));
         }
         let makes_one = |it: &&WorkloadSpec| runs(it) && matches!(it.work, Work::Newfs(_));
-        if kind.name == "folder" || spec.mounting.is_some() {
-            if let Some(newfs) = experiment.workloads.iter().find(makes_one) {
-                return Err(system(format!(
-                    "{} makes a file system, and there is one: leave out `fs` (--fs), or name other systems in the workload's \
-                     `systems`",
-                    newfs.name
-                )));
-            }
+        let has_one = kind.name == "folder" || spec.mounting.is_some();
+        let made_again = experiment.workloads.iter().find(makes_one);
+        if let Some(newfs) = made_again.filter(|_| has_one) {
+            return Err(system(format!(
+                "{} makes a file system, and there is one: leave out `fs` (--fs), or name other systems in the workload's \
+                 `systems`",
+                newfs.name
+            )));
         }
         let subject = Subject::new(&spec.target, &experiment.members);
         for workload in experiment.workloads.iter().filter(runs) {
