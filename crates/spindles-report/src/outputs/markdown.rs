@@ -12,6 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "Markdown tables that paste into an issue",
     file_name: "report.md",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::concatenated),
     change: Some(change),

@@ -18,6 +18,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "tables for a terminal",
     file_name: "report.txt",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::concatenated),
     change: Some(change),
