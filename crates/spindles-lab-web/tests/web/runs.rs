@@ -243,6 +243,7 @@ fn two_runs_are_compared_in_the_order_of_their_times() {
     }
     let differs = get(address, "/compare?run=b&run=deep");
     differs.says(200, &["not compared: different work", "different-work=on"]);
+    assert!(!differs.body.contains("--different-work"));
     let asked = get(address, "/compare?run=b&run=deep&different-work=on");
     asked.says(200, &["what changed may be due to that alone"]);
     for pair in [

@@ -190,7 +190,7 @@ fn change(change: &Change, _: &Options) -> String {
         line(&mut text, &format!("- {what}: {}", cell(&side)));
     }
     text.push('\n');
-    if let Some(said) = words::different_work(change) {
+    if let Some(said) = words::different_work_asked(change) {
         line(&mut text, &format!("**{said}**\n"));
         for difference in &change.different_work {
             line(&mut text, &format!("- {}", cell(&difference.words())));

@@ -353,8 +353,8 @@ fn change(change: &Change, options: &Options) -> String {
         wrapped(&mut text, &format!("{what}: {side}"), "  ", options.width);
     }
     text.push('\n');
-    if let Some(said) = words::different_work(change) {
-        wrapped(&mut text, said, "", options.width);
+    if let Some(said) = words::different_work_asked(change) {
+        wrapped(&mut text, &said, "", options.width);
         for difference in &change.different_work {
             let line = format!("  {}", difference.words());
             wrapped(&mut text, &line, "    ", options.width);
