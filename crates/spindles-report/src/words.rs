@@ -800,6 +800,18 @@ mod tests {
         // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
+        let own = " Those with baselines of systems' own are among them.";
+        assert!(among.ends_with(own), "{among}");
+        // Phases that have a total are asked for too, and counted in no headline.
+        let mut of_files = Analysis::of(&example::file_records(6)).unwrap();
+        of_files.comparisons[0].not_shown_among = Some(99);
+        let part = of_files.comparisons[0].workload.clone();
+        of_files.experiment.workloads.push(Workload {
+            together: vec![part],
+            ..Workload::default()
+        });
+        let among = not_shown_among(&of_files).unwrap();
+        assert!(among.contains(" Those of parts of totals"), "{among}");
         let verdicts = analysis.comparisons.iter().map(verdict);
         assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
     }
