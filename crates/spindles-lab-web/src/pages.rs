@@ -224,7 +224,7 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
     let live = is_live(run);
     let links: String = OUTPUTS
         .iter()
-        .filter(|_| report.drawn.is_some())
+        .filter(|output| (report.drawn.as_ref()).is_some_and(|(it, _)| (output.applies)(it)))
         .map(|output| {
             let file = utf8_percent_encode(output.file_name, PATH);
             let name = escape(output.name);

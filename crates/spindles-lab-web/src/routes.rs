@@ -196,6 +196,13 @@ impl Site {
             let why = "nothing is measured yet of which a report could be made";
             return Some(pages::unreadable(stored, why));
         };
+        if !(output.applies)(analysis) {
+            let why = format!(
+                "its form {} is {}, and there are none",
+                output.name, output.summary
+            );
+            return Some(pages::unreadable(stored, &why));
+        }
         let media = MEDIA.iter().find(|(end, _)| file_name.ends_with(end));
         let media = media.map_or("text/plain; charset=utf-8", |(_, media)| media);
         let options = Options {

@@ -114,7 +114,7 @@ pub struct System {
     /// Name of the system that it is compared with besides the baseline of the experiment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// What it costs, in a currency that nobody names: the same for all systems.
+    /// What it costs, in the currency of the experiment: the same for all systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
 }
@@ -128,6 +128,11 @@ impl System {
     pub const FOLDER: &str = "folder";
     /// The option that holds how a folder was found mounted: `ext4 rw,relatime; rw`. The experiment did not choose it.
     pub const MOUNTED: &str = "mounted";
+
+    /// Whether it is a folder that was there: what else is on its disk is not known.
+    pub fn is_folder(&self) -> bool {
+        self.expression.starts_with("folder:") || self.options.contains_key(Self::MOUNTED)
+    }
 
     /// How many members may be missing, whichever they are; `None` where only those know who made it.
     pub fn known_to_survive(&self) -> Option<u32> {

@@ -43,10 +43,11 @@ pub struct AgainstSingles {
 impl Singles {
     /// `None` where there are no two single devices beside the control.
     pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Option<Self> {
-        // A disk that is there twice, as under two mounts, is one.
+        // A disk that is there twice, as under two mounts, is one; and a folder may lie on any of them.
         let mut disks = BTreeSet::new();
         let systems: Vec<String> = (experiment.systems.iter())
-            .filter(|it| it.level == "single" && Some(&it.name) != experiment.control.as_ref())
+            .filter(|it| it.level == "single" && !it.is_folder())
+            .filter(|it| Some(&it.name) != experiment.control.as_ref())
             .filter(|it| it.expression.is_empty() || disks.insert(&it.expression))
             .map(|it| it.name.clone())
             .collect();

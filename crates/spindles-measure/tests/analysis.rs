@@ -352,6 +352,11 @@ fn recorded_doubts_are_shown_once_with_their_places() {
                 kind: "throttled".to_owned(),
                 detail: "95 °C".to_owned(),
             });
+            // The machine's, whichever runs it was recorded with.
+            run.doubts.push(Doubt {
+                kind: "busy-machine".to_owned(),
+                detail: "60 % busy".to_owned(),
+            });
         });
     runs(&mut records).for_each(|run| {
         run.doubts.push(Doubt {
@@ -369,6 +374,7 @@ fn recorded_doubts_are_shown_once_with_their_places() {
         (finding.title.clone(), finding.details.clone())
     };
     assert_eq!(details("throttled").1, ["95 °C (seeks: raid5)"]);
+    assert_eq!(details("busy-machine").1, ["60 % busy"]);
     assert_eq!(
         details("scaled"),
         ("Scaled sizes".to_owned(), vec!["a tenth".to_owned()])
@@ -1741,6 +1747,8 @@ fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
         let member = |name: &str, read_bytes_per_s| MemberRate {
             name: name.to_owned(),
             read_bytes_per_s,
+            // An arm does one thing at a time.
+            random_reads_per_s: 100,
             ..MemberRate::default()
         };
         records.push(Record::Calibration(Box::new(Calibration {

@@ -130,6 +130,21 @@ fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
             "/dev/sda".clone_into(&mut run.system.expression);
         });
     assert!(analysis(Some("wd0-again"), on_one).singles.is_none());
+    // Nor is a folder one, which may lie on the other.
+    let in_folder = |change: fn(&mut System)| {
+        let mut runs = runs.clone();
+        (runs.iter_mut())
+            .filter(|run| run.system.name == "wd1")
+            .for_each(|run| change(&mut run.system));
+        analysis(Some("wd0-again"), runs).singles
+    };
+    assert!(in_folder(|it| "/mnt/wd1".clone_into(&mut it.expression)).is_some());
+    assert!(in_folder(|it| "folder:/mnt/wd1".clone_into(&mut it.expression)).is_none());
+    let found = |it: &mut System| {
+        it.options
+            .insert(System::MOUNTED.to_owned(), "ext4 rw".to_owned());
+    };
+    assert!(in_folder(found).is_none());
     assert_eq!(singles.names(), "wd0 and wd1");
     let of = |system: &str| {
         let row = singles.rows.iter().find(|row| row.system == system);

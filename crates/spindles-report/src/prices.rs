@@ -5,7 +5,7 @@ use spindles_measure::{Analysis, Quantity, Rate, System};
 use crate::figures;
 
 /// How to read them.
-pub(crate) const CAPTION: &str = "In the currency of the experiment, which nobody names. GB and MB are powers of ten; a rate is the \
+pub(crate) const CAPTION: &str = "In the currency in which the experiment gives prices. GB and MB are powers of ten; a rate is the \
     geometric mean of all repetitions. Less is better.";
 
 /// A megabyte and a gigabyte as they are sold.
@@ -52,7 +52,7 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     for workload in workloads.filter(|it| analysis.quantities(it) == [Quantity::Rate]) {
         let (unit, words) = match workload.rate {
             Rate::Bytes => (MB, "MB/s"),
-            Rate::Operations => (1.0, "op/s"),
+            Rate::Operations => (1000.0, "1,000 op/s"),
         };
         rows.push(row(
             format!("per {words} in {}", workload.name),

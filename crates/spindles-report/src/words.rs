@@ -39,8 +39,19 @@ pub fn scaled(experiment: &Experiment) -> Option<String> {
         "" => "sizes are smaller than the workloads define them",
         how => how,
     };
-    (experiment.scaled)
-        .then(|| format!("Scaled: {how}; a size in the name of a workload is the unscaled one."))
+    let names_size = (experiment.workloads.iter()).any(|it| it.name.split(' ').any(is_size));
+    let of_names = if names_size {
+        "; a size in the name of a workload is the unscaled one"
+    } else {
+        ""
+    };
+    (experiment.scaled).then(|| format!("Scaled: {how}{of_names}."))
+}
+
+/// Whether a word is a size, as in names of workloads: `5M`.
+fn is_size(word: &str) -> bool {
+    let number = word.strip_suffix(['K', 'M', 'G', 'T']);
+    number.is_some_and(|it| it.parse::<f64>().is_ok())
 }
 
 /// What the comparisons came to. What failed is none of them.
@@ -275,12 +286,25 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
     let among = all().find_map(|it| it.not_shown_among);
     let why = why_not_shown(among?);
-    let own = if analysis.own_comparisons.is_empty() {
-        ""
-    } else {
-        " Those with baselines of systems' own are among them."
-    };
-    Some(why + own)
+    let asked = analysis.comparisons.iter().filter(|it| !it.control);
+    let others = [
+        (
+            asked.count() > analysis.headlines().count(),
+            "of parts of totals",
+        ),
+        (
+            !analysis.own_comparisons.is_empty(),
+            "with baselines of systems' own",
+        ),
+    ];
+    let others = others
+        .into_iter()
+        .filter_map(|(there, what)| there.then_some(what));
+    let others: Vec<&str> = others.collect();
+    Some(match others.as_slice() {
+        [] => why,
+        others => format!("{why} Those {} are among them.", others.join(" and ")),
+    })
 }
 
 /// The same of a change.
@@ -442,11 +466,20 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     } else if change.rows.iter().any(judged) {
         Some("Before and after did different work: what changed may be due to that alone.")
     } else {
-        Some(
-            "Before and after did different work. No verdict is given where it differs; \
-             --different-work gives one all the same.",
-        )
+        Some("Before and after did different work. No verdict is given where it differs.")
     }
+}
+
+/// The same for a command line, with its option: the server's page has a link.
+pub(crate) fn different_work_asked(change: &Change) -> Option<String> {
+    let said = different_work(change)?;
+    let is_left_out = change.rows.iter().any(|row| row.verdict.is_none());
+    let option = if is_left_out {
+        " --different-work gives one all the same."
+    } else {
+        ""
+    };
+    Some(format!("{said}{option}"))
 }
 
 /// What was measured before and after: the name of the experiment, when it began and where its records are.
@@ -543,7 +576,7 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
     // As in the row of the pair, so that it can be found there.
     Some(format!(
-        "Noise floor: {}, measured twice under two names, differed most from itself in {}: {}.",
+        "Noise floor: {}, measured twice under two names, differed most from itself in {}: under the second {}.",
         baseline_name(analysis),
         widest.of(),
         difference_of(widest.quantity, &widest.log_ratio, TIMES),
@@ -768,6 +801,18 @@ mod tests {
         // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
+        let own = " Those with baselines of systems' own are among them.";
+        assert!(among.ends_with(own), "{among}");
+        // Phases that have a total are asked for too, and counted in no headline.
+        let mut of_files = Analysis::of(&example::file_records(6)).unwrap();
+        of_files.comparisons[0].not_shown_among = Some(99);
+        let part = of_files.comparisons[0].workload.clone();
+        of_files.experiment.workloads.push(Workload {
+            together: vec![part],
+            ..Workload::default()
+        });
+        let among = not_shown_among(&of_files).unwrap();
+        assert!(among.contains(" Those of parts of totals"), "{among}");
         let verdicts = analysis.comparisons.iter().map(verdict);
         assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
     }
@@ -783,9 +828,9 @@ mod tests {
     #[test]
     fn the_noise_floor_is_that_of_the_row_of_the_pair() {
         for (factor, divisor, said) in [
-            (5, 2, ": 2.5 times slower."),
-            (2, 5, ": 2.5 times faster."),
-            (3, 2, ": −33 %."),
+            (5, 2, " 2.5 times slower."),
+            (2, 5, " 2.5 times faster."),
+            (3, 2, " −33 %."),
         ] {
             let mut records = example::records(3);
             let baseline: Vec<Run> = (runs(&mut records))
@@ -804,7 +849,7 @@ mod tests {
             let floor = noise_floor(&analysis).unwrap();
             assert!(floor.ends_with(said), "{floor}");
             let mut pairs = analysis.comparisons.iter().filter(|it| it.control);
-            let figure = said[2..].trim_end_matches('.').replace("times", "×");
+            let figure = said[1..].trim_end_matches('.').replace("times", "×");
             assert!(pairs.any(|it| difference(it) == figure), "{figure}");
         }
     }

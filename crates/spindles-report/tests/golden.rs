@@ -238,7 +238,20 @@ fn a_change_keeps_its_intervals_on_narrow_terminals() {
         };
         drawn(&found, &options)
     };
-    assert!(!at(120).contains("left out"));
+    for width in [80, 120] {
+        assert!(!at(width).contains("left out"), "{}", at(width));
+    }
+    // The mark says which way.
+    let large = change(&analysis(6, 100), &analysis(6, 400), Verdicts::SameWork);
+    let options = Options {
+        width: 80,
+        ..Options::default()
+    };
+    let large = drawn(&large, &options);
+    assert!(
+        large.contains(" × ") && !large.contains("× faster"),
+        "{large}"
+    );
     for width in [60, 80] {
         let text = at(width);
         assert!(text.contains("95 % interval") && !text.contains("left out for want of room: 95"));
@@ -437,6 +450,11 @@ fn no_system_is_left_out_for_want_of_room() {
         };
         let text = (outputs::by_name("terminal").unwrap().report)(&analysis, &options);
         let prices = between(&text, "In the currency", "Difference from");
+        let words: Vec<&str> = prices.split_whitespace().collect();
+        assert!(
+            words.join(" ").contains("per 1,000 op/s in seeks"),
+            "{prices}"
+        );
         let differences = between(&text, "Difference from", "Doubts");
         for part in [prices, differences] {
             for system in analysis.compared() {

@@ -260,6 +260,7 @@ fn doubts_in_short_count_once() {
 fn every_output_says_that_it_is_scaled() {
     let line = "Scaled: all sizes and times at a scale of 0.02; a size in the name of a workload is the \
                 unscaled one.";
+    let without_size = "Scaled: all sizes and times at a scale of 0.02.";
     for (name, said) in [
         ("terminal", line),
         ("markdown", line),
@@ -282,8 +283,14 @@ fn every_output_says_that_it_is_scaled() {
                 width: 200,
                 ..Options::default()
             };
-            let text = (output.report)(&Analysis::of(&records).unwrap(), &options);
-            assert_eq!(text.contains(said), is_scaled, "{name}");
+            let mut analysis = Analysis::of(&records).unwrap();
+            let text = (output.report)(&analysis, &options);
+            let without = if said == line { without_size } else { said };
+            assert_eq!(text.contains(without), is_scaled, "{name}");
+            "writes size 5M".clone_into(&mut analysis.experiment.workloads[0].name);
+            let text = (output.report)(&analysis, &options);
+            let names_size = text.contains(said);
+            assert!(names_size == is_scaled || said != line, "{name}");
         }
     }
     assert_eq!(OUTPUTS.len(), 8, "each form has a row here");

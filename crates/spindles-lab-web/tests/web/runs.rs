@@ -4,7 +4,7 @@ use crate::folder::{Results, begun, records, serve};
 use crate::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
 use spindles_lab_web::Limits;
-use spindles_measure::{Record, to_line};
+use spindles_measure::{Record, example, to_line};
 use spindles_report::OUTPUTS;
 use std::ffi::OsStr;
 use std::fs;
@@ -185,7 +185,7 @@ fn what_can_not_be_read_is_listed_with_the_reason() {
 #[test]
 fn every_form_of_a_report_is_a_file() {
     let results = Results::new();
-    results.ended("a \"run\"", &records(2, 0));
+    results.ended("a \"run\"", &example::file_records(2));
     let address = results.serve();
     let at = |file: &str| get(address, &format!("/runs/a%20%22run%22/{file}"));
     let page = at("").body;
@@ -243,6 +243,7 @@ fn two_runs_are_compared_in_the_order_of_their_times() {
     }
     let differs = get(address, "/compare?run=b&run=deep");
     differs.says(200, &["not compared: different work", "different-work=on"]);
+    assert!(!differs.body.contains("--different-work"));
     let asked = get(address, "/compare?run=b&run=deep&different-work=on");
     asked.says(200, &["what changed may be due to that alone"]);
     for pair in [
@@ -254,6 +255,12 @@ fn two_runs_are_compared_in_the_order_of_their_times() {
     ] {
         get(address, &format!("/compare{pair}")).says(400, &["Choose two runs"]);
     }
+    // Of no run is it the form of bonnie++.
+    let page = get(address, "/runs/a/");
+    page.says(200, &["report.legacy.txt"]);
+    assert!(!page.body.contains("report.bonnie"));
+    let without = get(address, "/runs/a/report.bonnie++.csv");
+    without.says(404, &["runs of the workload bonnie++, and there are none"]);
     get(address, "/compare?run=a&run=empty").says(404, &["no result to compare"]);
     get(address, "/runs/empty/").says(200, &["It ended before its first result"]);
     get(address, "/runs/empty/report.csv").says(404, &["nothing is measured yet"]);

@@ -6,8 +6,8 @@ use super::Kind;
 pub(super) static KIND: Kind = Kind {
     name: "missing-runs",
     title: "A block is not complete",
-    remedy: "The experiment ended in the middle of a repetition block. A comparison uses only the blocks \
-             in which both sides finished.",
+    remedy: "The experiment ended in the middle of a repetition block. Rates are of all runs that \
+             finished, differences only of the blocks in which both sides did: they need not be the ratios of the rates.",
     find: |analysis| {
         let begun = analysis.experiment.runs_per_block() * analysis.blocks();
         match begun.saturating_sub(analysis.runs.len()) {

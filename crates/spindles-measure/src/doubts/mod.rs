@@ -98,6 +98,9 @@ pub(crate) static OF_COMPARISONS: &[&str] = &[
     undecided::KIND.name,
 ];
 
+/// Kinds that a runner finds once, of the machine, and records with its runs: which these are says nothing.
+static OF_THE_MACHINE: &[&Kind] = &[&busy_machine::KIND];
+
 /// Kinds that doubt an experiment because it ended.
 static OF_THE_END: &[&Kind] = &[&missing_runs::KIND, &stopped_early::KIND];
 
@@ -179,7 +182,9 @@ fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     everywhere.dedup();
     let mut by_kind: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for ((kind, detail), at) in places {
-        let text = match (detail.is_empty(), at.len() == everywhere.len()) {
+        let is_of_all =
+            at.len() == everywhere.len() || OF_THE_MACHINE.iter().any(|it| it.name == kind);
+        let text = match (detail.is_empty(), is_of_all) {
             (true, true) => "every run".to_owned(),
             (false, true) => detail,
             (true, false) => listed(&at),

@@ -7,8 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "shared-device",
     title: "All members share one physical device",
     remedy: "This measures the cost of the software, not the gain of the spindles: more members \
-             cannot be faster than the one device they share. For the gain, give every member \
-             a device of its own.",
+             are faster only as far as the device they share, such as a virtual disk, does more at once. For the gain, \
+             give every member a device of its own.",
     find: |analysis| {
         if !analysis.experiment.shared_device {
             return Vec::new();

@@ -114,6 +114,14 @@ fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// Least room between labels.
+const GAP: f64 = 5.0;
+
+/// Half the width of a label.
+fn half_wide(label: &str) -> f64 {
+    float(label.chars().count()) * 3.3
+}
+
 /// Labels along the bottom, from left to right; one that would be written over the last is left out.
 struct Labels {
     y: f64,
@@ -127,13 +135,34 @@ impl Labels {
 
     /// Writes a label at its place, or as near to it as it is whole.
     fn write(&mut self, svg: &mut Svg, x: f64, label: &str) {
-        let half = float(label.chars().count()) * 3.3;
+        let half = half_wide(label);
         let middle = x.clamp(half, WIDTH - half);
         if middle - half >= self.free_from {
             svg.text("tick", Anchor::Middle, (middle, self.y), label);
-            self.free_from = middle + half + 5.0;
+            self.free_from = middle + half + GAP;
         }
     }
+}
+
+/// Labels of ticks with their places: every one, every second, or so few that all fit beside each other. The one of 0 stays.
+fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> {
+    let zero = ticks.iter().position(|(tick, _)| *tick == 0.0).unwrap_or(0);
+    let every = |step: usize| -> Vec<(f64, &str)> {
+        let chosen = ticks.iter().enumerate();
+        let chosen = chosen.filter(|(at, _)| at.abs_diff(zero).is_multiple_of(step));
+        chosen
+            .map(|(_, (tick, label))| (scale.at(*tick), &**label))
+            .collect()
+    };
+    let fit = |labels: &Vec<(f64, &str)>| {
+        let mut pairs = labels.windows(2);
+        pairs.all(|two| two[1].0 - two[0].0 >= half_wide(two[0].1) + half_wide(two[1].1) + GAP)
+    };
+    let steps = 1..ticks.len().max(2);
+    steps
+        .map(every)
+        .find(fit)
+        .unwrap_or_else(|| every(ticks.len().max(1)))
 }
 
 /// A panel with one row for each system: names at the left, a plot, figures at the right.
@@ -185,11 +214,14 @@ impl Rows {
             to: WIDTH - figures_wide - 8.0,
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
-        let mut labels = Labels::new(bottom + 15.0);
-        for (tick, label) in ticks(&scale) {
-            let x = scale.at(tick);
+        let ticks = ticks(&scale);
+        for (tick, _) in &ticks {
+            let x = scale.at(*tick);
             svg.line("grid", (x, 2.0), (x, bottom));
-            labels.write(&mut svg, x, &label);
+        }
+        let mut labels = Labels::new(bottom + 15.0);
+        for (x, label) in evenly(&ticks, &scale) {
+            labels.write(&mut svg, x, label);
         }
         Self {
             svg,
@@ -262,6 +294,9 @@ fn rate_tick(tick: f64, words: &str) -> String {
 
 /// A time on an axis.
 fn time_tick(nanoseconds: f64) -> String {
+    if nanoseconds == 0.0 {
+        return "0".to_owned();
+    }
     figures::round(&figures::time(nanoseconds))
 }
 
@@ -285,4 +320,28 @@ pub(crate) fn shown(analysis: &Analysis) -> Vec<&str> {
         .filter(|system| Some(&system.name) != analysis.experiment.control.as_ref())
         .map(|system| system.name.as_str())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where not all have room, every second has, and none of them alone is left out.
+    #[test]
+    fn labels_of_ticks_are_even() {
+        let scale = Scale {
+            low: -1.0,
+            high: 3.0,
+            from: 0.0,
+            to: 200.0,
+        };
+        let labels = |label: &str| {
+            let ticks = [-1.0, 0.0, 1.0, 2.0, 3.0].map(|tick| (tick, label.to_owned()));
+            let places = evenly(&ticks, &scale).into_iter();
+            places.map(|(x, _)| x).collect::<Vec<_>>()
+        };
+        assert_eq!(labels("1 s"), [0.0, 50.0, 100.0, 150.0, 200.0]);
+        // The one of 0 is among them.
+        assert_eq!(labels("1.5 GiB/s"), [50.0, 150.0]);
+    }
 }

@@ -11,6 +11,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "the CSV of bonnie++ for bon_csv2html, of runs of the workload bonnie++",
     file_name: "report.bonnie++.csv",
     has_sections: false,
+    applies: |analysis| !bonnie_plus_wholes(analysis).is_empty(),
     report,
     together: Some(super::concatenated),
     change: None,

@@ -12,6 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "tidy CSV: one row for each run and metric",
     file_name: "report.csv",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::under_one_header),
     change: Some(change),

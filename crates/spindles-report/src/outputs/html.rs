@@ -14,6 +14,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "one self-contained page with charts, readable without a network",
     file_name: "report.html",
     has_sections: true,
+    applies: |_| true,
     report,
     together: None,
     change: Some(change),

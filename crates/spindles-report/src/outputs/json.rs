@@ -11,6 +11,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "everything that was drawn from the records, for programs",
     file_name: "report.json",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(together),
     change: Some(change),

@@ -11,6 +11,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same runs",
     file_name: "report.legacy.txt",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::concatenated),
     change: None,

@@ -12,6 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "Markdown tables that paste into an issue",
     file_name: "report.md",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::concatenated),
     change: Some(change),
@@ -189,7 +190,7 @@ fn change(change: &Change, _: &Options) -> String {
         line(&mut text, &format!("- {what}: {}", cell(&side)));
     }
     text.push('\n');
-    if let Some(said) = words::different_work(change) {
+    if let Some(said) = words::different_work_asked(change) {
         line(&mut text, &format!("**{said}**\n"));
         for difference in &change.different_work {
             line(&mut text, &format!("- {}", cell(&difference.words())));

@@ -29,6 +29,8 @@ pub struct Output {
     pub file_name: &'static str,
     /// Whether it has the sections of the page, of which some may be chosen.
     pub has_sections: bool,
+    /// Whether it has anything to say of these runs.
+    pub applies: fn(&Analysis) -> bool,
     /// The report of one experiment. Empty where it has nothing to say of its runs.
     pub report: fn(&Analysis, &Options) -> String,
     /// Several reports as one text, where there is such a form.

@@ -12,6 +12,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "tidy CSV: one row for each slot of time of each run",
     file_name: "report.series.csv",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::under_one_header),
     change: None,

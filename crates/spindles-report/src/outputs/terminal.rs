@@ -18,6 +18,7 @@ pub(super) static OUTPUT: Output = Output {
     summary: "tables for a terminal",
     file_name: "report.txt",
     has_sections: false,
+    applies: |_| true,
     report,
     together: Some(super::concatenated),
     change: Some(change),
@@ -106,14 +107,18 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tab
         title: (*title).to_owned(),
         texts: rows.iter().map(|row| row[at].clone()).collect(),
         figures: own_baselines::FIGURES.contains(&at),
-        // The interval goes first where there is no room, then the verdict.
-        expendable: match at {
-            3 => 2,
-            4 => 1,
-            _ => 0,
-        },
+        // Where marks, which the overview explains, leave too little room, the interval goes.
+        expendable: u8::from(at == 3),
     });
-    tables.draw(columns.collect(), options);
+    let mut columns: Vec<Column> = columns.collect();
+    if width_of(&columns) > usize::from(options.width)
+        && let Some(verdicts) = columns.last_mut()
+    {
+        let marks = analysis.own_comparisons.iter();
+        let marks = marks.map(|it| figures::mark(it.verdict).to_owned());
+        verdicts.texts = marks.collect();
+    }
+    tables.draw(columns, options);
 }
 
 /// What each of several machines got.
@@ -352,8 +357,8 @@ fn change(change: &Change, options: &Options) -> String {
         wrapped(&mut text, &format!("{what}: {side}"), "  ", options.width);
     }
     text.push('\n');
-    if let Some(said) = words::different_work(change) {
-        wrapped(&mut text, said, "", options.width);
+    if let Some(said) = words::different_work_asked(change) {
+        wrapped(&mut text, &said, "", options.width);
         for difference in &change.different_work {
             let line = format!("  {}", difference.words());
             wrapped(&mut text, &line, "    ", options.width);
@@ -363,7 +368,7 @@ fn change(change: &Change, options: &Options) -> String {
     let whole = change_columns(change, &short_change_row);
     let mut tables = Tables::default();
     let columns = if width_of(&whole) <= usize::from(options.width) {
-        whole
+        whole.into()
     } else {
         let is_there = |verdict| change.rows.iter().any(|row| row.verdict == Some(verdict));
         wrapped(
@@ -372,9 +377,9 @@ fn change(change: &Change, options: &Options) -> String {
             "  ",
             options.width,
         );
-        change_columns(change, &narrow_change_row)
+        grouped(change_columns(change, &narrow_change_row))
     };
-    tables.draw(columns.into(), options);
+    tables.draw(columns, options);
     text += &tables.done(options);
     for (name, before, after) in &change.environment {
         wrapped(
@@ -422,6 +427,31 @@ fn change_columns(change: &Change, texts: &dyn Fn(&ChangeRow) -> [String; 5]) ->
     columns
 }
 
+/// The same with a line for each workload above its systems, which share one column then.
+fn grouped([workloads, mut systems, figures @ ..]: [Column; 7]) -> Vec<Column> {
+    let mut names = Vec::new();
+    let mut rows: Vec<Option<usize>> = Vec::new();
+    for (at, (workload, system)) in workloads.texts.iter().zip(&systems.texts).enumerate() {
+        if at == 0 || workloads.texts[at - 1] != *workload {
+            names.push(workload.clone());
+            rows.push(None);
+        }
+        names.push(format!("  {system}"));
+        rows.push(Some(at));
+    }
+    systems.texts = names;
+    let spread = |mut column: Column| {
+        let texts = rows
+            .iter()
+            .map(|row| row.map_or(String::new(), |at| column.texts[at].clone()));
+        column.texts = texts.collect();
+        column
+    };
+    std::iter::once(systems)
+        .chain(figures.into_iter().map(spread))
+        .collect()
+}
+
 /// The texts of a row with a verdict in short words, which leave room for the interval.
 fn short_change_row(row: &ChangeRow) -> [String; 5] {
     let mut texts = words::change_row(row);
@@ -431,11 +461,18 @@ fn short_change_row(row: &ChangeRow) -> [String; 5] {
     texts
 }
 
-/// The texts of a row with the mark of its verdict alone.
+/// The texts of a row with the mark of its verdict alone, which says what a factor is where there is a difference.
 fn narrow_change_row(row: &ChangeRow) -> [String; 5] {
     let mut texts = words::change_row(row);
-    if let Some(verdict) = row.verdict {
+    if row.control {
+        "A/A".clone_into(&mut texts[4]);
+    } else if let Some(verdict) = row.verdict {
         figures::mark(verdict).clone_into(&mut texts[4]);
+        if let (Some((factor, _)), Verdict::Faster | Verdict::Slower) =
+            (figures::factor(row.log_ratio.value), verdict)
+        {
+            texts[2] = format!("{factor} ×");
+        }
     }
     texts
 }

@@ -15,9 +15,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
-    ratio, in percent or from twice on as a factor, with its 95 % interval over repetition blocks; a difference is called one only when the \
+    ratio where both sides finished in the same repetition blocks, in percent or from twice on as a factor, with its 95 % interval over these blocks; a difference is called one only when the \
     whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
-    are more than ten comparisons. Latencies are of one kind of operation, the one that took most of the time, which is named where there are several; p99.9 is given from \
+    are more than ten comparisons. Latencies are of all operations, whatever their kind; p99.9 is given from \
     10,000 of them on. Where operations come at a set rate they are response times of all, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \
     workload moved.";
 

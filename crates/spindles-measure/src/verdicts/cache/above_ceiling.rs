@@ -6,16 +6,16 @@ use crate::Rate;
 
 /// Rates alone are measured, once, so they scatter: a result is above them from this factor on.
 const ABOVE: f64 = 1.25;
-/// Members are measured with one operation at a time. A kernel that reads ahead asks for several, of which a device that
-/// does many things at once makes this many times as much.
-const READ_AHEAD: f64 = 3.0;
+/// Members are measured with one operation at a time. Actors, stripes and a kernel that reads ahead ask for several, of
+/// which a device without an arm makes this many times as much.
+const AT_ONCE: f64 = 3.0;
 /// A disk that may choose the order of many requests does this many times as much.
 const REORDERED: f64 = 3.0;
 
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C5",
     name: "above-ceiling",
-    when: "more is read than the members read alone in sum (three times that where the kernel reads ahead from devices without arms), more than a link carries, or more at random than arms can move",
+    when: "more is read than the members, or the one device beneath them, read alone in sum (three times that where they have no arms, since they do several things at once), more than a link carries, or more at random than arms can move",
     decide: |facts| {
         let evidence = in_order(facts).or_else(|| at_random(facts))?;
         Some(CacheVerdict {
@@ -29,10 +29,10 @@ pub(super) static RULE: CacheRule = CacheRule {
 
 fn in_order(facts: &Facts) -> Option<String> {
     (facts.rate == Rate::Bytes && facts.application.written == 0).then_some(())?;
-    let in_turn = facts.direct || facts.members.iter().all(MemberFacts::seeks);
-    let ahead = if in_turn { 1.0 } else { READ_AHEAD };
+    let in_turn = facts.members.iter().all(MemberFacts::seeks);
+    let at_once = if in_turn { 1.0 } else { AT_ONCE };
     let members = facts.sum_alone(|it| it.read_bytes_per_s);
-    let members = members.map(|alone| alone * ahead);
+    let members = members.map(|alone| alone * at_once);
     // A link beneath carries what the array reads; one above what the workload reads.
     let links = facts
         .links
@@ -40,7 +40,7 @@ fn in_order(facts: &Facts) -> Option<String> {
         .filter_map(|it| it.bytes_per_s_max)
         .reduce(|a, b| a + b);
     let ceilings = [
-        ("the members may read in sum", members),
+        ("the devices may read in sum", members),
         ("the links carry", links),
     ];
     ceilings.into_iter().find_map(|(what, most)| {

@@ -199,7 +199,7 @@ mod tests {
         ("above-ceiling", Grade::CacheFigure, |it| {
             it.per_second = 400e6;
         }),
-        // Without arms, and with a kernel that reads ahead.
+        // Without arms.
         ("above-ceiling", Grade::CacheFigure, |it| {
             it.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
             it.per_second = 1200e6;
@@ -263,15 +263,16 @@ mod tests {
         assert_eq!(decide(&facts), []);
     }
 
-    /// Flash does more than one request at once, and a kernel that reads ahead asks for more.
+    /// Flash does more than one request at once, and stripes, actors and a kernel that reads ahead ask for more.
     #[test]
-    fn reading_ahead_is_no_cache() {
+    fn what_is_done_at_once_is_no_cache() {
         let mut facts = cold();
         facts.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
         facts.per_second = 800e6;
-        assert_eq!(decide(&facts), []);
-        facts.direct = true;
-        assert_eq!(decide(&facts)[0].rule, "above-ceiling");
+        for direct in [false, true] {
+            facts.direct = direct;
+            assert_eq!(decide(&facts), [], "direct: {direct}");
+        }
     }
 
     /// Of one run, and no times of nothing.
