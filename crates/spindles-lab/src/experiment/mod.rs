@@ -163,7 +163,7 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
-    /// What it costs, in a currency that nobody names.
+    /// What it costs, in the currency of the experiment.
     pub price: Option<f64>,
     /// Which copy a read of a mirror takes; `None` for what the command line says.
     pub read_policy: Option<&'static ReadPolicy>,
