@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -452,12 +453,16 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Held by tests that mount, so that one sees what it left mounted.
+static MOUNTING: Mutex<()> = Mutex::new(());
+
 /// A single disk and one that a command makes, each with a file system: made, mounted, unmounted, checked.
 #[test]
 fn file_systems_are_made_mounted_and_checked() {
     if !is_root() {
         return println!("SKIPPED: file_systems_are_made_mounted_and_checked: mounting takes root");
     }
+    let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "name = \"x\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{}\"\n\
@@ -501,7 +506,6 @@ fn file_systems_are_made_mounted_and_checked() {
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let ours = format!("spindles-lab-{}-", std::process::id());
-    // Other tests of this process mount nothing there.
     assert!(!mounts.contains(&ours), "{mounts}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     let single = kept.runs.iter().find(|run| run.system.name == "single");
@@ -656,6 +660,7 @@ fn a_target_may_be_a_member_that_commands_made_ready() {
 /// it has the blocks that it has on large devices.
 #[test]
 fn what_commands_make_need_not_be_there_before() {
+    let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("made").display().to_string();
     let found = folder.path().join("found");
