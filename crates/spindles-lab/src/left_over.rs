@@ -70,7 +70,8 @@ fn loops_on(folders: &[PathBuf]) -> Vec<String> {
     on_ours.collect()
 }
 
-/// Loop devices that are noted in these folders, and still on the files that they were attached to.
+/// Loop devices that are noted in these folders ([`crate::scratch::Scratch::note_attached`]), if they are still on the files
+/// that the notes name.
 fn loops_noted_in(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders
         .iter()
@@ -110,7 +111,7 @@ mod tests {
     use crate::scratch::Scratch;
     use std::fs::File;
 
-    /// Of a run that was killed nothing but its folder says which loop devices it had on files of the user's.
+    /// A killed run leaves loop devices on the user's files, and only notes in its folder say which.
     #[test]
     fn loop_devices_that_a_folder_notes_are_detached() {
         let parent = tempfile::tempdir().unwrap();
@@ -127,7 +128,7 @@ mod tests {
         scratch.note_attached(&ours, file).unwrap();
         let elsewhere = parent.path().join("another.img");
         File::create(&elsewhere).unwrap();
-        // One that has another file by now.
+        // A note of a device that was attached to another file since.
         let noted = scratch.note_attached(&other, elsewhere.to_str().unwrap());
         noted.unwrap();
         take_down(&[scratch.path().to_owned()]);

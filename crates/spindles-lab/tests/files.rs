@@ -453,7 +453,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Held by tests that mount, so that one sees what it left mounted.
+/// Held by each test that mounts, so that another, which looks for what it left mounted, does not see that.
 static MOUNTING: Mutex<()> = Mutex::new(());
 
 /// A single disk and one that a command makes, each with a file system: made, mounted, unmounted, checked.

@@ -129,7 +129,7 @@ impl System {
     /// The option that holds how a folder was found mounted: `ext4 rw,relatime; rw`. The experiment did not choose it.
     pub const MOUNTED: &str = "mounted";
 
-    /// Whether it is a folder that was there: what else is on its disk is not known.
+    /// Whether it is a folder: on which disk it lies is not known.
     pub fn is_folder(&self) -> bool {
         self.expression.starts_with("folder:") || self.options.contains_key(Self::MOUNTED)
     }

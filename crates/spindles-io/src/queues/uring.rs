@@ -25,15 +25,15 @@ const SLOTS: u16 = 1024;
 const FILES: u32 = 256;
 /// Pieces of buffers that are registered at most, where the kernel lets us; others go by address.
 const PIECES: u32 = 4096;
-/// Buffers are registered by pieces as long as a large page: the kernel takes and pins all memory of what is registered, and
-/// for a whole buffer, of which a client often uses a part, that took 0.4 s in which nothing was answered.
+/// Bytes of a piece, the size of a large page. The kernel allocates and pins all memory of what is registered. For a whole
+/// buffer, of which a client often uses a small part, that took 0.4 s, in which no request was answered.
 const PIECE_BYTES: usize = 2 << 20;
 
 /// Set in the number of what is no transfer, but a watch.
 const WATCH: u64 = 1 << 63;
 
-/// A piece of a buffer. It is registered when as many bytes went through it as it has: what reads a superblock and
-/// ends pays nothing.
+/// A piece of a buffer. It is registered once as many bytes were read and written through it as it has, so that a command
+/// that only reads superblocks does not pay for it.
 #[derive(Clone, Copy, Debug)]
 enum Registration {
     /// The kernel refused it.
@@ -248,7 +248,7 @@ impl Uring {
         let index = u32::try_from(piece).expect("few pieces");
         // SAFETY: the driver keeps the memory where it is until this queue is gone.
         let result = unsafe { submitter.register_buffers_update(index, &[vector], None) };
-        // Refused where it is more than the user may lock: then it goes by address.
+        // Refused where the user may not lock so much memory: then transfers go by address.
         self.registrations[piece] = match result {
             Ok(()) => Registration::Done,
             Err(_) => Registration::None,
@@ -460,7 +460,7 @@ mod tests {
     use crate::buffers::Region;
     use spindles_block::Operation;
 
-    /// The kernel pins no more than clients use: all of a large buffer took so long that they noticed.
+    /// The kernel pins the pieces that are used, and no others.
     #[test]
     fn pieces_of_a_buffer_are_registered_when_they_are_used() {
         let region = Region::new(4 * PIECE_BYTES).unwrap();
@@ -494,7 +494,7 @@ mod tests {
         let half = PIECE_BYTES / 2;
         assert_eq!(read(PIECE_BYTES, half), [false; 4]);
         assert_eq!(read(PIECE_BYTES, half), [false, true, false, false]);
-        // By address, as it is in two of them.
+        // What lies in two pieces goes by address, and counts for neither.
         for _ in 0..4 {
             read(2 * PIECE_BYTES + half, PIECE_BYTES);
         }

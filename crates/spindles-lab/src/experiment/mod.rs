@@ -478,7 +478,7 @@ impl Experiment {
         let small = |count: u64| u32::try_from(count).expect("checked above");
         let blocks = small(blocks.unwrap_or(5)).min(tuning.blocks_max.unwrap_or(u32::MAX));
         let blocks = tuning.blocks.unwrap_or(blocks);
-        // Asked for so many, it is so many.
+        // `--blocks 3` means three, whatever the experiment goes on to.
         let max_blocks = max_blocks.filter(|_| tuning.blocks.is_none());
         let blocks_max = tuning.blocks_max.or(max_blocks.map(small));
         let scaled_how = match (raw.scaled.unwrap_or_default(), tuning.scale) {

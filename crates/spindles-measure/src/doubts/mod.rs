@@ -98,7 +98,7 @@ pub(crate) static OF_COMPARISONS: &[&str] = &[
     undecided::KIND.name,
 ];
 
-/// Kinds that a runner finds once, of the machine, and records with its runs: which these are says nothing.
+/// Kinds that are about the machine, and were looked at once: the runs that record them are not listed.
 static OF_THE_MACHINE: &[&Kind] = &[&busy_machine::KIND];
 
 /// Kinds that doubt an experiment because it ended.

@@ -144,7 +144,8 @@ impl Labels {
     }
 }
 
-/// Labels of ticks with their places: every one, every second, or so few that all fit beside each other. The one of 0 stays.
+/// The labels of an axis with their places: all of them, or each second, each third .. of them, so that no two overlap. A label
+/// at 0 is always among them.
 fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> {
     let zero = ticks.iter().position(|(tick, _)| *tick == 0.0).unwrap_or(0);
     let every = |step: usize| -> Vec<(f64, &str)> {
@@ -326,7 +327,7 @@ pub(crate) fn shown(analysis: &Analysis) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// Where not all have room, every second has, and none of them alone is left out.
+    /// Where there is no room for all labels, each second is written, and the one at 0 is among them.
     #[test]
     fn labels_of_ticks_are_even() {
         let scale = Scale {
@@ -341,7 +342,6 @@ mod tests {
             places.map(|(x, _)| x).collect::<Vec<_>>()
         };
         assert_eq!(labels("1 s"), [0.0, 50.0, 100.0, 150.0, 200.0]);
-        // The one of 0 is among them.
         assert_eq!(labels("1.5 GiB/s"), [50.0, 150.0]);
     }
 }

@@ -427,7 +427,7 @@ fn change_columns(change: &Change, texts: &dyn Fn(&ChangeRow) -> [String; 5]) ->
     columns
 }
 
-/// The same with a line for each workload above its systems, which share one column then.
+/// The same in one column less: the name of each workload is a line of its own, above its systems.
 fn grouped([workloads, mut systems, figures @ ..]: [Column; 7]) -> Vec<Column> {
     let mut names = Vec::new();
     let mut rows: Vec<Option<usize>> = Vec::new();
@@ -461,7 +461,8 @@ fn short_change_row(row: &ChangeRow) -> [String; 5] {
     texts
 }
 
-/// The texts of a row with the mark of its verdict alone, which says what a factor is where there is a difference.
+/// The texts of a row with the mark in place of the verdict. Since ▲ and ▼ say `faster` and `slower`, a factor leaves
+/// these words out.
 fn narrow_change_row(row: &ChangeRow) -> [String; 5] {
     let mut texts = words::change_row(row);
     if row.control {
