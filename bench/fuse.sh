@@ -16,7 +16,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-spindles=${SPINDLES:-$here/../target/release/spindles}
+spindles=${SPINDLES:-$here/../target/dist/spindles}
 size_mib=${SIZE_MIB:-128}
 rounds=${ROUNDS:-8}
 each_ms=${EACH_MS:-1000}
@@ -31,7 +31,7 @@ elif [ $# -gt 0 ]; then
 fi
 for program in "$spindles" fio nbdkit nbdfuse losetup mkfs.btrfs python3; do
     if ! command -v "$program" >/dev/null; then
-        echo "$program is missing: cargo build --release, or apt install fio nbdkit libnbd-bin fuse3 mount btrfs-progs python3" >&2
+        echo "$program is missing: cargo build --profile dist, or apt install fio nbdkit libnbd-bin fuse3 mount btrfs-progs python3" >&2
         exit 1
     fi
 done

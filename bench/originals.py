@@ -12,7 +12,7 @@ NOT RESOLVED: more rounds, a larger size or a quieter machine are needed.
 The classic tools ask for files of twice the memory, so that a disk answers and not the page cache. `--memory N` gives each
 program so many MiB of memory, for its page cache too (a control group, which takes root): `--memory 1024 --mib 4096`.
 
-Needs bonnie++ and fio (apt install bonnie++ fio) and target/release/spindles, or what SPINDLES says.
+Needs bonnie++ and fio (apt install bonnie++ fio) and target/dist/spindles, or what SPINDLES says.
 """
 
 import argparse
@@ -139,11 +139,11 @@ def main():
     parser.add_argument("--mib", type=int, default=4096)
     parser.add_argument("--memory", type=int, metavar="MIB", default=0)
     arguments = parser.parse_args()
-    release = Path(__file__).parent / "../target/release/spindles"
+    release = Path(__file__).parent / "../target/dist/spindles"
     spindles = os.environ.get("SPINDLES", str(release))
     for program in (spindles, "bonnie++", "fio"):
         if shutil.which(program) is None:
-            sys.exit(f"{program} is missing: cargo build --release, or apt install bonnie++ fio")
+            sys.exit(f"{program} is missing: cargo build --profile dist, or apt install bonnie++ fio")
     programs = {
         "ours": lambda folder: ours(spindles, folder, arguments.mib),
         "bonnie++": lambda folder: theirs(folder, arguments.mib),

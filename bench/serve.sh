@@ -14,8 +14,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-spindles=${SPINDLES:-$here/../target/release/spindles}
-load=${LOAD:-$here/../target/release/examples/load}
+spindles=${SPINDLES:-$here/../target/dist/spindles}
+load=${LOAD:-$here/../target/dist/examples/load}
 size_mib=${SIZE_MIB:-128}
 rounds=${ROUNDS:-8}
 each_ms=${EACH_MS:-1000}
@@ -37,7 +37,7 @@ server_cpu=${SERVER_CPU:-$((cpus > 1 ? 1 : 0))}
 
 for program in "$spindles" "$load" fio nbdkit qemu-nbd qemu-storage-daemon nbdcopy python3 taskset; do
     if ! command -v "$program" >/dev/null; then
-        echo "$program is missing: cargo build --release, cargo build --release --package spindles-nbd \
+        echo "$program is missing: cargo build --profile dist, cargo build --profile dist --package spindles-nbd \
 --example load, or apt install fio nbdkit qemu-utils \
 qemu-system-common libnbd-bin python3 util-linux" >&2
         exit 1

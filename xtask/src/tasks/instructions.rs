@@ -82,14 +82,15 @@ fn build() -> Result<String, String> {
     process::cargo(&[
         "build",
         "--quiet",
-        "--release",
+        "--profile",
+        "dist", // The counts are kept of this profile.
         "--package",
         "spindles-engine",
         "--example",
         "instructions",
     ])?;
     let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    Ok(format!("{folder}/release/examples/instructions"))
+    Ok(format!("{folder}/dist/examples/instructions"))
 }
 
 fn example_says(example: &str, arguments: &[&str]) -> Result<String, String> {
