@@ -164,8 +164,8 @@ pub enum OpenError {
     },
     /// The device can't be addressed in such small blocks.
     #[error(
-        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: \
-         use blocks of {sector_bytes} bytes"
+        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: take a device with \
+         smaller sectors, or use blocks of {sector_bytes} bytes"
     )]
     BlockSize {
         /// The device.
