@@ -107,6 +107,7 @@ pub use report::positions;
 pub use room::TooSmall;
 pub use snapshot::{ArraySnapshot, DeviceSnapshot, MemberSnapshot};
 pub use spindles_format::Uuid;
+pub(crate) use stack::open_blocks;
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Target};
 pub use thread_usage::ThreadUsage;
