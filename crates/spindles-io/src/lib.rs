@@ -91,7 +91,7 @@ pub use counters::{Counters, DeviceCounters};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use files::{Opener, REFUSED, open_devices_by};
-pub use identity::{lies_on, named_twice};
+pub use identity::{file_of_loop, lies_on, named_twice};
 pub use incidents::{Incident, no_space, why_out};
 pub use loops::file_system_of_loop;
 pub use lost::LostBytes;
