@@ -22,8 +22,8 @@ pub(crate) enum Use {
     Journal,
 }
 
-/// Whether devices that are to come to an array of these `devices` are there, each is another one, and the
-/// array does not need what any of them holds. That is so whatever is forced. A member that is out and may come back is
+/// Checks that devices that are to come to an array of these `devices` are there, each is another one, each can serve
+/// the array's blocks, and the array does not need what any of them holds. Force changes none of it. A member that is out and may come back is
 /// no new device either, unless it is to be overwritten.
 pub(crate) fn look_at_new(
     devices: &[&str],
@@ -34,8 +34,13 @@ pub(crate) fn look_at_new(
     are_others(devices, new)?;
     // First: nobody else can look at what a server of the array has.
     refuse_own(devices, new, to, overwrite)?;
+    let block_size = devices.iter().find_map(|device| {
+        let found = Probe::glance(device)?.found();
+        Some(found.record().ok()?.0.block_size)
+    });
     for device in new {
-        create::look(device)?;
+        let probe = create::look(device)?;
+        block_size.map_or(Ok(()), |block_size| probe.check_blocks(block_size))?;
     }
     Ok(())
 }

@@ -51,15 +51,19 @@ fn clear_areas(device: &dyn AtRest, record: &DeviceRecord) -> io::Result<()> {
     device.sync()
 }
 
-/// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
+/// A device with this many zeros at both ends is taken for a new one: the superblock slots lie within them.
+pub(crate) const ENDS_BYTES: u64 = 64 << 10;
+
+/// Makes zeros of everything known on a device and of both its ends.
 pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;
-    let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
-    let start = (0, SLOT_BYTES[1] + superblock);
+    let bytes = device.bytes()?;
+    let length = bytes.min(ENDS_BYTES);
+    let ends = [(0, length), (bytes - length, length)];
     let magics = sightings
         .iter()
         .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
-    for (offset, length) in magics.chain([start]) {
+    for (offset, length) in magics.chain(ends) {
         let zeros = vec![0; usize::try_from(length).expect("some KiB")];
         device.write(&zeros, offset)?;
     }

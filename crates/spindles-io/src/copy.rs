@@ -1,14 +1,16 @@
 //! Moves bytes from one place to another, byte for byte: several large requests are in flight at
 //! both ends, and each end may be a device, an array, or a file of any length.
 
+use crate::at_rest::{self, AtRest};
 use crate::create::occupant_of_held;
+use crate::errors::failed;
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::facts::DeviceFacts;
 use crate::identity::same_device;
 use crate::peer::is_address;
 use crate::signatures::look;
 use crate::{
-    CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
+    CloseError, Incident, OpenError, OpenOptions, Target, backends, no_space, open_blocks,
 };
 use rustix::process::{Resource, getrlimit};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
@@ -31,7 +33,7 @@ pub struct CopyEnd {
     name: String,
     /// The whole blocks; a file shorter than a block has none.
     export: Option<Export>,
-    /// What a file has beyond its last whole block.
+    /// The bytes beyond the last whole block.
     tail: Option<Tail>,
     /// Bytes that could not be read, in order, where what can't be read is left out.
     left_out: Option<Vec<Range<u64>>>,
@@ -39,11 +41,24 @@ pub struct CopyEnd {
     before_again: Vec<Vec<Incident>>,
 }
 
-/// The last bytes of a file, less than a block.
+/// The last bytes of a file, a block device or an export: less than a block.
 #[derive(Debug)]
 struct Tail {
-    file: File,
+    device: Box<dyn AtRest>,
     bytes: u64,
+}
+
+impl Tail {
+    fn open(name: &str, options: &OpenOptions, bytes: u64) -> Result<Self, OpenError> {
+        let access = if options.read_only {
+            at_rest::Access::Read
+        } else {
+            at_rest::Access::Write
+        };
+        let device = backends::at_rest(name, access);
+        let device = device.map_err(|source| failed(name, "open", source))?;
+        Ok(Self { device, bytes })
+    }
 }
 
 /// What is being done.
@@ -192,31 +207,32 @@ impl CopyEnd {
     ///
     /// Says what is wrong with it.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
-        let block_size = options.block_size.unwrap_or(BlockSize::B4096);
-        let metadata = std::fs::metadata(name).ok();
-        let file_bytes = metadata.filter(std::fs::Metadata::is_file);
-        let file_bytes = file_bytes.map(|metadata| metadata.len());
-        let block_bytes = u64::from(block_size.bytes());
-        let tail = match file_bytes {
-            Some(bytes) if !bytes.is_multiple_of(block_bytes) => Some(Tail {
-                file: open_tail(name, options)?,
-                bytes: bytes % block_bytes,
-            }),
-            _ => None,
+        let is_file = || std::fs::metadata(name).is_ok_and(|it| it.is_file());
+        let (target, bytes) = match open_blocks(name, options) {
+            Ok(target) => {
+                let bytes = target.facts().devices.iter().map(|device| device.bytes);
+                let bytes = bytes.sum();
+                (Some(target), bytes)
+            }
+            Err(OpenError::TooSmall { bytes, .. }) if bytes > 0 || is_file() => (None, bytes),
+            Err(error) => return Err(error),
         };
-        if file_bytes.is_some_and(|bytes| bytes < block_bytes) {
-            return Ok(Self {
+        let blocks = target.as_ref().map_or(0, |target| target.facts().bytes());
+        let left = bytes - blocks;
+        let tail = (left > 0).then(|| Tail::open(name, options, left));
+        let tail = tail.transpose()?;
+        Ok(match target {
+            Some(target) => Self {
+                tail,
+                ..Self::new(target)
+            },
+            None => Self {
                 name: name.to_owned(),
                 export: None,
                 tail,
                 left_out: None,
                 before_again: Vec::new(),
-            });
-        }
-        let target = open_device(name, options)?;
-        Ok(Self {
-            tail,
-            ..Self::new(target)
+            },
         })
     }
 
@@ -337,7 +353,7 @@ impl CopyEnd {
             && !rest.is_empty()
         {
             let offset_bytes = offset_bytes + count(bulk);
-            let read = positioned::read_exact_at(&tail.file, rest, offset_bytes);
+            let read = tail.device.read(rest, offset_bytes);
             read.map_err(|error| CopyError::Read {
                 name: self.name.clone(),
                 offset_bytes,
@@ -390,7 +406,7 @@ impl CopyEnd {
             && !rest.is_empty()
         {
             let offset_bytes = offset_bytes + count(bulk);
-            let written = positioned::write_all_at(&tail.file, rest, offset_bytes);
+            let written = tail.device.write(rest, offset_bytes);
             written.map_err(|error| CopyError::Write {
                 name: self.name.clone(),
                 offset_bytes,
@@ -407,7 +423,7 @@ impl CopyEnd {
             None => Ok(()),
         };
         let tail = match &self.tail {
-            Some(tail) => tail.file.sync_all().map_err(|error| error.to_string()),
+            Some(tail) => tail.device.sync().map_err(|error| error.to_string()),
             None => Ok(()),
         };
         blocks.and(tail).map_err(|reason| CopyError::Flush {
@@ -980,16 +996,4 @@ fn check_limit(name: &str, bytes: u64) -> Result<(), OpenError> {
         }),
         Some(_) | None => Ok(()),
     }
-}
-
-fn open_tail(name: &str, options: &OpenOptions) -> Result<File, OpenError> {
-    let file = FileOptions::new()
-        .read(true)
-        .write(!options.read_only)
-        .open(name);
-    file.map_err(|source| OpenError::Io {
-        device: name.to_owned(),
-        action: "open",
-        source,
-    })
 }

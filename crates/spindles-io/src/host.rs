@@ -41,7 +41,7 @@ pub trait Served: Debug {
     fn remember(&self, device: &str);
 
     /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
-    /// from the devices that it has, with `more`, and without those that are to go.
+    /// from the devices that it has, with `more`, and without those that are to go; after a failure from those that it had.
     ///
     /// # Errors
     ///
@@ -54,9 +54,28 @@ pub trait Served: Debug {
     ) -> Result<(), AssembleError>;
 }
 
-/// What is done with the devices of an array that its server has closed, with the options by which it opens it. Where
-/// no target comes of it the server opens the array as it is then.
-pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Option<Box<dyn Target>> + Send>;
+/// What is done with the devices of an array that its server has closed, with the options by which it opens it.
+pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Reopened + Send>;
+
+/// What a command made of an array that its server closed for it.
+pub enum Reopened {
+    /// It is open.
+    Open(Box<dyn Target>),
+    /// It is changed and closed: the server opens it as it is now.
+    Closed,
+    /// The command failed: the server opens it from the devices that it had before.
+    AsBefore,
+}
+
+impl Debug for Reopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open(_) => "Open",
+            Self::Closed => "Closed",
+            Self::AsBefore => "AsBefore",
+        })
+    }
+}
 
 /// The same, with what came of it.
 pub(crate) fn while_closed<T, E>(
@@ -73,13 +92,14 @@ where
 {
     let (done, result) = channel();
     let reopen = move |devices: &[&str], options: &AssembleOptions| {
-        let (target, told) = match work(devices, options) {
-            Ok((target, told)) => (target, Ok(told)),
-            Err(error) => (None, Err(error)),
+        let (reopened, told) = match work(devices, options) {
+            Ok((Some(target), told)) => (Reopened::Open(target), Ok(told)),
+            Ok((None, told)) => (Reopened::Closed, Ok(told)),
+            Err(error) => (Reopened::AsBefore, Err(error)),
         };
         // Who asked may be gone.
         drop(done.send(told));
-        target
+        reopened
     };
     served.reopen(more, without, Box::new(reopen))?;
     // Where the server has ended nothing was done.

@@ -194,6 +194,20 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
     None
 }
 
+/// The regular file that a loop device, or a partition of one, stands on. `None` for any other name.
+#[must_use]
+pub fn file_of_loop(device: &str) -> Option<String> {
+    let Identity::Block { number } = identity(device)? else {
+        return None;
+    };
+    Some(file_below(number)?.0)
+}
+
+/// How many devices lie below a name: two names of the same bytes may differ in this.
+pub(crate) fn depth(name: &str) -> usize {
+    places(name).len()
+}
+
 /// The loop devices that stand on a file or block device, or on part of it, and on those.
 pub(crate) fn loop_devices_on(name: &str) -> Vec<String> {
     let mut below: Vec<Identity> = identity(name).into_iter().collect();

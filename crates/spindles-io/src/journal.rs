@@ -5,7 +5,7 @@ use crate::assemble::{ArrayReport, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::failed;
 use crate::host::Host;
-use crate::{OpenOptions, await_resync, backends, clearing, create, labels};
+use crate::{OpenError, OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
 use spindles_layout::Redundancy;
@@ -53,7 +53,14 @@ pub fn add<'a>(
     put_in_order(host, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.
     labels::make(device, false, &record.encode())?;
-    change(host, &report, degraded, record.device_uuid, Some(device))?;
+    let changed = change(host, &report, degraded, record.device_uuid, Some(device));
+    if let Err(error) = changed {
+        if look(host).is_ok_and(|now| now.journal == report.journal) {
+            // The array goes on without it: nothing else is to take it for a journal.
+            drop(empty(device));
+        }
+        return Err(error);
+    }
     Ok(Moved { report, wiped })
 }
 
@@ -76,12 +83,17 @@ pub fn remove<'a>(
     put_in_order(host, &report, degraded, progress)?;
     change(host, &report, degraded, Uuid::NIL, None)?;
     if let JournalReport::Device(device) = &report.journal {
-        let held = backends::open(device, &OpenOptions::default())?;
-        let emptied = clearing::empty(device);
-        drop(held);
-        emptied.map_err(|source| failed(device, "clear", source))?;
+        empty(device)?;
     }
     Ok(report)
+}
+
+/// Makes a plain device of one that had the journal.
+fn empty(device: &str) -> Result<(), OpenError> {
+    let held = backends::open(device, &OpenOptions::default())?;
+    let emptied = clearing::empty(device);
+    drop(held);
+    emptied.map_err(|source| failed(device, "clear", source))
 }
 
 /// Looks at an array without writing to it.

@@ -112,14 +112,8 @@ impl Members {
         busy_timeout: Duration,
     ) -> Result<DeviceIndex, OpenError> {
         let opened = self.open(name, busy_timeout)?;
+        backends::check_blocks(&opened.facts, self.block_size)?;
         let block_bytes = self.block_size.bytes();
-        if opened.facts.backend.whole_sectors_only && opened.facts.sector_bytes > block_bytes {
-            return Err(OpenError::BlockSize {
-                device: name.to_owned(),
-                sector_bytes: opened.facts.sector_bytes,
-                block_bytes,
-            });
-        }
         if opened.facts.bytes < u64::from(block_bytes) {
             return Err(OpenError::TooSmall {
                 device: name.to_owned(),

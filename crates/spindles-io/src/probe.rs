@@ -7,9 +7,10 @@ use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
-use crate::{Direct, OpenError, OpenOptions};
+use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
+use spindles_block::BlockSize;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
@@ -26,6 +27,8 @@ pub(crate) struct Probe {
     pub(crate) outlives_process: bool,
     /// `None` for what lives in memory: it is fresh each time.
     device: Option<Box<dyn AtRest>>,
+    /// `None` for a device that another process, or the caller, has open.
+    facts: Option<DeviceFacts>,
     /// The file below a loop device.
     _held: Vec<OwnedFd>,
 }
@@ -43,10 +46,11 @@ impl Probe {
         };
         let opened = backends::open(name, &options)?;
         Ok(Self {
-            name: opened.facts.name,
+            name: opened.facts.name.clone(),
             bytes: opened.facts.bytes,
             outlives_process: opened.facts.backend.outlives_process,
             device: opened.medium.at_rest(),
+            facts: Some(opened.facts),
             _held: opened.held,
         })
     }
@@ -72,6 +76,7 @@ impl Probe {
             bytes: device.bytes()?,
             outlives_process: true,
             device: Some(device),
+            facts: None,
             _held: Vec::new(),
         })
     }
@@ -97,6 +102,7 @@ impl Probe {
             bytes,
             outlives_process: true,
             device: Some(Box::new(file)),
+            facts: None,
             _held: Vec::new(),
         })
     }
@@ -108,6 +114,13 @@ impl Probe {
             ..OpenOptions::default()
         };
         Self::open_with(name, &options)
+    }
+
+    /// Checks that the device can serve blocks of this size, as opening it will. A device that is open already was checked
+    /// then.
+    pub(crate) fn check_blocks(&self, block_size: BlockSize) -> Result<(), OpenError> {
+        let facts = self.facts.as_ref();
+        facts.map_or(Ok(()), |facts| backends::check_blocks(facts, block_size))
     }
 
     /// What lies in the superblock slots.

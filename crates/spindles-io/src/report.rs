@@ -59,6 +59,8 @@ pub struct ArrayReport {
     /// Whoever has it open writes nothing more, though enough members are there: what must be durable
     /// before could not be made so.
     pub stopped_writing: bool,
+    /// Devices that it lacks may be there: not everything could be read. Then a failure is not certain.
+    pub hides_devices: bool,
     /// So many members more may be lost, whichever they are, besides those that are missing or not
     /// filled yet.
     pub survives_more: u8,
@@ -228,10 +230,21 @@ impl ArrayReport {
             || !self.left_by_scrub().is_empty()
             || self.arrays().iter().any(|array| array.lost_bytes > 0);
         match (self.failed || self.stopped_writing, self.is_degraded()) {
+            (true, _) if self.hides_devices && !self.stopped_writing => Health::Unknown,
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
             (false, false) if lacks => Health::Degraded,
             (false, false) => Health::Healthy,
+        }
+    }
+
+    /// Notes that devices which it, or an array inside it, lacks may be there.
+    pub fn note_hidden_devices(&mut self) {
+        self.hides_devices = true;
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_hidden_devices();
+            }
         }
     }
 
@@ -856,6 +869,8 @@ impl MemberReport {
 pub enum Health {
     /// All redundancy is there.
     Healthy,
+    /// Too few devices could be read to know it.
+    Unknown,
     /// Members are missing or not filled yet; all data can be read.
     Degraded,
     /// Too much is missing.

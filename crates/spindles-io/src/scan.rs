@@ -4,13 +4,14 @@
 use crate::assemble::outermost;
 use crate::errors::few;
 pub use crate::errors::{FoundArray, ScanError, lines};
-use crate::identity::{Identity, file_below, identity, share_bytes};
+use crate::identity::{Identity, depth, file_of_loop, identity, share_bytes};
 use crate::left_over::{self, is_member, newest};
 use crate::peer::is_address;
 use crate::probe::{self, Probe};
 pub use crate::shell::shell_word;
+use rustix::process::geteuid;
 use spindles_block::MemberIndex;
-use spindles_format::{ArrayRecord, DeviceRecord, Found, Uuid};
+use spindles_format::{ArrayRecord, DeviceRecord, Found, SLOT_BYTES, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +24,24 @@ use std::time::{Duration, Instant};
 /// Where to look, separated by colons, unless whoever calls says so. In the address of an export no colon follows its
 /// host and port but as `%3A`.
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
-/// So many files and devices are looked at in one folder.
-const FILES_MAX: usize = 4096;
+/// Limits of a scan.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Files and devices of one folder.
+    files: usize,
+    /// Time until no further file or device is looked at: a disk that hardly answers must not stop commands on other disks.
+    time: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    files: 1 << 20,
+    time: Duration::from_secs(30),
+};
+
 /// How often superblocks inside arrays are looked at that others are using.
 const LOOKS_MAX: u32 = 10;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So long it goes on: a disk that hardly answers must not stop what is about another one.
-const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The devices that a user means.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +56,9 @@ pub struct Given {
     pub skipped: Vec<String>,
     /// What this user may not read, where that may be what their arrays lack.
     pub unreadable: Vec<String>,
+    /// Why nothing may be written to an array that was given by its name, for people: it lacks devices, and the scan ended
+    /// before it saw everything.
+    pub may_have_missed: Option<String>,
     /// Where arrays whose names were given lack members that they count on, and nothing else explains it: where was
     /// looked, and how to look elsewhere too, for people.
     pub elsewhere: Option<String>,
@@ -90,9 +104,19 @@ impl Given {
     #[must_use]
     pub fn denied(&self) -> Option<String> {
         let names = several(&self.unreadable)?;
-        Some(format!(
-            "{names} can't be read: permission denied; try as a user who may, such as root"
-        ))
+        let remedy = if may_read_all() {
+            ""
+        } else {
+            "; try as a user who may, such as root"
+        };
+        Some(format!("{names} can't be read: permission denied{remedy}"))
+    }
+
+    /// Returns true if devices that the arrays lack may be there: the scan ended early, or this user may not read them. A
+    /// device that root can't read is nobody's member.
+    #[must_use]
+    pub fn hides_devices(&self) -> bool {
+        self.may_have_missed.is_some() || !self.unreadable.is_empty() && !may_read_all()
     }
 
     /// Names what was forgotten, for people.
@@ -112,6 +136,20 @@ impl Given {
     }
 }
 
+/// Returns true for a user whom permissions do not stop.
+fn may_read_all() -> bool {
+    geteuid().is_root()
+}
+
+/// Keeps the unreadable devices that may belong to an array of these: files of files, block devices of block devices.
+fn of_same_kind(unreadable: &[String], devices: &[String]) -> Vec<String> {
+    let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
+    let of_blocks: Vec<bool> = devices.iter().map(is_block).collect();
+    let mut same = unreadable.to_vec();
+    same.retain(|name| of_blocks.contains(&is_block(name)));
+    same
+}
+
 /// The names, the first of them if they are many; `None` for none.
 fn several(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| few(names))
@@ -128,6 +166,15 @@ fn several(names: &[String]) -> Option<String> {
 ///
 /// Says what was found instead.
 pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<Given, ScanError> {
+    resolve_within(arguments, apart, places, LIMITS)
+}
+
+fn resolve_within(
+    arguments: &[&str],
+    apart: &[&str],
+    places: &[String],
+    limits: Limits,
+) -> Result<Given, ScanError> {
     let mut words = Vec::new();
     for argument in arguments {
         words.extend(split(argument)?);
@@ -136,7 +183,10 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         words.into_iter().partition(|word| is_device(word));
     let given = devices.iter().filter_map(|name| Probe::glance(name));
     let mut given: Vec<Found> = given.map(|probe| probe.found()).collect();
-    let mut scan = Scan::new(places);
+    let mut scan = Scan {
+        limits,
+        ..Scan::new(places)
+    };
     if names.is_empty() && !given.iter().any(|found| found.record().is_ok()) {
         // Nothing that others could belong to.
         return Ok(Given {
@@ -230,13 +280,22 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
     };
     given.extend(probes.map(|probe| probe.found()).filter(is_theirs));
+    let may_have_missed = (!meant.is_empty() && !scan.cut_off.is_empty()).then(|| {
+        let lacks = lacks_members(&given) || lacks_journal(&given);
+        lacks.then(|| {
+            format!(
+                "the array lacks devices that the scan may have missed ({}), so nothing is written to it: give its devices \
+                 in place of its name, or name each with --scan",
+                scan.cut_off.join("; ")
+            )
+        })
+    });
+    let may_have_missed = may_have_missed.flatten();
     if (!scan.unreadable.is_empty() || !meant.is_empty()) && lacks_members(&given) {
-        unreadable = std::mem::take(&mut scan.unreadable);
-        // Files of files, block devices of block devices.
-        let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
-        unreadable.retain(|name| devices.iter().any(|it| is_block(it) == is_block(name)));
+        unreadable = of_same_kind(&scan.unreadable, &devices);
         unreadable.retain(|name| !apart.iter().any(|apart| share_bytes(apart, name)));
-        let may_be_elsewhere = !meant.is_empty() && unreadable.is_empty();
+        let may_be_elsewhere =
+            !meant.is_empty() && unreadable.is_empty() && may_have_missed.is_none();
         elsewhere = may_be_elsewhere.then(|| scan.elsewhere(&devices));
     }
     Ok(Given {
@@ -244,8 +303,9 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         unreadable,
         elsewhere,
         forgotten,
+        may_have_missed,
         devices,
-        skipped: scan.skipped,
+        skipped: scan.cut_off.into_iter().chain(scan.skipped).collect(),
     })
 }
 
@@ -310,6 +370,19 @@ pub struct Overview {
     pub places: String,
     /// What could not be looked at, and why.
     pub skipped: Vec<String>,
+    /// The scan ended before it saw everything.
+    is_cut_off: bool,
+    /// What this user may not read.
+    unreadable: Vec<String>,
+}
+
+impl Overview {
+    /// As [`Given::hides_devices`], of an array on these devices that lacks some.
+    #[must_use]
+    pub fn hides_devices(&self, of: &[String]) -> bool {
+        let may_be_theirs = || !of_same_kind(&self.unreadable, of).is_empty();
+        self.is_cut_off || !may_read_all() && may_be_theirs()
+    }
 }
 
 /// All arrays in these places, as `resolve` takes them.
@@ -322,7 +395,12 @@ pub fn overview(places: &[String]) -> Overview {
     Overview {
         arrays: scan.arrays(),
         places: scan.described(),
-        skipped: scan.skipped.into_iter().chain(denied).collect(),
+        is_cut_off: !scan.cut_off.is_empty(),
+        unreadable: scan.unreadable.clone(),
+        skipped: (scan.cut_off.into_iter())
+            .chain(scan.skipped)
+            .chain(denied)
+            .collect(),
     }
 }
 
@@ -455,7 +533,8 @@ fn choose<'a>(
                 skipped: {
                     let denied = several(&scan.unreadable);
                     let denied = denied.map(|names| format!("{names}: permission denied"));
-                    scan.skipped.iter().cloned().chain(denied).collect()
+                    let skipped = scan.cut_off.iter().chain(&scan.skipped).cloned();
+                    skipped.chain(denied).collect()
                 },
             },
         }),
@@ -484,6 +563,9 @@ struct Scan {
     left_over: Vec<Found>,
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
+    limits: Limits,
+    /// Where the scan reached a limit and left something out, for people.
+    cut_off: Vec<String>,
     /// What this user may not read.
     unreadable: Vec<String>,
 }
@@ -507,6 +589,8 @@ impl Scan {
             left_over: Vec::new(),
             seen: BTreeSet::new(),
             skipped: Vec::new(),
+            limits: LIMITS,
+            cut_off: Vec::new(),
             unreadable: Vec::new(),
         }
     }
@@ -570,8 +654,8 @@ impl Scan {
             }
         }
         for device in self.devices.then(block_devices).into_iter().flatten() {
-            if started.elapsed() > TIME_MAX {
-                self.skipped.push(format!(
+            if started.elapsed() > self.limits.time {
+                self.cut_off.push(format!(
                     "block devices answer slowly: those from {device} on were not looked at"
                 ));
                 break;
@@ -580,11 +664,35 @@ impl Scan {
         }
         // What another one is made of is not to be used itself.
         let beneath: Vec<_> = (self.found.iter())
-            .filter_map(|found| backing_file(&found.name))
+            .filter_map(|found| identity(&file_of_loop(&found.name)?))
             .collect();
         self.found
             .retain(|found| identity(&found.name).is_none_or(|it| !beneath.contains(&it)));
+        self.leave_out_second_names();
         self.left_over = left_over::set_apart(&mut self.found);
+    }
+
+    /// Leaves out names of bytes that another name has too, such as those of a loop device on a partition that is found as
+    /// well.
+    fn leave_out_second_names(&mut self) {
+        let mut kept: Vec<Found> = Vec::new();
+        for one in std::mem::take(&mut self.found) {
+            let is_it =
+                |other: &Found| say_the_same(&one, other) && share_bytes(&one.name, &other.name);
+            let Some(at) = kept.iter().position(is_it) else {
+                kept.push(one);
+                continue;
+            };
+            let (nearer, other) = if distance(&one) < distance(&kept[at]) {
+                (one.name.clone(), std::mem::replace(&mut kept[at], one).name)
+            } else {
+                (kept[at].name.clone(), one.name)
+            };
+            self.skipped.push(format!(
+                "left out: {other}: it has the same bytes as {nearer}"
+            ));
+        }
+        self.found = kept;
     }
 
     fn look_in(&mut self, folder: &str, started: Instant) {
@@ -598,11 +706,11 @@ impl Scan {
         };
         // One more than there may be, to see that there is one.
         let names = names.filter_map(|name| name.into_string().ok());
-        let mut names: Vec<String> = names.take(FILES_MAX + 1).collect();
+        let mut names: Vec<String> = names.take(self.limits.files.saturating_add(1)).collect();
         names.sort_unstable();
         for (count, name) in names.iter().enumerate() {
-            if count == FILES_MAX || started.elapsed() > TIME_MAX {
-                self.skipped.push(format!(
+            if count == self.limits.files || started.elapsed() > self.limits.time {
+                self.cut_off.push(format!(
                     "{folder}: {count} files were looked at, and not those that are left: --scan \
                      with the devices themselves looks at those"
                 ));
@@ -619,6 +727,11 @@ impl Scan {
     }
 
     fn look_at(&mut self, name: &str) {
+        // Most files of a large folder are none of ours.
+        let is_short = |it: &fs::Metadata| it.is_file() && it.len() <= SLOT_BYTES[0];
+        if fs::metadata(name).is_ok_and(|it| is_short(&it)) {
+            return;
+        }
         let Some(probe) = Probe::glance(name) else {
             if probe::is_denied(name) {
                 self.unreadable.push(name.to_owned());
@@ -834,18 +947,38 @@ fn lacks_members(given: &[Found]) -> bool {
     lacks_some || !parents.is_empty() && lacks_arrays()
 }
 
+/// Returns true if an array on these devices counts on a journal device that is not among them.
+fn lacks_journal(given: &[Found]) -> bool {
+    let records = given.iter().filter_map(|found| found.record().ok());
+    let uuids: BTreeSet<Uuid> = records.map(|(array, _)| array.uuid).collect();
+    let mut newest = uuids.iter().filter_map(|uuid| newest(given, *uuid));
+    newest.any(|array| array.journal.device != Uuid::NIL && !has_journal(given, array))
+}
+
 fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
     let mut journals = given.iter().filter_map(Found::journal_device);
     journals.any(|it| it.array == array.uuid && it.device_uuid == array.journal.device)
 }
 
-/// The file that a loop device stands on.
-fn backing_file(name: &str) -> Option<Identity> {
-    let Identity::Block { number } = identity(name)? else {
-        return None;
+/// Returns true if both say the same of themselves: one device by two names, or a device and its copy.
+fn say_the_same(one: &Found, other: &Found) -> bool {
+    let says = |found: &Found| {
+        let member = found.record().ok().map(|(array, device)| {
+            let own = array.member[usize::from(device.member.0)].device_uuid;
+            (array.uuid, own)
+        });
+        let spare = found.spare().map(|spare| spare.device_uuid);
+        let journal = found.journal_device().map(|journal| journal.device_uuid);
+        (member, spare, journal)
     };
-    let (file, _) = file_below(number)?;
-    identity(&file)
+    says(one) == says(other)
+}
+
+/// How far a name is from the device of its bytes: a name of another length than the member's is further than any.
+fn distance(found: &Found) -> (bool, usize) {
+    let record = found.record();
+    let other_length = record.is_ok_and(|(_, device)| device.device_bytes != found.bytes);
+    (other_length, depth(&found.name))
 }
 
 /// The places of a list that colons separate; those of an address are not taken for that as far as its host and port.
@@ -890,6 +1023,8 @@ fn block_devices() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::create::{CreateOptions, create};
+    use spindles_layout::Expression;
 
     #[test]
     fn places_are_between_colons() {
@@ -907,5 +1042,46 @@ mod tests {
         ] {
             assert_eq!(places_of(list).join(" "), expected, "{list}");
         }
+    }
+
+    /// An array by its name, of which the scan sees one member of two, may lack what it did not see.
+    #[test]
+    fn a_scan_that_is_cut_off_says_what_it_may_have_missed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().to_str().expect("text").to_owned();
+        let [a, b] = ["a", "b"].map(|name| format!("{place}/{name}"));
+        for device in [&a, &b] {
+            let file = fs::File::create(device).expect("a file");
+            file.set_len(16 << 20).expect("room");
+        }
+        let both = Expression::parse(&format!("raid1({a},{b})")).expect("an array");
+        create(&both, &CreateOptions::new("pool"), &mut |_, _| true).expect("an array");
+        let scan = |words: &[&str], files, seconds| {
+            let limits = Limits {
+                files,
+                time: Duration::from_secs(seconds),
+            };
+            resolve_within(words, &[], std::slice::from_ref(&place), limits)
+        };
+        let all = scan(&["pool"], 2, 60).expect("it is there");
+        assert!(all.skipped.is_empty() && all.may_have_missed.is_none());
+        let some = scan(&["pool"], 1, 60).expect("a part of it is there");
+        let missed = some.may_have_missed.expect("a member");
+        let words = [
+            "the array lacks devices",
+            ": 1 files were looked at",
+            "--scan",
+        ];
+        assert!(words.iter().all(|it| missed.contains(it)), "{missed}");
+        assert_eq!(some.devices, [a.as_str()]);
+        assert_eq!(some.skipped.len(), 1);
+        // The user says what it is made of.
+        let given = scan(&[&a, &b], 1, 60).expect("both are there");
+        assert!(given.may_have_missed.is_none() && given.skipped.len() == 1);
+        let none = scan(&["pool"], 2, 0).expect_err("there is no time");
+        assert!(
+            none.to_string().contains("0 files were looked at"),
+            "{none}"
+        );
     }
 }

@@ -67,6 +67,14 @@ impl ArraySnapshot {
         lacking.map(|it| it.member).collect()
     }
 
+    /// The positions that lack a device which counts.
+    #[must_use]
+    pub fn missing(&self) -> MemberSet {
+        let is_missing = |state| matches!(state, Member::Missing { .. });
+        let missing = (self.status.members.iter()).filter(|it| is_missing(it.state));
+        missing.map(|it| it.member).collect()
+    }
+
     /// How much of it is lost, in bytes.
     #[must_use]
     pub fn lost_bytes(&self) -> u64 {

@@ -379,12 +379,45 @@ impl Stack {
     }
 }
 
-/// Opens a single device as a target: a path, the address of an export, `mem:SIZE` or `null:SIZE`.
+/// Opens a single device as a target: a path, the address of an export, `mem:SIZE` or `null:SIZE`. Its blocks are of 4096
+/// bytes, or of 512 if its length needs that, unless the options name a size.
 ///
 /// # Errors
 ///
-/// Says what is wrong with the device.
+/// Says what is wrong with the device. Its length is a whole number of blocks: otherwise its last bytes would be lost.
 pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
+    let (target, device_bytes) = match open_blocks(name, options) {
+        Ok(target) => {
+            let devices = &target.facts().devices;
+            let bytes = devices.iter().map(|device| device.bytes).sum();
+            (Ok(target), bytes)
+        }
+        Err(error @ OpenError::TooSmall { bytes, .. }) => (Err(error), bytes),
+        Err(error) => return Err(error),
+    };
+    let blocks_bytes = target.as_ref().map_or(0, |target| target.facts().bytes());
+    if blocks_bytes == device_bytes {
+        return target;
+    }
+    let smallest = BlockSize::B512;
+    if options.block_size.is_none() && device_bytes.is_multiple_of(smallest.bytes().into()) {
+        drop(target);
+        let options = OpenOptions {
+            block_size: Some(smallest),
+            ..options.clone()
+        };
+        return open_blocks(name, &options);
+    }
+    target?;
+    Err(OpenError::NotWhole {
+        device: name.to_owned(),
+        bytes: device_bytes,
+        block_bytes: options.block_size.unwrap_or(smallest).bytes(),
+    })
+}
+
+/// The same without bytes beyond the last whole block.
+pub(crate) fn open_blocks(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
     let mut stack = Stack::new(options)?;
     let device = stack.add_device(name)?;
     Ok(stack.into_target(device))

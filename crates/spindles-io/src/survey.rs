@@ -43,6 +43,13 @@ impl std::fmt::Debug for Survey {
 }
 
 impl Survey {
+    /// Notes that devices which the array lacks may be there.
+    pub fn note_hidden_devices(&mut self) {
+        for report in &mut self.reports {
+            report.note_hidden_devices();
+        }
+    }
+
     /// The worst of it.
     #[must_use]
     pub fn health(&self) -> Health {

@@ -140,10 +140,18 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     Ok(labelled)
 }
 
-/// Writes zeros over the superblocks of a device, durably.
+/// Writes zeros over the superblocks of a device, durably, and over what else of a member's metadata lies at its
+/// beginning.
 pub(crate) fn clear(device: &str) -> io::Result<()> {
-    let bytes = Probe::held(device)?.bytes;
+    let probe = Probe::held(device)?;
+    let found = probe.found();
+    let bytes = probe.bytes;
     let device = backends::at_rest(device, Access::Write)?;
+    if let Ok((array, record)) = found.record() {
+        let data_start = record.data_start().0 * u64::from(array.block_size.bytes());
+        let begin = data_start.min(clearing::ENDS_BYTES).min(bytes);
+        device.write(&vec![0; usize::try_from(begin).expect("64 KiB")], 0)?;
+    }
     for offset in SLOT_BYTES {
         let there = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(SUPERBLOCK_BYTES);
         let zeros = [0; SUPERBLOCK_BYTES];

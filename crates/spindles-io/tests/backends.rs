@@ -445,3 +445,37 @@ fn physical_device(path: &Path) -> Option<String> {
     let target = stack.into_target(device);
     target.facts().devices[0].physical_device.clone()
 }
+
+/// A device is served, or measured, to its last byte: in smaller blocks, or not at all.
+#[test]
+fn a_device_is_a_whole_number_of_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let name = path.to_str().unwrap();
+    let open = |bytes: u64, block_size| {
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(bytes).unwrap();
+        let options = OpenOptions {
+            block_size,
+            ..OpenOptions::default()
+        };
+        let target = open_device(name, &options);
+        target.map(|target| (target.facts().bytes(), target.facts().block_size.bytes()))
+    };
+    for (bytes, block_size, block_bytes) in [
+        (1 << 20, None, 4096),
+        ((1 << 20) + 3584, None, 512),
+        (512, None, 512),
+        ((1 << 20) + 512, Some(BlockSize::B512), 512),
+    ] {
+        assert_eq!(open(bytes, block_size).unwrap(), (bytes, block_bytes));
+    }
+    for (bytes, block_size) in [
+        ((1 << 20) + 1, None),
+        ((1 << 20) + 512, Some(BlockSize::B4096)),
+    ] {
+        let error = open(bytes, block_size).unwrap_err();
+        assert!(matches!(error, OpenError::NotWhole { .. }), "{error}");
+    }
+    assert!(open_device("mem:1000001", &OpenOptions::default()).is_err());
+}

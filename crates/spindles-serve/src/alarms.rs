@@ -191,7 +191,9 @@ impl Watch {
                 let losses = self.losses.remove_entry(array);
                 losses.and_then(|(array, losses)| all_lost(&array, losses, arrays))
             }
-            News::Event { .. } | News::Taken(_) | News::Unguarded { .. } => None,
+            News::Event { .. } | News::Taken(_) | News::NotBack { .. } | News::Unguarded { .. } => {
+                None
+            }
         };
         let alarm = self.alarm(news, arrays);
         lost.into_iter().chain(alarm).collect()
@@ -223,6 +225,22 @@ impl Watch {
                     device: Some(taken.device.clone()),
                     message: taken.to_string(),
                     ..alarm(kinds, &taken.array, arrays, "")
+                });
+            }
+            News::NotBack {
+                array,
+                member,
+                device,
+            } => {
+                let kinds: &[&AlarmKind] = match member {
+                    Some(_) => &[&FAIL],
+                    None => &[&FAIL_JOURNAL],
+                };
+                return Some(Alarm {
+                    member: *member,
+                    device: device.clone(),
+                    message: news.lacking()?,
+                    ..alarm(kinds, array, arrays, "")
                 });
             }
             News::Unguarded { array, loss } => {

@@ -36,7 +36,7 @@ pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
 pub use certificates::{Certificates, Clients};
 pub use hook::may_execute;
 pub use management::Handle;
-pub use news::{News, Newsroom};
+pub use news::{Listener, News, Newsroom};
 pub use numbers::{Served, ServerNumbers};
 pub use offer::{ExportFacts, Offer};
 pub use readiness::Readiness;

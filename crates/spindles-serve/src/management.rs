@@ -8,7 +8,8 @@ use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
-    Reopen, Served, absolute, belonging, belongs, holds_journal, is_plain, is_spare, report_of,
+    Reopen, Reopened, Served, absolute, belonging, belongs, holds_journal, is_plain, is_spare,
+    report_of,
 };
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
@@ -71,6 +72,12 @@ impl Handle {
         self.offer.export().name
     }
 
+    /// All news from now on.
+    #[must_use]
+    pub fn listen(&self) -> Listener {
+        self.news.listen()
+    }
+
     /// What the server did until now; `None` where it has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {
@@ -100,6 +107,17 @@ impl Handle {
         let (mut counted_on, open) = known.unwrap_or_default();
         counted_on.retain(|device| open.contains(device) || is_spare(device));
         (counted_on, open)
+    }
+
+    /// The devices that the array is opened from, as things are.
+    fn to_open(&self) -> Vec<String> {
+        let (mut devices, _) = self.known();
+        devices.retain(|device| belongs(device));
+        let given = self.given().into_iter();
+        let journals = given.filter(|it| holds_journal(it) && !devices.contains(it));
+        let journals: Vec<String> = journals.collect();
+        devices.extend(journals);
+        devices
     }
 }
 
@@ -170,43 +188,70 @@ impl Served for Handle {
         without: Option<&str>,
         reopen: Reopen,
     ) -> Result<(), AssembleError> {
-        let (mut devices, _) = self.known();
-        devices.retain(|device| belongs(device));
+        let before = self.to_open();
+        let is_known = more.is_none_or(|more| self.given().contains(&absolute(more)));
         if let Some(more) = more {
             self.remember(more);
         }
-        let is_new = |device: &String| !devices.contains(device);
-        let journals = self.given().into_iter();
-        let journals: Vec<String> = journals
-            .filter(|device| holds_journal(device) && is_new(device))
-            .collect();
-        devices.extend(journals);
+        let mut devices = self.to_open();
         devices.retain(|device| without.is_none_or(|it| absolute(it) != *device));
         let options = self.options.clone();
         let (done, result) = channel();
         self.offer.exchange(move |target| {
-            let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
             let closed = target.close();
-            let changed = closed.is_ok().then(|| reopen(&devices, &options)).flatten();
-            let opened = changed.map_or_else(|| reopened(&devices, &options), Ok);
+            let changed = if closed.is_ok() {
+                let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+                reopen(&devices, &options)
+            } else {
+                Reopened::AsBefore
+            };
+            let (opened, failed) = match changed {
+                Reopened::Open(target) => (Ok(target), false),
+                Reopened::Closed => (open_again(&[&devices, &before], &options, false), false),
+                Reopened::AsBefore => (open_again(&[&devices, &before], &options, true), true),
+            };
             // Who asked may be gone.
-            drop(done.send(closed.map_err(AssembleError::from)));
+            drop(done.send(closed.map(|()| failed).map_err(AssembleError::from)));
             opened.map_err(|error| error.to_string())
         });
         // Where the server has ended it was not changed.
-        result.recv().unwrap_or(Err(AssembleError::Changed))
+        let failed = result.recv().unwrap_or(Err(AssembleError::Changed));
+        if let (Some(more), false, Ok(true)) = (more, is_known, &failed) {
+            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            given.retain(|device| *device != absolute(more));
+        }
+        failed.map(drop)
     }
 }
 
-/// The array as it is, on devices that were open a moment ago: somebody may be looking at one of them.
-fn reopened(devices: &[&str], options: &AssembleOptions) -> Result<Box<dyn Target>, AssembleError> {
+/// Opens the array again, on devices that were open a moment ago: another program may be looking at one of them. Takes the
+/// first of these lists of devices that makes an array; all but the first only if `at_once`, or when time is up.
+fn open_again(
+    lists: &[&[String]],
+    options: &AssembleOptions,
+    at_once: bool,
+) -> Result<Box<dyn Target>, AssembleError> {
     let end = Instant::now() + REOPEN_MAX;
     loop {
-        // What was changed may have made plain devices of some.
-        let left = devices.iter().copied().filter(|device| !is_plain(device));
-        match assemble(&left.collect::<Vec<_>>(), options) {
-            Err(_) if Instant::now() < end => std::thread::sleep(LOOK_INTERVAL),
-            opened => return opened.map(|assembled| assembled.target),
+        let is_over = Instant::now() >= end;
+        let lists = lists
+            .iter()
+            .take(if at_once || is_over { lists.len() } else { 1 });
+        let mut failed = None;
+        for devices in lists {
+            // What was changed may have made plain devices of some.
+            let left = devices
+                .iter()
+                .map(String::as_str)
+                .filter(|device| !is_plain(device));
+            match assemble(&left.collect::<Vec<_>>(), options) {
+                Ok(assembled) => return Ok(assembled.target),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if is_over => return Err(error),
+            _ => std::thread::sleep(LOOK_INTERVAL),
         }
     }
 }
@@ -277,7 +322,7 @@ impl Managed for Remote {
             match self.news.next()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
-                News::Unguarded { .. } => {} // The array is as it was.
+                News::NotBack { .. } | News::Unguarded { .. } => {} // Reported as such.
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What happens to the arrays of a target, told to all who want to know.
 
 use spindles_block::MemberIndex;
-use spindles_engine::Event;
+use spindles_engine::{Event, JournalStatus};
 use spindles_io::spare::Taken;
-use spindles_io::{ArraySnapshot, Managed, Target};
+use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, Target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -21,6 +21,15 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
+    /// A command had the array closed and opened again, and a device is not there any more.
+    NotBack {
+        /// The name of the array.
+        array: String,
+        /// The member; `None` for the device of the journal.
+        member: Option<MemberIndex>,
+        /// The device that was there before.
+        device: Option<String>,
+    },
     /// A process that a door depends on has ended.
     Unguarded {
         /// The name of the array, or what else is served.
@@ -50,6 +59,58 @@ impl News {
             .collect();
         news.extend(taken.into_iter().map(Self::Taken));
         news
+    }
+
+    /// The devices that arrays had before they were closed for a command, and lack since they were opened again.
+    pub(crate) fn not_back(before: &[ArraySnapshot], after: &[ArraySnapshot]) -> Vec<Self> {
+        let mut news = Vec::new();
+        for array in after {
+            let Some(old) = before.iter().find(|old| old.uuid == array.uuid) else {
+                continue;
+            };
+            let mut add = |member, device: Option<&DeviceSnapshot>| {
+                news.push(Self::NotBack {
+                    array: array.name.clone(),
+                    member,
+                    device: device.map(|device| device.name.clone()),
+                });
+            };
+            for member in array.missing().difference(old.missing()).iter() {
+                if usize::from(member.0) < old.status.members.len() {
+                    add(Some(member), old.device(member));
+                }
+            }
+            let is_out = |array: &ArraySnapshot| array.status.journal == JournalStatus::DeviceOut;
+            if is_out(array) && !is_out(old) {
+                add(None, old.journal.as_ref());
+            }
+        }
+        news
+    }
+
+    /// A device that is not back, for people; `None` for other news.
+    #[must_use]
+    pub fn lacking(&self) -> Option<String> {
+        let Self::NotBack {
+            array,
+            member,
+            device,
+        } = self
+        else {
+            return None;
+        };
+        let device = device.as_ref();
+        let device = device.map_or_else(String::new, |device| format!(", {device},"));
+        Some(match member {
+            Some(member) => format!(
+                "array '{array}' was closed and opened again for a command, and member {member}{device} is not there any \
+                 more: the array is degraded"
+            ),
+            None => format!(
+                "array '{array}' was closed and opened again for a command, and the device of its journal{device} is not \
+                 there any more: writes are logged on the members"
+            ),
+        })
     }
 
     /// An event with its device, by how the arrays were before it and are after it.
@@ -113,11 +174,12 @@ pub struct Newsroom(Arc<Mutex<Vec<Weak<Queue>>>>);
 
 /// Gets all news since it was made.
 #[derive(Debug)]
-pub(crate) struct Listener(Arc<Queue>);
+pub struct Listener(Arc<Queue>);
 
 impl Newsroom {
     /// All news from now on.
-    pub(crate) fn listen(&self) -> Listener {
+    #[must_use]
+    pub fn listen(&self) -> Listener {
         let listener = Listener(Arc::default());
         let mut listeners = locked(&self.0);
         // Each command listens, and a quiet array has nothing to tell for months.
@@ -139,6 +201,13 @@ impl Listener {
     pub(crate) fn next(&self) -> Option<News> {
         locked(&self.0).pop_front()
     }
+
+    /// What arrays lack since they were opened again for a command, for people. Forgets other news.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<String> {
+        let news = locked(&self.0).drain(..).collect::<Vec<_>>();
+        news.iter().filter_map(News::lacking).collect()
+    }
 }
 
 /// A thread that panicked left the list whole.
@@ -149,8 +218,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_engine::{ArrayState, JournalStatus, OutReason, ScrubStatus, Status};
-    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot, Uuid};
+    use spindles_engine::{ArrayState, OutReason, ScrubStatus, Status};
+    use spindles_io::{DeviceCounters, MemberSnapshot, Uuid};
 
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {

@@ -410,7 +410,9 @@ impl Server {
         let exchange = self.exchange.take().expect("there is one");
         self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
         self.watch_own()?;
-        self.arrays = self.export.target().snapshot();
+        let now = self.export.target().snapshot();
+        self.own_news.extend(News::not_back(&self.arrays, &now));
+        self.arrays = now;
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;

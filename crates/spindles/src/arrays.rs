@@ -58,6 +58,9 @@ impl Scan {
         ui: &Ui,
     ) -> anyhow::Result<Vec<String>> {
         let given = self.given(arguments, apart, ui)?;
+        if let Some(missed) = given.may_have_missed {
+            bail!("{missed}");
+        }
         if let Some(denied) = given.denied() {
             ui.note(format!("what the array lacks may be here: {denied}"));
         }
@@ -499,7 +502,10 @@ pub(crate) fn more_places(places: usize) -> Option<String> {
     Some(format!("and {more} more places: --json names all"))
 }
 
-/// `healthy`, `degraded` or `failed`.
+/// The state of an array that nobody could read enough of.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// `healthy`, `degraded`, `failed` or `unknown`.
 pub(crate) fn state(report: &ArrayReport) -> &'static str {
     health(report.health())
 }
@@ -508,8 +514,18 @@ pub(crate) fn state(report: &ArrayReport) -> &'static str {
 pub(crate) fn health(health: Health) -> &'static str {
     match health {
         Health::Healthy => "healthy",
+        Health::Unknown => UNKNOWN,
         Health::Degraded => "degraded",
         Health::Failed => "failed",
+    }
+}
+
+/// The exit status of `status` for an array. An unknown state is no fault of the array.
+pub(crate) fn exit_status(health: Health) -> u8 {
+    match health {
+        Health::Healthy | Health::Unknown => 0,
+        Health::Degraded => 3,
+        Health::Failed => 4,
     }
 }
 

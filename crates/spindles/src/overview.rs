@@ -1,6 +1,7 @@
 //! All arrays in a table: those that are found, and those that servers have.
 
 use crate::arrays;
+use crate::failure::STATUS_FAILED;
 use crate::served;
 use crate::ui::Ui;
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ struct Listed {
     devices: Vec<String>,
     /// Its report as JSON, or why there is none.
     report: Result<Value, String>,
+    /// This user may not know more.
+    is_hidden: bool,
     service: Service,
 }
 
@@ -30,8 +33,13 @@ enum Service {
 
 impl Listed {
     /// One that was found, and that no server has which does what this user says.
-    fn found(array: FoundArray) -> Self {
-        let report = report_of(&array.devices);
+    fn found(array: FoundArray, hides_devices: bool) -> Self {
+        let report = report_of(&array.devices).map(|mut report| {
+            if hides_devices {
+                report.note_hidden_devices();
+            }
+            report
+        });
         let server = server_of(&arrays::names(&array.devices));
         Self {
             name: array.name.unwrap_or_else(|| array.uuid.to_string()),
@@ -41,6 +49,7 @@ impl Listed {
                 Err(error) => Err(error.to_string()),
             },
             devices: array.devices,
+            is_hidden: hides_devices,
             service: server.map_or(Service::Not, |server| Service::Elsewhere(Some(server))),
         }
     }
@@ -54,6 +63,7 @@ impl Listed {
                 uuid: array.uuid,
                 devices: Vec::new(),
                 report: Err("its server does not say how it is".to_owned()),
+                is_hidden: true,
                 service: Service::Elsewhere(None),
             };
         };
@@ -61,19 +71,31 @@ impl Listed {
             name: status["name"].as_str().unwrap_or(&array.uuid).to_owned(),
             uuid: array.uuid,
             devices: Vec::new(),
+            is_hidden: false,
             service: Service::At(addresses),
             report: Ok(status),
         }
     }
 
-    fn health(&self) -> Health {
-        let state = self.report.as_ref().map(|report| report["state"].as_str());
-        match state {
-            Ok(Some("healthy")) => Health::Healthy,
-            Ok(Some("degraded")) => Health::Degraded,
-            // It is not to be had, for whichever reason.
-            _ => Health::Failed,
+    /// Its state; `None` where the devices make no array.
+    fn state(&self) -> Option<&str> {
+        match &self.report {
+            Ok(report) => report["state"].as_str(),
+            Err(_) => self.is_hidden.then_some(arrays::UNKNOWN),
         }
+    }
+
+    /// The exit status of `status` with its name.
+    fn status(&self) -> u8 {
+        let healths = [
+            Health::Healthy,
+            Health::Unknown,
+            Health::Degraded,
+            Health::Failed,
+        ];
+        let is_it = |health: &&Health| Some(arrays::health(**health)) == self.state();
+        let health = healths.iter().find(is_it);
+        health.map_or(STATUS_FAILED, |health| arrays::exit_status(*health))
     }
 
     /// `several` are called so.
@@ -89,7 +111,10 @@ impl Listed {
             },
             text("level").unwrap_or_else(|| "-".to_owned()),
             bytes.map_or_else(|| "-".to_owned(), |bytes| arrays::size(bytes).to_string()),
-            text("state").unwrap_or_else(|| "not known".to_owned()),
+            match self.state() {
+                None | Some(arrays::UNKNOWN) => "not known".to_owned(),
+                Some(state) => state.to_owned(),
+            },
             match &self.service {
                 Service::Not => "no".to_owned(),
                 Service::Elsewhere(server) => by(server.as_ref()),
@@ -106,7 +131,7 @@ impl Listed {
             "devices": self.devices,
             "level": of_report("level"),
             "bytes": of_report("bytes"),
-            "state": of_report("state"),
+            "state": self.state(),
             "served": match &self.service {
                 Service::Not => Value::Null,
                 Service::Elsewhere(server) => json!({
@@ -131,23 +156,25 @@ fn by(server: Option<&Server>) -> String {
     }
 }
 
-/// Shows all arrays in these places, as the library takes them, and those that are served on this machine. How the worst
-/// of them is.
-pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
+/// Shows all arrays in these places, as the library takes them, and those that are served on this machine. Returns the
+/// highest of their exit statuses.
+pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
     let found = scan::overview(places);
     for skipped in &found.skipped {
         ui.note(skipped);
     }
     let mut all: Vec<Listed> = served::known().into_iter().map(Listed::served).collect();
-    for array in found.arrays {
+    for array in &found.arrays {
+        let array = array.clone();
+        let hides_devices = found.hides_devices(&array.devices);
         let uuid = array.uuid.to_string();
         let Some(served) = all.iter_mut().find(|listed| listed.uuid == uuid) else {
-            all.push(Listed::found(array));
+            all.push(Listed::found(array, hides_devices));
             continue;
         };
         if served.report.is_err() {
             // The superblocks say what its server does not.
-            let found = Listed::found(array);
+            let found = Listed::found(array, hides_devices);
             *served = match found.service {
                 Service::Not => Listed {
                     service: Service::Elsewhere(None),
@@ -155,6 +182,7 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
                 },
                 _ => found,
             };
+            served.is_hidden |= served.report.is_err();
         } else {
             served.devices = array.devices;
         }
@@ -180,6 +208,5 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
     }
     let documents: Vec<Value> = all.iter().map(Listed::document).collect();
     ui.json(&json!({ "arrays": documents }));
-    let health = all.iter().map(Listed::health);
-    health.max().unwrap_or(Health::Healthy)
+    all.iter().map(Listed::status).max().unwrap_or(0)
 }

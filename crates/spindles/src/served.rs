@@ -404,7 +404,16 @@ impl Serving {
     /// Does a command line of somebody else, as if it had been typed there.
     pub(crate) fn answer(&self, ask: &Ask, answers: &Answers) {
         let status = match own_folder(&ask.folder) {
-            Ok(()) => commands::execute_served(ask, answers, self),
+            Ok(()) => {
+                let heard = self.handle().listen();
+                let status = commands::execute_served(ask, answers, self);
+                // With this answer all news is out that there was before.
+                self.handle().managed().is_working();
+                for lacking in heard.lacking() {
+                    answers.note(&format!("spindles: {lacking}\n"));
+                }
+                status
+            }
             Err(error) => {
                 answers.note(&format!("spindles: {}: {error}\n", ask.folder.display()));
                 STATUS_FAILED

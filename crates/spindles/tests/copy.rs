@@ -1,5 +1,9 @@
 //! `spindles copy` as it is typed: good and bad input.
 
+#[path = "../../spindles-io/tests/common/loop_devices.rs"]
+mod loop_devices;
+
+use loop_devices::Loop;
 use serde_json::Value;
 use spindles_block::BlockSize;
 use spindles_io::OpenOptions;
@@ -276,4 +280,43 @@ fn a_file_that_may_not_be_so_long_is_not_made() {
         }
         std::fs::remove_file(&out).expect("out.bin");
     }
+}
+
+/// Sizes that are no multiple of a block are copied whole, or refused before anything is written.
+#[test]
+fn the_last_bytes_of_a_device_are_copied_too() {
+    const NAME: &str = "the_last_bytes_of_a_device_are_copied_too";
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for length in [(1 << 20) + 7 * 512, 7 * 512] {
+        let contents = pattern(length);
+        std::fs::write(path("from"), &contents).expect("room");
+        std::fs::write(path("to"), vec![0; length]).expect("room");
+        let devices = ["from", "to"].map(|name| Loop::with(&path(name), &[]));
+        let [Ok(from), Ok(to)] = devices else {
+            return println!("SKIPPED: {NAME}: no loop devices here");
+        };
+        for (line, copied) in [
+            ([from.0.as_str(), "image"], "image"),
+            (["image", to.0.as_str()], "to"),
+        ] {
+            let (status, _, err) = copy(
+                folder.path(),
+                &[&line[..], &["--verify", "--force"]].concat(),
+            );
+            assert_eq!(status, Some(0), "{err}");
+            let there = std::fs::read(path(copied)).expect("it is there");
+            assert!(there == contents, "{line:?}: {} of {length}", there.len());
+        }
+        std::fs::remove_file(path("image")).expect("it is there");
+    }
+    // A target that is too small by less than a block.
+    std::fs::write(path("small"), vec![0; (1 << 20) + 6 * 512]).expect("room");
+    let small = Loop::with(&path("small"), &[]).expect("there were some");
+    std::fs::write(path("image"), pattern((1 << 20) + 7 * 512)).expect("room");
+    let (status, _, err) = copy(folder.path(), &["image", &small.0]);
+    assert_eq!(status, Some(1), "{err}");
+    assert!(err.contains("has room for"), "{err}");
+    let untouched = std::fs::read(path("small")).expect("it is there");
+    assert!(untouched.iter().all(|byte| *byte == 0));
 }

@@ -4,7 +4,8 @@ use crate::errors::AssembleError;
 use crate::labels::Spare;
 use crate::probe::Probe;
 use crate::{OpenOptions, identity};
-use spindles_format::{DecodeError, Found, JournalDevice};
+use spindles_block::SizeBytes;
+use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES};
 use std::cmp::Ordering;
 
 /// Devices by what they say of themselves.
@@ -14,15 +15,36 @@ pub(super) struct Gathered<'a> {
     pub(super) found: Vec<Found>,
     pub(super) spares: Vec<Spare>,
     pub(super) journals: Vec<(String, JournalDevice)>,
+    /// Devices that are too small for a superblock, and why they are left out, for people.
+    pub(super) refused: Vec<String>,
     /// How they are to be opened: with the block size of their array.
     pub(super) open: OpenOptions,
 }
 
 pub(super) fn gather<'a>(
-    devices: &[&'a str],
+    all: &[&'a str],
     open: &OpenOptions,
 ) -> Result<Gathered<'a>, AssembleError> {
-    let mut found = look(devices, open)?;
+    let mut found = look(all, open)?;
+    let has_room = |found: &Found| found.bytes >= SLOT_BYTES[0];
+    let some_have = found.iter().any(has_room);
+    let is_small = |found: &Found| some_have && !has_room(found);
+    let small = found.iter().filter(|found| is_small(found)).map(|found| {
+        format!(
+            "{}: too small: it has {}, less than a superblock takes; leave it out",
+            found.name,
+            SizeBytes(found.bytes)
+        )
+    });
+    let refused: Vec<String> = small.collect();
+    let (devices, kept): (Vec<&str>, Vec<Found>) = all
+        .iter()
+        .copied()
+        .zip(found)
+        .filter(|(_, found)| !is_small(found))
+        .unzip();
+    found = kept;
+    let devices = devices.as_slice();
     let (members, spares) = set_apart(devices, &mut found, |found| {
         found.spare().map(|record| Spare {
             name: found.name.clone(),
@@ -34,9 +56,9 @@ pub(super) fn gather<'a>(
         let journal = found.journal_device()?;
         Some((found.name.clone(), *journal))
     });
-    if members.is_empty() && !devices.is_empty() {
+    if members.is_empty() && !all.is_empty() {
         return Err(AssembleError::NoMembers {
-            devices: devices.join(", "),
+            devices: all.join(", "),
         });
     }
     let block_size = found
@@ -47,6 +69,7 @@ pub(super) fn gather<'a>(
         found,
         spares,
         journals,
+        refused,
         open: OpenOptions {
             block_size,
             ..open.clone()

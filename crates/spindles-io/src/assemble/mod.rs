@@ -174,6 +174,7 @@ fn build_of(
         found,
         spares,
         journals,
+        refused,
         mut open,
     } = gather(devices, &options.open)?;
     refuse_copies(&journals)?;
@@ -193,7 +194,10 @@ fn build_of(
             Opening::begin(devices, &found, &journals, &options, look_only, change)?;
         opening.none_is_newer = none_is_newer;
         opening.left_out = left_out;
-        Build::new(opening, parts)
+        let mut build =
+            Build::new(opening, parts).map_err(|error| error.without(refused.clone()))?;
+        build.report.refused.extend(refused.iter().cloned());
+        Ok::<_, AssembleError>(build)
     };
     let mut left_out = Vec::new();
     if !open.read_only {
@@ -294,6 +298,7 @@ pub(crate) fn describe(
         shared: spare.record.is_shared(),
     });
     report.spares.extend(spares);
+    report.refused.extend(gathered.refused);
     Ok(vec![report])
 }
 

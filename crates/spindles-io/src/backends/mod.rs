@@ -11,7 +11,7 @@ use crate::at_rest::{Access, AtRest};
 use crate::later::Later;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
-use spindles_block::MemberResult;
+use spindles_block::{BlockSize, MemberResult};
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io;
@@ -140,6 +140,20 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
         return Err(OpenError::NoName);
     }
     (Backend::of(name).open)(name, options)
+}
+
+/// Checks that a device can serve blocks of this size. Every opening asks this, and every command that takes a device
+/// asks it before it writes.
+pub(crate) fn check_blocks(facts: &DeviceFacts, block_size: BlockSize) -> Result<(), OpenError> {
+    let block_bytes = block_size.bytes();
+    if facts.backend.whole_sectors_only && facts.sector_bytes > block_bytes {
+        return Err(OpenError::BlockSize {
+            device: facts.name.clone(),
+            sector_bytes: facts.sector_bytes,
+            block_bytes,
+        });
+    }
+    Ok(())
 }
 
 /// A second way to a device that whoever asks has open.

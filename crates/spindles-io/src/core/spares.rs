@@ -3,13 +3,13 @@
 use super::carry::{ArrayIndex, Carry, Node};
 use super::manage::{arrays_of_devices, join};
 use super::tree::arrays_above;
-use crate::TooSmall;
 use crate::errors::AttachError;
 use crate::identity::identity;
 use crate::labels::{self, Spare};
 use crate::probe::Probe;
 use crate::report::{Taken, positions};
 use crate::room::FOR_ALL;
+use crate::{OpenError, TooSmall};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{DeviceRecord, SpareRecord, areas_to_join};
 
@@ -218,6 +218,11 @@ pub(crate) fn is_useless(carry: &Carry, spare: &Spare) -> Option<String> {
             SizeBytes(*bytes),
             had = SizeBytes(record.device_bytes)
         ));
+    }
+    let probe = Probe::peek(&spare.name);
+    let blocks = probe.and_then(|probe| probe.check_blocks(carry.members().block_size()));
+    if let Err(error @ OpenError::BlockSize { .. }) = blocks {
+        return Some(format!("it can't be used: {error}"));
     }
     if !arrays_of_devices(carry).any(|(index, _)| serves(carry, &spare.record, index)) {
         return Some("it is a spare of another array".to_owned());

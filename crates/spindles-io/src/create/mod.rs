@@ -232,7 +232,11 @@ impl Looked {
                 second: all[second].to_owned(),
             });
         }
-        let devices = all.iter().map(|name| Device::look(name));
+        let devices = all.iter().map(|name| {
+            let device = Device::look(name)?;
+            device.probe.check_blocks(options.block_size)?;
+            Ok::<_, CreateError>(device)
+        });
         let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
         let mut spares = devices.split_off(leaves.len());
         let journal = spares.split_off(options.spares.len()).pop();

@@ -162,10 +162,23 @@ pub enum OpenError {
         /// The block asked for.
         block_bytes: u32,
     },
+    /// The device is no whole number of blocks.
+    #[error(
+        "{device} holds {bytes} bytes, and its last {} are less than a block of {block_bytes}: make its length a \
+         multiple of {block_bytes} bytes", bytes % u64::from(*block_bytes)
+    )]
+    NotWhole {
+        /// The device.
+        device: String,
+        /// Its size.
+        bytes: u64,
+        /// The block.
+        block_bytes: u32,
+    },
     /// The device can't be addressed in such small blocks.
     #[error(
-        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: \
-         use blocks of {sector_bytes} bytes"
+        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: take a device with \
+         smaller sectors, or use blocks of {sector_bytes} bytes"
     )]
     BlockSize {
         /// The device.

@@ -36,10 +36,8 @@ pub(super) static KIND: Kind = Kind {
 };
 
 fn devices(text: &str) -> Result<Vec<String>, String> {
-    let given = scan::resolve(&[text], &[], &[]);
-    given
-        .map(|given| given.devices)
-        .map_err(|error| error.to_string())
+    let given = scan::resolve(&[text], &[], &[]).map_err(|error| error.to_string())?;
+    given.may_have_missed.map_or(Ok(given.devices), Err)
 }
 
 struct Assembled {

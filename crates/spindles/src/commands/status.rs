@@ -7,7 +7,6 @@ use crate::overview;
 use crate::served::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
-use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, OutReason, Policy, RegionsStatus, Status};
@@ -37,7 +36,9 @@ pub(crate) static COMMAND: Command = Command {
               yet and all data can be read, or that the device for its journal is missing, or that \
               the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing, or that its server writes \
-              nothing any more; 1 and 2 as everywhere. Of several arrays it is the highest, of all that of the worst.\n\n\
+              nothing any more; 1 and 2 as everywhere. Of several arrays, and of all, it is the highest. Where this \
+              user may not read enough devices, or another user's server has the array and does not answer, the state is \
+              unknown, which is 0.\n\n\
               With --watch it is shown again and again, until Ctrl-C.\n\n\
               spindles status\n\
               spindles status pool\n\
@@ -69,11 +70,6 @@ struct Arguments {
     scan: Scan,
 }
 
-/// Exit status of a degraded array.
-const STATUS_DEGRADED: u8 = 3;
-/// Exit status of a failed one.
-const STATUS_ARRAY_FAILED: u8 = 4;
-
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     if let Some(seconds) = arguments.watch {
@@ -92,10 +88,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return do_each(&command, &several, ui);
     }
     let given = arguments.scan.given(&arguments.devices, &[], ui)?;
-    let survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
+    let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
-    if let (Some(denied), Health::Failed) = (&denied, survey.health()) {
-        bail!("too few devices were found to know how the array is: {denied}");
+    let hides_devices = given.hides_devices();
+    if hides_devices {
+        survey.note_hidden_devices();
     }
     let open = survey.open.as_slice();
     let view = View {
@@ -109,18 +106,23 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut documents = Vec::new();
     let mut warnings = Vec::new();
-    warnings.extend(
-        denied.as_ref().map(|denied| {
-            format!("whether the array lacks what is not there is not known: {denied}")
-        }),
-    );
+    let why = denied.iter().chain(&given.may_have_missed);
+    warnings.extend(why.map(|why| {
+        if survey.health() == Health::Unknown {
+            format!("too few devices could be read to know the state of the array: {why}")
+        } else if hides_devices {
+            format!("whether the array lacks what is not there is not known: {why}")
+        } else {
+            why.clone()
+        }
+    }));
     for report in &survey.reports {
         let mut document = arrays::to_json(report);
         view.show(report, None, 0, &mut document);
         documents.push(document);
         // Nothing goes on by itself where another one is at it, or nobody may be.
         let stands_still = view.is_in_use || survey.needs_force.is_some();
-        warnings.extend(if denied.is_some() {
+        warnings.extend(if hides_devices {
             Vec::new()
         } else if stands_still {
             report.warnings_in_use()
@@ -134,7 +136,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     warnings.extend(serving.map(Serving::losses).unwrap_or_default());
     let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
-        _ if denied.is_some() => {}
+        _ if hides_devices => {}
         Some(why) => warnings.push(why.clone()),
         // Its server does what is to be done, where it may.
         None if view.is_in_use && !may_rebuild => {}
@@ -167,15 +169,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     })));
     document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
-    answer(survey.health())
+    answer(arrays::exit_status(survey.health()))
 }
 
-/// The exit status says how it is.
-fn answer(health: Health) -> anyhow::Result<()> {
-    match health {
-        Health::Healthy => Ok(()),
-        Health::Degraded => Err(Answer(STATUS_DEGRADED).into()),
-        Health::Failed => Err(Answer(STATUS_ARRAY_FAILED).into()),
+/// Ends with an exit status.
+fn answer(status: u8) -> anyhow::Result<()> {
+    match status {
+        0 => Ok(()),
+        status => Err(Answer(status).into()),
     }
 }
 

@@ -2,6 +2,8 @@
 //! array goes on without the device.
 
 use crate::arrays::{Folder, MIB};
+use crate::loop_devices::Loop;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -281,4 +283,53 @@ fn why_a_device_has_the_journal_no_more_is_told() {
     );
     folder.run("create n raid5(@x,@y,@z)").ok();
     told("@x @y @z @j", &["/j: it has the journal of another array"]);
+}
+
+/// Every command that takes a device asks what opening the array will ask, before it writes.
+#[test]
+fn no_command_takes_a_device_whose_sectors_are_larger_than_blocks() {
+    let folder = Folder::new("a b c d j", 16 * MIB);
+    let device = match Loop::new(Path::new(&folder.path("j")), 4096) {
+        Ok(device) => device,
+        Err(reason) => return println!("SKIPPED: no_command_takes_a_device: {reason}"),
+    };
+    let device = device.0.as_str();
+    let why = [device, "sectors of 4096 bytes", "blocks of 512"];
+    let small = "raid5(@a,@b,@c) --block-size 512";
+    for more in [
+        format!("--journal {device}"),
+        format!("--spare {device}"),
+        format!("--journal {device} --force"),
+    ] {
+        folder.refuses(&format!("create data {small} {more}"), 1, &why);
+    }
+    folder.refuses(
+        &format!("create data raid1(@a,{device}) --block-size 512"),
+        1,
+        &why,
+    );
+    folder.run(&format!("create data {small}")).ok();
+    let array = "@a,@b,@c";
+    for line in [
+        format!("journal add {device} --array {array}"),
+        format!("spare add {device} --array {array}"),
+        format!("replace @a --onto {device} @b @c"),
+        format!("grow @a @b @c --add {device}"),
+    ] {
+        folder.refuses(&line, 1, &why);
+        folder.refuses(&format!("{line} --force"), 1, &why);
+    }
+    // A shared spare suits other arrays: this one does not take it.
+    folder.run(&format!("spare add {device} --shared")).ok();
+    std::fs::remove_file(folder.path("b")).expect("it is there");
+    let run = folder.run(&format!("status @a @c {device}"));
+    assert!(run.error.contains("can't be used"), "{}", run.error);
+    folder.refuses(&format!("rebuild @a @c --onto {device}"), 1, &why);
+    let run = folder.run(&format!("rebuild @a @c {device}"));
+    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    folder.run("rebuild @a @c --onto @d").ok();
+    assert_eq!(folder.run("status @a @c @d").status, 0);
+    // Where blocks are as large it is as good as any other.
+    folder.run(&format!("wipe {device} --force")).ok();
+    folder.run(&format!("create other concat({device})")).ok();
 }

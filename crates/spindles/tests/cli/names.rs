@@ -3,8 +3,10 @@
 
 use crate::arrays::{Folder, MIB};
 use crate::binary::{Run, spindles_in};
+use crate::loop_devices::Loop;
 use spindles_io::scan;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 /// An array of three with a spare and a device for its journal, and one of arrays.
@@ -516,4 +518,44 @@ fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
         std::fs::remove_file(folder.path(gone)).expect("it is there");
     }
     here(&folder, "status pool").fails(1, &["have no record of each other"]);
+}
+
+/// A folder may hold any number of other files.
+#[test]
+fn members_are_found_among_thousands_of_files() {
+    let folder = Folder::new("a z", 8 * MIB);
+    for number in 0..5000 {
+        std::fs::File::create(folder.path(&format!("f{number}"))).expect("a file");
+    }
+    here(&folder, "create pool raid1(a,z)").ok();
+    let run = here(&folder, "status pool --scan .").ok();
+    assert_eq!(run.error, "");
+}
+
+/// Partitions and loop devices on the same parts of a disk are one device each, with two names.
+#[test]
+fn a_second_name_of_a_device_is_left_out() {
+    let folder = Folder::new("disk", 32 * MIB);
+    let part = |at: u64| {
+        let (offset, limit) = ((at * 16 * MIB).to_string(), (16 * MIB).to_string());
+        let arguments = ["--offset", &offset, "--sizelimit", &limit];
+        Loop::with(Path::new(&folder.path("disk")), &arguments)
+    };
+    let parts: Result<Vec<Loop>, _> = [0, 1, 0, 1].into_iter().map(part).collect();
+    let parts = match parts {
+        Ok(parts) => parts,
+        Err(reason) => return println!("SKIPPED: a_second_name_of_a_device: {reason}"),
+    };
+    let [a, b, a2, b2] = [0, 1, 2, 3].map(|at| parts[at].0.as_str());
+    let scan = [a, b, a2, b2]
+        .map(|device| format!(" --scan {device}"))
+        .concat();
+    here(&folder, &format!("create pool raid1({a},{b})")).ok();
+    let run = here(&folder, &format!("status pool{scan}")).ok();
+    for (left, kept) in [(a2, a), (b2, b)] {
+        let said = format!("left out: {left}: it has the same bytes as {kept}");
+        assert!(run.error.contains(&said), "{}", run.error);
+    }
+    let json = here(&folder, &format!("status pool --json{scan}")).json();
+    assert_eq!(devices(&json), [a, b]);
 }

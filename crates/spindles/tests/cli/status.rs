@@ -178,9 +178,9 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
         ),
         (
             "a b",
-            1,
+            0,
             &[
-                "too few devices were found",
+                "too few devices could be read to know the state of the array",
                 "a, b can't be read: permission denied",
             ],
         ),
@@ -200,6 +200,8 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
             for text in texts {
                 assert!(error.contains(text), "{denied}: no {text:?} in {error}");
             }
+            let out = String::from_utf8(run.stdout).expect("text");
+            assert_eq!(out.contains("unknown"), denied == "a b", "{out}");
             for prophecy in ["backup", "degraded", "rebuild", "failed"] {
                 assert!(!error.contains(prophecy), "{denied}: {error}");
             }
@@ -409,4 +411,55 @@ fn who_finishes_what_a_crash_left_is_said() {
     let words = "disagree on since is settled while this command runs; `spindles resync m` finishes \
                  what is left then";
     assert!(run.error.contains(words), "{}", run.error);
+}
+
+/// The list says of an array what its own status says, and the exit status is the same.
+#[test]
+fn the_list_and_one_array_agree() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let scan = format!("--scan {}", folder.path(""));
+    let agree = |status: i32, state: &str| {
+        let one = folder.run(&format!("status data {scan}"));
+        let all = folder.run(&format!("status {scan}"));
+        // The list has the arrays that other tests serve too.
+        assert!(one.status == status && all.status >= status, "{}", all.error);
+        let mut lines = all.out.lines();
+        let line = lines.find(|line| line.starts_with("data "));
+        assert!(line.is_some_and(|line| line.contains(state)), "{}", all.out);
+        assert!(status == 1 || one.out.contains(state), "{}", one.out);
+    };
+    agree(0, "healthy");
+    folder.copy("a", "again");
+    // Nobody knows which of them it is: not a state of the array, but an error.
+    agree(1, "not known");
+    for (gone, status, state) in [
+        ("again", 0, "healthy"),
+        ("a", 3, "degraded"),
+        ("b", 4, "failed"),
+    ] {
+        std::fs::remove_file(folder.path(gone)).expect("it is there");
+        agree(status, state);
+    }
+}
+
+/// A member whose file was cut off is left out, however little is left of it.
+#[test]
+fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
+    for bytes in [0, 100, 4095, 5000] {
+        let folder = Folder::new("a b c", 8 * MIB);
+        folder.run("create data raid5(@a,@b,@c)").ok();
+        folder.make("b", bytes);
+        for (line, status) in [
+            ("status @a @b @c", 3),
+            ("scrub @a @b @c", 0),
+            ("set @a @b @c", 0),
+        ] {
+            let run = folder.run(line);
+            assert_eq!(run.status, status, "{line}, {bytes}: {}", run.error);
+            let told = run.error.contains("b: ") && run.error.contains("leave it out");
+            assert!(told || status == 0, "{line}, {bytes}: {}", run.error);
+        }
+        folder.run("status @b").fails(1, &["b"]);
+    }
 }

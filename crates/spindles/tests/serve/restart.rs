@@ -2,9 +2,15 @@
 
 use super::{MIB, Pool, has};
 use serde_json::Value;
+use spindles_io::assemble::{AssembleOptions, assemble};
+use spindles_io::create::{CreateOptions, create};
+use spindles_io::host::{Reopen, Reopened, Served as _};
+use spindles_layout::Expression;
+use spindles_serve::{Handle, Server, ServerLimits};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::sync::mpsc::channel;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 /// So long nobody serves.
@@ -152,4 +158,56 @@ fn libnbd_alone_does_not_go_on() {
     let hangs = Some(124);
     let status = fio.status.code();
     assert!(status != Some(0) && status != hangs, "{fio:?}");
+}
+
+/// The command failed, and with what it brought no array could be opened.
+#[test]
+fn an_array_is_opened_as_it_was_after_a_command_that_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b, c, log, copy] = ["a", "b", "c", "log", "copy"].map(|name| {
+        let path = folder
+            .path()
+            .canonicalize()
+            .expect("it is there")
+            .join(name);
+        let file = std::fs::File::create(&path).expect("a file");
+        file.set_len(32 << 20).expect("room");
+        path.to_str().expect("text").to_owned()
+    });
+    let expression = Expression::parse(&format!("raid5({a},{b},{c})")).expect("an array");
+    let new = CreateOptions {
+        journal: Some(log.clone()),
+        ..CreateOptions::new("pool")
+    };
+    create(&expression, &new, &mut |_, _| true).expect("an array");
+    std::fs::copy(&log, &copy).expect("room");
+    let devices = [a, b, c, log];
+    let (sends, receives) = channel();
+    let server = thread::spawn(move || {
+        let options = AssembleOptions::default();
+        let names: Vec<&str> = devices.iter().map(String::as_str).collect();
+        let opened = assemble(&names, &options).expect("it was created");
+        let limits = ServerLimits::default();
+        let server = Server::new(opened.target, "pool", String::new(), limits);
+        let (server, offer) = server.expect("it serves");
+        let handle = Handle::new(&offer, &server.news(), &devices, &options, &opened.report);
+        let reached = (handle, server.stopper());
+        sends.send(reached).expect("it is waited for");
+        server.run(|_, _| {}).expect("it was stopped").close()
+    });
+    let (handle, stopper) = receives.recv().expect("it serves");
+    let brought = copy.clone();
+    let failing: Reopen = Box::new(move |devices, _| {
+        assert!(devices.contains(&brought.as_str()));
+        Reopened::AsBefore
+    });
+    handle
+        .reopen(Some(&copy), None, failing)
+        .expect("it was closed");
+    let status = handle.managed().status().expect("it is served");
+    assert_eq!(status.state.name(), "healthy");
+    assert!(!handle.devices().contains(&copy));
+    stopper.stop();
+    let closed = server.join().expect("it serves");
+    closed.expect("it is closed in order");
 }

@@ -1,5 +1,6 @@
 //! The sandbox of `spindles serve`: what the server still may, and what commands on its array need of the helper.
 
+use super::loop_devices::Loop;
 use super::{MIB, Pool, Served, has, pattern};
 use std::fs;
 use std::path::PathBuf;
@@ -103,4 +104,49 @@ fn commands_on_a_served_array_get_their_devices() {
         assert!(super::read(&pool.path("out")).starts_with(&pattern(8 * MIB, 5)));
         served.stop();
     }
+}
+
+/// The folder of a loop device is that of its file, and a wiped device is as good as a new one anywhere.
+#[test]
+fn loop_devices_come_to_a_served_array() {
+    let (pool, elsewhere) = (
+        Pool(tempfile::tempdir().expect("a folder")),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let mut devices = Vec::new();
+    for path in [
+        pool.path("a"),
+        pool.path("b"),
+        pool.path("c"),
+        elsewhere.path().join("d"),
+    ] {
+        fs::write(&path, "x".repeat(9 * MIB)).expect("it is written");
+        match Loop::new(&path, 512) {
+            Ok(device) => devices.push(device),
+            Err(reason) => {
+                return println!("SKIPPED loop_devices_come_to_a_served_array: {reason}");
+            }
+        }
+    }
+    let [a, b, c, d] = [0, 1, 2, 3].map(|at| devices[at].0.as_str());
+    let does = |line: &str| {
+        let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.status.code(), Some(0), "{line}: {run:?}");
+    };
+    does(&format!("create looped raid1({a},{b})"));
+    does(&format!("create other concat({d})"));
+    does(&format!("wipe {d} --force"));
+    let served = pool.serve_what(&[a, b], "array 'looped' is served: nbd");
+    for line in [
+        format!("fail {a} looped"),
+        format!("remove {a} looped"),
+        format!("wipe {a} --force"),
+        format!("rebuild looped --onto {a}"),
+        format!("fail {b} looped"),
+        format!("rebuild looped --onto {c} --force"),
+        format!("spare add {d} --array looped"),
+    ] {
+        does(&line);
+    }
+    served.stop();
 }

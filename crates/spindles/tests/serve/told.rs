@@ -236,7 +236,7 @@ fn what_is_no_array_has_a_way_to_its_end() {
     );
     served.stop();
     for (what, arguments) in [
-        ("b", ["b", "--as-is"].as_slice()),
+        ("a", ["a", "--as-is"].as_slice()),
         ("pool", &["pool", "--control", "%"]),
     ] {
         let socket = pool.path("control").display().to_string();
@@ -297,5 +297,20 @@ fn a_server_of_another_user_is_listed() {
     assert!(told.contains(&wanted), "{told}");
     let told = pool.told("stop pool");
     assert!(told.contains("as with `sudo -u nobody`"), "{told}");
+    served.stop();
+}
+
+/// A command that closes the array and opens it again says what is missing then, and so does the server.
+#[test]
+fn a_member_that_does_not_come_back_is_named() {
+    let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
+    let mut served = pool.serve(&[]);
+    std::fs::rename(pool.path("b"), pool.path("away")).expect("it is moved");
+    assert!(pool.told("status pool").contains("healthy"));
+    let told = pool.told("set pool --degraded-writes ask");
+    for wanted in ["member 1, ", "/b, is not there any more", "degraded"] {
+        assert!(told.contains(wanted), "{told}");
+    }
+    served.says("/b, is not there any more");
     served.stop();
 }

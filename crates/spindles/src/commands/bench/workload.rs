@@ -165,7 +165,16 @@ impl Arguments {
             arrivals_per_s: self.arrivals,
         };
         let planned = kind.plan(&work.params(self.seed, 1));
-        planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
+        let planned = planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
+        if self.size.is_some() && planned.size_bytes != size_bytes {
+            return Err(Usage::error(format!(
+                "--size {}: {} has operations of {}, and works on whole ones: choose {}, or another --operation",
+                SizeBytes(size_bytes).typed(),
+                kind.name,
+                SizeBytes(planned.chunk_bytes.into()),
+                SizeBytes(planned.size_bytes).typed()
+            )));
+        }
         Ok(work)
     }
 

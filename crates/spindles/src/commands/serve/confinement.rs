@@ -45,9 +45,11 @@ pub(super) fn enter(
     Ok((entered, helper))
 }
 
-/// Where a file lies that is a device.
+/// The folder of a file that is a device, or that a loop device stands on.
 fn folder_of(device: &str) -> Option<PathBuf> {
-    let path = Path::new(device).canonicalize().ok()?;
+    let file = spindles_io::file_of_loop(device);
+    let path = Path::new(file.as_deref().unwrap_or(device));
+    let path = path.canonicalize().ok()?;
     let is_file = path.metadata().is_ok_and(|it| it.is_file());
     path.parent().filter(|_| is_file).map(Path::to_owned)
 }
