@@ -1,6 +1,9 @@
 //! What the engine asks of its driver and tells the world.
 
-use crate::jobs::scrub::{Finding, Scrub, ScrubStatus};
+use crate::{
+    inspection::MetadataFinding,
+    jobs::scrub::{Finding, Scrub, ScrubStatus},
+};
 use alloc::boxed::Box;
 use core::fmt;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
@@ -163,6 +166,8 @@ pub enum Event {
     ScrubStopped(ScrubStatus),
     /// Something was wrong in a place of a member.
     Found(Finding),
+    /// Something was wrong in a place of the metadata of a member.
+    MetadataFound(MetadataFinding),
     /// Copies, or data and parity, do not agree, and nothing tells which of them is wrong.
     Disagreement {
         /// The place, as the first block of the array in its redundancy group's row of blocks.

@@ -385,6 +385,7 @@ fn kind_of(
             let flaw = match finding.flaw {
                 Flaw::Unreadable => "can't be read",
                 Flaw::Rotten => "are rotten",
+                Flaw::ChecksumLost => "can't be verified, as their checksums are rotten",
             };
             let (blocks, block) = (finding.blocks, finding.block);
             let what = format!(
@@ -393,7 +394,9 @@ fn kind_of(
             (&[&ROT_FOUND], what)
         }
         Event::ScrubDone(found)
-            if found.repaired_blocks
+            if found.metadata_repaired_blocks
+                + found.metadata_left_blocks
+                + found.repaired_blocks
                 + found.left_blocks
                 + found.disagreements
                 + found.made_to_agree
@@ -401,8 +404,13 @@ fn kind_of(
         {
             let what = format!(
                 "a scrub is done: {} blocks were wrong and are repaired, {} are left wrong, {} rows of blocks \
-                 disagree, {} were made to agree",
-                found.repaired_blocks, found.left_blocks, found.disagreements, found.made_to_agree
+                 disagree, {} were made to agree; of metadata, {} blocks are repaired, {} are left wrong",
+                found.repaired_blocks,
+                found.left_blocks,
+                found.disagreements,
+                found.made_to_agree,
+                found.metadata_repaired_blocks,
+                found.metadata_left_blocks
             );
             (&[&SCRUB_FINDINGS], what)
         }

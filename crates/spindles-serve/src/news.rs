@@ -100,6 +100,7 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
         | Event::ReplaceDone { member }
         | Event::ReplaceEnded { member, .. } => Some(*member),
         Event::Found(finding) => Some(finding.member),
+        Event::MetadataFound(finding) => Some(finding.member),
         _ => None,
     }
 }

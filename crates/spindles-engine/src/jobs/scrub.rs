@@ -33,6 +33,8 @@ pub enum Flaw {
     Unreadable,
     /// It was read, and the bytes were not those that had been written.
     Rotten,
+    /// It was read, and nothing could verify it: its checksum was corrupt.
+    ChecksumLost,
 }
 
 /// What became of it.
@@ -72,6 +74,10 @@ pub struct ScrubStatus {
     pub repaired_blocks: u64,
     /// Blocks of members that were wrong and still are.
     pub left_blocks: u64,
+    /// Blocks of metadata, and blocks whose checksum was corrupt, that were repaired.
+    pub metadata_repaired_blocks: u64,
+    /// The same that still are wrong.
+    pub metadata_left_blocks: u64,
     /// Rows of blocks that did not fit together without one being known to be wrong, and still
     /// don't.
     pub disagreements: u64,
@@ -110,6 +116,7 @@ impl ScrubState {
 
     /// What could not be repaired, on the way here from the start of the array.
     pub(crate) fn left_blocks(&self) -> u64 {
-        self.left_before + self.found.left_blocks + self.found.disagreements
+        let found = &self.found;
+        self.left_before + found.left_blocks + found.metadata_left_blocks + found.disagreements
     }
 }

@@ -43,6 +43,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: Engine::all_copied,
     stopped: Some(|engine| engine.end_replace(ReplaceEnd::Stopped)),
+    waits: None,
     turn: None,
 };
 

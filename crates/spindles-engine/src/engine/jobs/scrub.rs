@@ -32,6 +32,7 @@ pub(crate) static JOB: Job = Job {
     advanced: Engine::scrub_advanced,
     ended: Engine::scrub_ended,
     stopped: Some(Engine::scrub_stopped),
+    waits: Some(|engine, ends| engine.inspects() || ends && engine.scrub_is_ending()),
     turn: None,
 };
 
@@ -64,7 +65,8 @@ impl Engine {
         if self.has_failed() {
             return Err(CommandError::BeyondTolerance);
         }
-        if self.closing != Closing::Open || self.walk(&JOB).is_busy() {
+        let busy = self.walk(&JOB).is_busy() || !self.inspection.is_quiet();
+        if self.closing != Closing::Open || busy {
             return Err(CommandError::JobGoing);
         }
         Ok(())
@@ -98,6 +100,7 @@ impl Engine {
         self.output(Output::Event(Event::ScrubStarted {
             from: self.scrub.found.mark,
         }));
+        self.begin_inspection();
         self.begin_job(&JOB, from);
         Ok(())
     }
@@ -137,6 +140,7 @@ impl Engine {
     }
 
     fn scrub_stopped(&mut self) {
+        self.inspection.end();
         if self.note_scrub_mark() {
             self.want_update();
         }
@@ -147,7 +151,9 @@ impl Engine {
     pub(crate) fn note_scrub_mark(&mut self) -> bool {
         let walk = self.walk(&JOB);
         if walk.is_busy() {
-            self.scrub.found.mark = BlockIndex(self.blocks_below(walk.mark.group));
+            let mark = self.blocks_below(walk.mark.group);
+            let is_end = mark >= self.geometry.blocks();
+            self.scrub.found.mark = BlockIndex(if is_end { 0 } else { mark });
         }
         let persistence = self.metadata.persistence();
         persistence.is_some_and(|persistence| {
@@ -278,7 +284,9 @@ impl Engine {
                 block: start.plus(place.offset.0 + u64::from(range.low)),
                 blocks: range.blocks,
                 array_block: self.array_block(id, slot),
-                flaw: if range.rows.rotten.contains(slot) {
+                flaw: if range.rows.checksum_lost.contains(slot) {
+                    Flaw::ChecksumLost
+                } else if range.rows.rotten.contains(slot) {
                     Flaw::Rotten
                 } else {
                     Flaw::Unreadable
@@ -313,10 +321,15 @@ impl Engine {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
         if finding.by_scrub {
-            match finding.fate {
-                Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
-                Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
-            }
+            let found = &mut self.scrub.found;
+            let is_repaired = finding.fate == Fate::Repaired;
+            let count = match (finding.flaw, is_repaired) {
+                (Flaw::ChecksumLost, true) => &mut found.metadata_repaired_blocks,
+                (Flaw::ChecksumLost, false) => &mut found.metadata_left_blocks,
+                (Flaw::Unreadable | Flaw::Rotten, true) => &mut found.repaired_blocks,
+                (Flaw::Unreadable | Flaw::Rotten, false) => &mut found.left_blocks,
+            };
+            *count += blocks;
         }
     }
 
