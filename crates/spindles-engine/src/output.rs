@@ -1,6 +1,7 @@
 //! What the engine asks of its driver and tells the world.
 
 use crate::{
+    faults::MemberFaults,
     inspection::MetadataFinding,
     jobs::scrub::{Finding, Scrub, ScrubStatus},
 };
@@ -136,6 +137,8 @@ pub enum Event {
     ReplaceDone {
         /// The position.
         member: MemberIndex,
+        /// What went wrong on the device before it.
+        faults: MemberFaults,
     },
     /// A member is not replaced. Unless it is out itself, all is as it was.
     ReplaceEnded {

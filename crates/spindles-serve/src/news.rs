@@ -97,7 +97,7 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
         | Event::NotFilled { member, .. }
         | Event::RebuildDone { member }
         | Event::ReplaceStarted { member }
-        | Event::ReplaceDone { member }
+        | Event::ReplaceDone { member, .. }
         | Event::ReplaceEnded { member, .. } => Some(*member),
         Event::Found(finding) => Some(finding.member),
         Event::MetadataFound(finding) => Some(finding.member),

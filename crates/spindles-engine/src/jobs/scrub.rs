@@ -7,7 +7,7 @@ use spindles_layout::GroupIndex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Whether it begins at the start of the array; otherwise it goes on where the last one was
-    /// interrupted.
+    /// interrupted. A check (`Repair::Nothing`) always begins there.
     pub anew: bool,
     /// What it does about what is wrong.
     pub repair: Repair,
@@ -78,6 +78,8 @@ pub struct ScrubStatus {
     pub metadata_repaired_blocks: u64,
     /// The same that still are wrong.
     pub metadata_left_blocks: u64,
+    /// Blocks, and rows of blocks, that an earlier part of this scrub, which was interrupted, found wrong and left.
+    pub left_before_blocks: u64,
     /// Rows of blocks that did not fit together without one being known to be wrong, and still
     /// don't.
     pub disagreements: u64,
@@ -104,6 +106,11 @@ impl ScrubState {
         self.found
     }
 
+    /// Whether it changes nothing: the superblocks then keep what they say of the last scrub.
+    pub(crate) fn is_check(&self) -> bool {
+        self.repair == Repair::Nothing
+    }
+
     /// Where the next one that does not begin anew goes on.
     pub(crate) fn mark(&self) -> BlockIndex {
         self.found.mark
@@ -114,8 +121,12 @@ impl ScrubState {
         self.left_before += blocks;
     }
 
-    /// What could not be repaired, on the way here from the start of the array.
+    /// What could not be repaired, on the way here from the start of the array. A check repairs nothing, and
+    /// leaves this as it was.
     pub(crate) fn left_blocks(&self) -> u64 {
+        if self.is_check() {
+            return self.left_before;
+        }
         let found = &self.found;
         self.left_before + found.left_blocks + found.metadata_left_blocks + found.disagreements
     }

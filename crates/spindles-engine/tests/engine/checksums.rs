@@ -900,3 +900,38 @@ fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
         assert!(world.read(0, blocks).unwrap() == bytes, "{level}");
     }
 }
+
+/// A rebuild meets a row in which more is corrupt than redundancy repairs: each block counts once.
+#[test]
+fn a_rebuild_counts_each_corrupt_block_once() {
+    let spec = spec("raid5", 3);
+    let (mut world, _) = filled(&setup(&spec, 1000, 3));
+    world.fail(2);
+    rot(&mut world, 0, 5);
+    rot(&mut world, 1, 5);
+    world.gone = MemberSet::EMPTY;
+    world.rebuild(2, 9).unwrap();
+    world.run();
+    let status = world.engine.status();
+    let counted: Vec<u64> = (status.members.iter())
+        .map(|member| member.faults.rotten_blocks)
+        .collect();
+    assert_eq!(counted, [1, 1, 0]);
+}
+
+/// A device that is replaced takes its counts with it, so the event has them.
+#[test]
+fn a_replacement_says_what_was_corrupt_on_the_device_before() {
+    let spec = spec("raid5", 3);
+    let (mut world, bytes) = filled(&setup(&spec, 1000, 3));
+    rot(&mut world, 1, 5);
+    world.replace(1, 9).unwrap();
+    world.run();
+    let corrupt = world.events.iter().find_map(|event| match event {
+        Event::ReplaceDone { faults, .. } => Some(faults.rotten_blocks),
+        _ => None,
+    });
+    assert_eq!(corrupt, Some(1));
+    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+    assert!(world.read(0, blocks).unwrap() == bytes);
+}

@@ -31,7 +31,8 @@ pub(crate) static COMMAND: Command = Command {
               What is lost of the array answers errors until it is written: what nothing proved when \
               a crash was put in order, as members were missing or a block had rotted. That is reported \
               too, and no scrub brings it back.\n\n\
-              Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
+              Stopped with Ctrl-C, it goes on there the next time, and its end counts both parts. A check \
+              begins at the start each time. Exit status 1 means that \
               something is left that could not be repaired, or is lost.\n\n\
               spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
@@ -50,7 +51,7 @@ struct Arguments {
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
     restart: bool,
-    /// Report, and change nothing
+    /// Report, and change nothing; begins at the start
     #[arg(long, conflicts_with = "trust_data")]
     check: bool,
     /// Where it can't be known what is rotten, take the data for the truth, or the first copy, and
@@ -172,6 +173,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              a backup and scrub again{trust}"
         );
     }
+    if !scrubbed.through && arguments.check {
+        bail!("array '{name}': the check was stopped: the next one begins at the start");
+    }
     if !scrubbed.through {
         bail!("array '{name}': the scrub was stopped, and goes on there next time");
     }
@@ -187,6 +191,10 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
     for (blocks, what) in [
         (found.repaired_blocks, "wrong and repaired"),
         (found.left_blocks, "wrong and not repaired"),
+        (
+            found.left_before_blocks,
+            "wrong and not repaired in the part before, where this scrub went on",
+        ),
         (
             found.metadata_repaired_blocks,
             "of metadata, or without good checksums, repaired",
@@ -208,8 +216,9 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
             ui.line(format!("array '{name}': {} {what}", size(blocks)));
         }
     }
-    let metadata = found.metadata_repaired_blocks + found.metadata_left_blocks;
-    let wrong = found.repaired_blocks + found.left_blocks + found.disagreements + metadata;
+    let left_before = found.left_before_blocks;
+    let left = found.left_blocks + found.metadata_left_blocks + found.disagreements + left_before;
+    let wrong = found.repaired_blocks + found.metadata_repaired_blocks + left;
     let arrays = scrubbed.report.arrays();
     for array in arrays.iter().filter(|array| array.lost_bytes > 0) {
         ui.line(format!(
@@ -239,6 +248,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "total_bytes": scrubbed.progress.total_bytes,
         "repaired_bytes": found.repaired_blocks * block_bytes,
         "left_bytes": found.left_blocks * block_bytes,
+        "left_before_bytes": left_before * block_bytes,
         "metadata_repaired_bytes": found.metadata_repaired_blocks * block_bytes,
         "metadata_left_bytes": found.metadata_left_blocks * block_bytes,
         "disagreement_bytes": found.disagreements * block_bytes,
@@ -247,7 +257,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "not_looked_at": failed,
         "places": places,
     }));
-    found.left_blocks + found.metadata_left_blocks + found.disagreements > 0
+    left > 0
 }
 
 /// What a scrub did without.

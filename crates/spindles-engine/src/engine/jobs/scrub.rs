@@ -75,7 +75,8 @@ impl Engine {
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         self.may_scrub()?;
         let kept = self.scrub.found.mark;
-        let from = if scrub.anew || kept.0 >= self.geometry.blocks() {
+        let is_check = scrub.repair == Repair::Nothing;
+        let from = if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
             Place::default()
         } else {
             let group = self.geometry.locate(kept).group;
@@ -83,23 +84,24 @@ impl Engine {
         };
         let recorded = (self.metadata.persistence())
             .map_or(0, |persistence| persistence.array.scrub_left_blocks);
-        let left_before = if from == Place::default() {
-            0
-        } else {
+        let goes_on = from != Place::default();
+        let left_before = if goes_on || is_check {
             recorded.max(self.scrub.left_blocks())
+        } else {
+            0
         };
+        let start = BlockIndex(self.blocks_below(from.group));
         self.scrub = ScrubState {
             repair: scrub.repair,
             left_before,
             found: ScrubStatus {
-                mark: BlockIndex(self.blocks_below(from.group)),
+                mark: if is_check { kept } else { start },
+                left_before_blocks: if goes_on { left_before } else { 0 },
                 ..ScrubStatus::default()
             },
             due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
         };
-        self.output(Output::Event(Event::ScrubStarted {
-            from: self.scrub.found.mark,
-        }));
+        self.output(Output::Event(Event::ScrubStarted { from: start }));
         self.begin_inspection();
         self.begin_job(&JOB, from);
         Ok(())
@@ -116,7 +118,7 @@ impl Engine {
 
     fn scrub_advanced(&mut self) {
         let group = self.walk(&JOB).mark.group;
-        if group >= self.scrub.due && group.0 < self.geometry.groups() {
+        if !self.scrub.is_check() && group >= self.scrub.due && group.0 < self.geometry.groups() {
             self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
             self.scrub.found.mark = BlockIndex(self.blocks_below(group));
             self.want_update();
@@ -124,6 +126,9 @@ impl Engine {
     }
 
     fn scrub_ended(&mut self, _walk: Walk) {
+        if self.scrub.is_check() {
+            return self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
+        }
         self.scrub.found.mark = BlockIndex(0);
         let now_s = self.metadata.since_1970_s(self.now);
         let mut changed = self.note_scrub_mark();
@@ -149,6 +154,9 @@ impl Engine {
 
     /// Takes down how far a scrub is that is interrupted. Whether the superblocks don't say so yet.
     pub(crate) fn note_scrub_mark(&mut self) -> bool {
+        if self.scrub.is_check() {
+            return false;
+        }
         let walk = self.walk(&JOB);
         if walk.is_busy() {
             let mark = self.blocks_below(walk.mark.group);
