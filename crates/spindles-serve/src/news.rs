@@ -1,7 +1,7 @@
 //! What happens to the arrays of a target, told to all who want to know.
 
 use spindles_block::MemberIndex;
-use spindles_engine::Event;
+use spindles_engine::{Event, JOURNAL_DEVICE};
 use spindles_io::spare::Taken;
 use spindles_io::{ArraySnapshot, Managed, Target};
 use std::collections::VecDeque;
@@ -81,6 +81,7 @@ fn is_over(event: &Event) -> bool {
 fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
     let device = match event {
         Event::JournalDeviceOut { .. } => array?.journal.as_ref(),
+        Event::MetadataFound(found) if found.member == JOURNAL_DEVICE => array?.journal.as_ref(),
         event => array?.device(member_of(event)?),
     };
     device.map(|device| device.name.clone())
@@ -100,7 +101,9 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
         | Event::ReplaceDone { member, .. }
         | Event::ReplaceEnded { member, .. } => Some(*member),
         Event::Found(finding) => Some(finding.member),
-        Event::MetadataFound(finding) => Some(finding.member),
+        Event::MetadataFound(finding) => {
+            Some(finding.member).filter(|member| *member != JOURNAL_DEVICE)
+        }
         _ => None,
     }
 }
