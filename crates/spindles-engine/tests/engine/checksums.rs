@@ -935,3 +935,35 @@ fn a_replacement_says_what_was_corrupt_on_the_device_before() {
     let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
     assert!(world.read(0, blocks).unwrap() == bytes);
 }
+
+/// Blocks whose checksums are corrupt when an array is opened are verified by the other members, and count as metadata.
+#[test]
+fn lost_checksums_count_as_metadata_and_not_as_data() {
+    for lost in [0, 0x5a] {
+        let spec = spec("raid5", 3);
+        let setup = setup(&spec, 1000, 5);
+        let (mut world, bytes) = filled(&setup);
+        assert!(world.close());
+        let area = *world.devices[1].area(AreaKind::CHECKSUMS).unwrap();
+        let start = usize::try_from(area.offset_bytes).unwrap();
+        world.members[1][start..start + 4096].fill(lost);
+        let mut world = world.reopen(&setup);
+        scrub(&mut world);
+        let found = world.engine.status().scrub;
+        assert_eq!((found.repaired_blocks, found.left_blocks), (0, 0));
+        assert!(found.metadata_repaired_blocks > 0 && found.metadata_left_blocks == 0);
+        let flaws = world.events.iter().filter_map(|event| match event {
+            Event::Found(found) => Some(found.flaw),
+            _ => None,
+        });
+        assert!(flaws.into_iter().all(|flaw| flaw == Flaw::ChecksumLost));
+        assert!(world.close() && world.wrong_checksums().is_empty());
+        let setup = Setup {
+            missing: MemberSet::EMPTY.with(MemberIndex(0)),
+            ..setup
+        };
+        let mut world = world.reopen(&setup);
+        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+        assert!(world.read(0, blocks).unwrap() == bytes);
+    }
+}
