@@ -32,6 +32,8 @@ pub(crate) struct Metadata {
     /// Whether the other slots have another set of members than the update under way, or are of
     /// another opening.
     pub(crate) in_one_slot: bool,
+    /// Whether a slot is corrupt: the next update is written to both.
+    pub(crate) in_both_slots: bool,
     /// Durable updates of this opening, as far as they count: two.
     pub(crate) updates: u8,
     /// Without which members all that was written is durable, and flushes under way for that.
@@ -63,6 +65,7 @@ impl Metadata {
             wanted: false,
             pending: 0,
             in_one_slot: false,
+            in_both_slots: false,
             updates: 0,
             flushed_without: MemberSet::EMPTY,
             out_flushes: 0,

@@ -41,6 +41,8 @@ pub enum Mutation {
     RepairUnlocated,
     /// A scrub takes whatever it reads for right.
     BlindScrub,
+    /// A scrub does not look at the metadata on the members.
+    SkipInspection,
     /// A scrub does not wait for writes under way.
     ScrubUnlocked,
     /// What repairs a place is written to the member's cache only.
@@ -186,6 +188,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SharedScratch,
     Mutation::RepairUnlocated,
     Mutation::BlindScrub,
+    Mutation::SkipInspection,
     Mutation::ScrubUnlocked,
     Mutation::RepairInCache,
     Mutation::SkipRegionMark,

@@ -1,6 +1,10 @@
 //! What the engine asks of its driver and tells the world.
 
-use crate::jobs::scrub::{Finding, Scrub, ScrubStatus};
+use crate::{
+    faults::MemberFaults,
+    inspection::MetadataFinding,
+    jobs::scrub::{Finding, Scrub, ScrubStatus},
+};
 use alloc::boxed::Box;
 use core::fmt;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
@@ -133,6 +137,8 @@ pub enum Event {
     ReplaceDone {
         /// The position.
         member: MemberIndex,
+        /// What went wrong on the device before it.
+        faults: MemberFaults,
     },
     /// A member is not replaced. Unless it is out itself, all is as it was.
     ReplaceEnded {
@@ -163,6 +169,8 @@ pub enum Event {
     ScrubStopped(ScrubStatus),
     /// Something was wrong in a place of a member.
     Found(Finding),
+    /// Something was wrong in a place of the metadata of a member.
+    MetadataFound(MetadataFinding),
     /// Copies, or data and parity, do not agree, and nothing tells which of them is wrong.
     Disagreement {
         /// The place, as the first block of the array in its redundancy group's row of blocks.

@@ -146,6 +146,8 @@ pub(crate) struct RowsUnderWay {
     pub(crate) unreadable: SlotSet,
     /// Of the unreadable slots, those that can be read and hold wrong bytes.
     pub(crate) rotten: SlotSet,
+    /// Of these, those whose checksums were lost, so that nothing verifies them.
+    pub(crate) checksum_lost: SlotSet,
     /// Of the unreadable slots, those that are made to agree with the others without being known
     /// to be wrong.
     pub(crate) overruled: SlotSet,
@@ -171,6 +173,7 @@ impl RowsUnderWay {
     const UNKNOWN: Self = Self {
         unreadable: SlotSet::EMPTY,
         rotten: SlotSet::EMPTY,
+        checksum_lost: SlotSet::EMPTY,
         overruled: SlotSet::EMPTY,
         refused: SlotSet::EMPTY,
         zeros: SlotSet::EMPTY,

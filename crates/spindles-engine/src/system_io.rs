@@ -54,10 +54,16 @@ pub(crate) enum Purpose {
     GrowChecksums,
     /// What was written is made durable, before it is recorded that a member is out.
     OutFlush,
+    /// Metadata is read for a scrub.
+    Inspection,
+    /// What a scrub found wrong on the device of the journal is written again.
+    InspectionRepair,
+    /// What a scrub repaired is made durable.
+    ScrubFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 26] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -81,6 +87,9 @@ impl Purpose {
         Self::GrowFlush,
         Self::GrowChecksums,
         Self::OutFlush,
+        Self::Inspection,
+        Self::InspectionRepair,
+        Self::ScrubFlush,
     ];
 
     /// Whether a flush with this purpose makes what was written durable so that others can build on
@@ -98,6 +107,7 @@ impl Purpose {
                 | Self::ReplaceFlush
                 | Self::GrowFlush
                 | Self::OutFlush
+                | Self::ScrubFlush
         )
     }
 
@@ -130,8 +140,9 @@ pub(crate) struct MetadataBuffer {
     /// Blocks that places were set aside of.
     reserved_blocks: u32,
     pub(crate) bytes: Vec<u8>,
-    /// The read that is under way on each member, and where it goes; at most one.
-    pub(crate) reads: Vec<Option<Read>>,
+    members: u8,
+    /// The read that is under way on each member, and where it goes; at most one, and one of an inspection.
+    reads: Vec<Option<Read>>,
 }
 
 /// Bytes of the engine that a read of metadata fills.
@@ -167,9 +178,23 @@ impl MetadataBuffer {
             block_size,
             reserved_blocks: 0,
             bytes: Vec::new(),
-            // One more for a device beside the members.
-            reads: vec![None; usize::from(members) + 1],
+            members,
+            // One more for a device beside the members, and for that of the journal.
+            reads: vec![None; 2 * (usize::from(members) + 1)],
         }
+    }
+
+    /// The read with this purpose on `member`. `None` for a purpose that reads nothing there.
+    pub(crate) fn read_of(
+        &mut self,
+        purpose: Purpose,
+        member: MemberIndex,
+    ) -> Option<&mut Option<Read>> {
+        let at = match purpose {
+            Purpose::Inspection => self.members + 1 + member.0.min(self.members),
+            _ => member.0,
+        };
+        self.reads.get_mut(usize::from(at))
     }
 
     /// Sets aside `blocks` blocks for each of `parts` members, before there is memory for them.

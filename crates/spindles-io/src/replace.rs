@@ -78,11 +78,11 @@ pub fn replace<'a>(
     drop(looked);
     let Opened { mut target, report } = host.open(&options.assemble)?;
     let (array, member) = target.replace(old, onto)?;
-    let (mut replaced, mut rebuilt, ended) = (false, false, Cell::new(None));
+    let (mut replaced, mut rebuilt, ended) = (None, false, Cell::new(None));
     let on_event = &mut |of: String, event| {
         match event {
             _ if of != array => {}
-            Event::ReplaceDone { .. } => replaced = true,
+            Event::ReplaceDone { faults, .. } => replaced = Some(faults),
             Event::ReplaceEnded { why, .. } => ended.set(Some(why)),
             Event::RebuildDone { member: done } if done == member => rebuilt = true,
             Event::RebuildIncomplete { .. } => return false,
@@ -98,13 +98,17 @@ pub fn replace<'a>(
         target.stop_job("replace");
         target.work();
     }
-    let report = Opened { target, report }.close()?;
+    let status = target.status_of(&array);
+    let mut report = Opened { target, report }.close()?;
+    if let (Some(faults), Some(status)) = (replaced, status) {
+        report.note_replaced(&array, member, old, faults, &status);
+    }
     let (old, onto) = (old.clone(), onto.clone());
-    if !replaced {
+    if replaced.is_none() {
         leave_empty(&onto);
     }
     match ended.get() {
-        None if replaced => {}
+        None if replaced.is_some() => {}
         Some(ReplaceEnd::MemberLost) if rebuilt => {}
         None | Some(ReplaceEnd::Stopped) => {
             return Err(ChangeError::ReplaceStopped { array, old, onto });

@@ -7,7 +7,9 @@ use crate::shell::shell_word;
 use crate::snapshot::ArraySnapshot;
 use crate::{Incident, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_engine::{ArrayState, JournalStatus, Member, Policy, WriteHole};
+use spindles_engine::{
+    ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
+};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
@@ -287,6 +289,31 @@ impl ArrayReport {
     /// Whether something is given up by writing to it, and it is not set that it is written all the same.
     pub(crate) fn must_ask_to_write(&self) -> bool {
         !self.given_up.is_nothing() && !self.degraded_writes
+    }
+
+    /// Another device has the place of a member: adds what went wrong on the one before it.
+    pub(crate) fn note_replaced(
+        &mut self,
+        array: &str,
+        member: MemberIndex,
+        device: &str,
+        faults: MemberFaults,
+        status: &Status,
+    ) {
+        let block_bytes = self
+            .find(array)
+            .map_or(self.block_bytes, |it| it.block_bytes);
+        let Some(now) = status.members.iter().find(|it| it.member == member) else {
+            return;
+        };
+        let before = MemberStatus {
+            faults,
+            slow: false,
+            hedged_reads: 0,
+            ..*now
+        };
+        let incident = Incident::of_member(array, Some(device.to_owned()), before, block_bytes);
+        self.incidents.extend(incident);
     }
 
     /// The array of that name: this one, or one inside it.

@@ -5,7 +5,7 @@ use crate::host::{Host, Opened};
 pub use crate::progress::ScrubProgress;
 use crate::{CloseError, Managed};
 use spindles_block::MemberIndex;
-use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub};
+use spindles_engine::{CommandError, Event, Fate, Flaw, JOURNAL_DEVICE, Scrub};
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -27,6 +27,23 @@ pub enum Finding {
         bytes: u64,
         /// Where in the array that is, in bytes, if it is data that is lost.
         array_offset_bytes: Option<u64>,
+        /// What was wrong.
+        flaw: Flaw,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// A place in the metadata of a member where something was wrong.
+    Metadata {
+        /// The array.
+        array: String,
+        /// The device, or the array inside it.
+        member: String,
+        /// The area of metadata: `superblock`, `checksums` and the like.
+        area: &'static str,
+        /// Where it begins on that, in bytes.
+        offset_bytes: u64,
+        /// How long it is.
+        bytes: u64,
         /// What was wrong.
         flaw: Flaw,
         /// What became of it.
@@ -233,7 +250,9 @@ fn join(open: &mut VecDeque<Finding>, mut next: Finding, report_finding: &mut dy
 impl Finding {
     /// Both as one, where `next` begins where this ends, and is the same otherwise.
     fn followed_by(&self, next: &Self) -> Option<Self> {
-        let (Self::Place { bytes: more, .. } | Self::Disagreement { bytes: more, .. }) = next
+        let (Self::Place { bytes: more, .. }
+        | Self::Metadata { bytes: more, .. }
+        | Self::Disagreement { bytes: more, .. }) = next
         else {
             return None;
         };
@@ -256,6 +275,14 @@ impl Finding {
                 *total += *more;
             }
             (
+                Self::Metadata {
+                    offset_bytes,
+                    bytes,
+                    ..
+                },
+                Self::Metadata { bytes: total, .. },
+            )
+            | (
                 Self::Disagreement {
                     offset_bytes,
                     bytes,
@@ -276,6 +303,12 @@ impl Finding {
     fn place(&self) -> (&str, &str, u64) {
         match self {
             Self::Place {
+                array,
+                member,
+                offset_bytes,
+                ..
+            }
+            | Self::Metadata {
                 array,
                 member,
                 offset_bytes,
@@ -308,6 +341,20 @@ fn findings(target: &dyn Managed, report: &ArrayReport, name: &str, event: &Even
             return Vec::new();
         }
         Event::Found(found) => found,
+        Event::MetadataFound(found) => {
+            return vec![Finding::Metadata {
+                array: array.name.clone(),
+                member: match found.member {
+                    JOURNAL_DEVICE => "the device of its journal".to_owned(),
+                    member => member_name(array, member),
+                },
+                area: found.area.name(),
+                offset_bytes: found.block.0 * block_bytes,
+                bytes: u64::from(found.blocks) * block_bytes,
+                flaw: found.flaw,
+                fate: found.fate,
+            }];
+        }
         Event::Disagreement {
             block,
             blocks,

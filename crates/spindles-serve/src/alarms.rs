@@ -4,10 +4,11 @@
 use crate::losses::Losses;
 use crate::news::{News, member_of};
 use spindles_block::MemberIndex;
-use spindles_engine::{ArrayState, Event, Fate, Flaw, ReplaceEnd, Status};
+use spindles_engine::{ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, Status};
 use spindles_io::scan::shell_word;
 use spindles_io::{ArraySnapshot, positions, why_out};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 /// A kind of alarm.
 #[derive(Debug)]
@@ -68,6 +69,11 @@ const ROT_FOUND: AlarmKind = ours(
     "RotFound",
     "a place of a member is rotten or can't be read, and was not repaired; once for each member until the next scrub",
 );
+const ROT_REPAIRED: AlarmKind = ours(
+    "RotRepaired",
+    "a place of a member was rotten or could not be read, and is repaired: the first at once, then the sum, at most \
+     once an hour for each member, at the end of a scrub and of serving",
+);
 const SCRUB_FINDINGS: AlarmKind = ours("ScrubFindings", "a scrub is done, and found something");
 const RESYNC_INCOMPLETE: AlarmKind = ours(
     "ResyncIncomplete",
@@ -100,6 +106,7 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &NOT_FILLED,
     &BLOCKS_LOST,
     &ROT_FOUND,
+    &ROT_REPAIRED,
     &SCRUB_FINDINGS,
     &RESYNC_INCOMPLETE,
     &GROWTH_STUCK,
@@ -164,6 +171,75 @@ pub struct Watch {
     told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
     /// What a crash took, by the name of the array, until no more is looked for.
     losses: BTreeMap<String, Losses>,
+    /// What was repaired, by the name of the array and the member.
+    repairs: BTreeMap<(String, MemberIndex), Repairs>,
+}
+
+/// Between two alarms of repairs of one member.
+const REPAIRS_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Blocks of a member that were corrupt or could not be read, and are repaired.
+#[derive(Debug)]
+struct Repairs {
+    /// The device, when the last of them was repaired.
+    device: Option<String>,
+    /// Blocks that no alarm has named yet.
+    untold_blocks: u64,
+    /// When the last alarm was.
+    told: Option<Instant>,
+}
+
+impl Repairs {
+    /// The alarm for all blocks that none has named yet; `None` if there are none.
+    fn alarm(
+        &mut self,
+        array: &str,
+        member: MemberIndex,
+        now: Instant,
+        arrays: &[ArraySnapshot],
+    ) -> Option<Alarm> {
+        let blocks = std::mem::take(&mut self.untold_blocks);
+        let since = match self.told.replace(now) {
+            None => "",
+            Some(_) => " since the last message of this kind",
+        };
+        let member = Some(member).filter(|member| *member != JOURNAL_DEVICE);
+        let named = named(member, self.device.as_deref());
+        let (s, were) = if blocks == 1 {
+            ("", "was")
+        } else {
+            ("s", "were")
+        };
+        let what = format!(
+            "{blocks} block{s} of {named} {were} corrupt or unreadable, and repaired{since}"
+        );
+        (blocks > 0).then(|| Alarm {
+            member,
+            device: self.device.clone(),
+            ..alarm(&[&ROT_REPAIRED], array, arrays, &what)
+        })
+    }
+}
+
+/// A member for people.
+fn named(member: Option<MemberIndex>, device: Option<&str>) -> String {
+    match (member, device) {
+        (Some(member), Some(device)) => format!("member {member}, {device},"),
+        (Some(member), None) => format!("member {member}"),
+        (None, Some(device)) => format!("{device},"),
+        (None, None) => String::new(),
+    }
+}
+
+/// How many blocks an event says were repaired, and on which member.
+fn repaired(event: &Event) -> Option<(MemberIndex, u32)> {
+    match event {
+        Event::Found(found) if found.fate == Fate::Repaired => Some((found.member, found.blocks)),
+        Event::MetadataFound(found) if found.fate == Fate::Repaired => {
+            Some((found.member, found.blocks))
+        }
+        _ => None,
+    }
 }
 
 impl Watch {
@@ -180,6 +256,10 @@ impl Watch {
 
     /// The alarms that something is, with the arrays after it.
     pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        self.hear_at(Instant::now(), news, arrays)
+    }
+
+    fn hear_at(&mut self, now: Instant, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let is_over = |event: &Event| {
             matches!(
                 event,
@@ -196,16 +276,56 @@ impl Watch {
             }
         };
         let alarm = self.alarm(news, arrays);
-        lost.into_iter().chain(alarm).collect()
+        let repairs = self.repairs(now, news, arrays);
+        lost.into_iter().chain(repairs).chain(alarm).collect()
+    }
+
+    /// The alarms of repairs: the first of a member, the sum after an interval, and all at the end of a scrub.
+    fn repairs(&mut self, now: Instant, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let News::Event {
+            array,
+            event,
+            device,
+        } = news
+        else {
+            return Vec::new();
+        };
+        if let Event::ScrubDone(_) | Event::ScrubStopped(_) = event {
+            let of_array = self.repairs.iter_mut().filter(|((of, _), _)| of == array);
+            return of_array
+                .filter_map(|((_, member), repairs)| repairs.alarm(array, *member, now, arrays))
+                .collect();
+        }
+        let Some((member, blocks)) = repaired(event) else {
+            return Vec::new();
+        };
+        let repairs = self.repairs.entry((array.clone(), member));
+        let repairs = repairs.or_insert(Repairs {
+            device: None,
+            untold_blocks: 0,
+            told: None,
+        });
+        repairs.device.clone_from(device);
+        repairs.untold_blocks += u64::from(blocks);
+        let waits = (repairs.told)
+            .is_some_and(|told| now.saturating_duration_since(told) < REPAIRS_INTERVAL);
+        let alarm = (!waits).then(|| repairs.alarm(array, member, now, arrays));
+        alarm.flatten().into_iter().collect()
     }
 
     /// The alarms that were held back, where serving ends.
     #[must_use]
     pub fn end(self, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let now = Instant::now();
         let losses = self.losses.into_iter();
-        losses
-            .filter_map(|(array, losses)| all_lost(&array, losses, arrays))
-            .collect()
+        let losses = losses.filter_map(|(array, losses)| all_lost(&array, losses, arrays));
+        let repairs = self
+            .repairs
+            .into_iter()
+            .filter_map(|((array, member), mut repairs)| {
+                repairs.alarm(&array, member, now, arrays)
+            });
+        losses.chain(repairs).collect()
     }
 
     fn alarm(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
@@ -267,11 +387,7 @@ impl Watch {
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
         let member = member_of(event);
-        let named = match (member, device) {
-            (Some(member), Some(device)) => format!("member {member}, {device},"),
-            (Some(member), None) => format!("member {member}"),
-            (None, _) => String::new(),
-        };
+        let named = named(member, device.as_deref());
         let state = arrays.iter().find(|it| it.name == *array);
         let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
         let (kinds, what) = kind_of(event, &named, has_failed)?;
@@ -403,6 +519,7 @@ fn kind_of(
             let flaw = match finding.flaw {
                 Flaw::Unreadable => "can't be read",
                 Flaw::Rotten => "are rotten",
+                Flaw::ChecksumLost => "can't be verified, as their checksums are rotten",
             };
             let (blocks, block) = (finding.blocks, finding.block);
             let what = format!(
@@ -410,8 +527,17 @@ fn kind_of(
             );
             (&[&ROT_FOUND], what)
         }
+        Event::MetadataFound(found) if found.fate != Fate::Repaired => {
+            let (blocks, block, area) = (found.blocks, found.block, found.area.name());
+            let what = format!(
+                "{blocks} blocks of the metadata ({area}) of {member} at block {block} are rotten, and not repaired"
+            );
+            (&[&ROT_FOUND], what)
+        }
         Event::ScrubDone(found)
-            if found.repaired_blocks
+            if found.metadata_repaired_blocks
+                + found.metadata_left_blocks
+                + found.repaired_blocks
                 + found.left_blocks
                 + found.disagreements
                 + found.made_to_agree
@@ -419,8 +545,13 @@ fn kind_of(
         {
             let what = format!(
                 "a scrub is done: {} blocks were wrong and are repaired, {} are left wrong, {} rows of blocks \
-                 disagree, {} were made to agree",
-                found.repaired_blocks, found.left_blocks, found.disagreements, found.made_to_agree
+                 disagree, {} were made to agree; of metadata, {} blocks are repaired, {} are left wrong",
+                found.repaired_blocks,
+                found.left_blocks,
+                found.disagreements,
+                found.made_to_agree,
+                found.metadata_repaired_blocks,
+                found.metadata_left_blocks
             );
             (&[&SCRUB_FINDINGS], what)
         }
@@ -447,7 +578,7 @@ fn kind_of(
 mod tests {
     use super::*;
     use spindles_block::BlockIndex;
-    use spindles_engine::{Finding, OutReason};
+    use spindles_engine::{Finding, OutReason, ScrubStatus};
 
     fn alarms(watch: &mut Watch, event: Event) -> Vec<Alarm> {
         let news = News::Event {
@@ -505,12 +636,56 @@ mod tests {
     #[test]
     fn a_member_with_much_rot_is_told_once_for_each_scrub() {
         let mut watch = Watch::default();
-        assert_eq!(heard(&mut watch, found(Fate::Repaired)), None);
+        assert_eq!(
+            heard(&mut watch, found(Fate::Repaired)),
+            Some(vec!["RotRepaired"])
+        );
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
         assert_eq!(heard(&mut watch, found(Fate::Left)), None);
         let from = BlockIndex(0);
         assert_eq!(heard(&mut watch, Event::ScrubStarted { from }), None);
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
+    }
+
+    /// A member with much corruption that is repaired is named at once, each hour, and when a scrub ends.
+    #[test]
+    fn repairs_are_told_first_hourly_and_at_the_end() {
+        let mut watch = Watch::default();
+        let start = Instant::now();
+        let mut hear = |after_s: u64, event: Event| -> Vec<String> {
+            let news = News::Event {
+                array: "pool".to_owned(),
+                event,
+                device: Some("c.img".to_owned()),
+            };
+            let alarms = watch.hear_at(start + Duration::from_secs(after_s), &news, &[]);
+            let repaired = alarms
+                .into_iter()
+                .filter(|alarm| alarm.kinds[0].name == "RotRepaired");
+            repaired
+                .map(|alarm| {
+                    assert_eq!(alarm.device.as_deref(), Some("c.img"));
+                    alarm.message
+                })
+                .collect()
+        };
+        let first = hear(0, found(Fate::Repaired));
+        let text =
+            "array 'pool': 1 block of member 2, c.img, was corrupt or unreadable, and repaired";
+        assert_eq!(first, [text]);
+        assert!((1..=30).all(|second| hear(second, found(Fate::Repaired)).is_empty()));
+        let later = hear(3601, found(Fate::Repaired));
+        assert!(
+            later[0].starts_with("array 'pool': 31 blocks of member 2, "),
+            "{later:?}"
+        );
+        assert!(hear(3602, found(Fate::Repaired)).is_empty());
+        let end = hear(3603, Event::ScrubDone(ScrubStatus::default()));
+        assert!(
+            end[0].starts_with("array 'pool': 1 block of member 2, "),
+            "{end:?}"
+        );
+        assert!(hear(3604, Event::ScrubDone(ScrubStatus::default())).is_empty());
     }
 
     #[test]

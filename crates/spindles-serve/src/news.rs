@@ -1,7 +1,7 @@
 //! What happens to the arrays of a target, told to all who want to know.
 
 use spindles_block::MemberIndex;
-use spindles_engine::{Event, JournalStatus};
+use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
 use spindles_io::spare::Taken;
 use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, Target};
 use std::collections::VecDeque;
@@ -142,6 +142,7 @@ fn is_over(event: &Event) -> bool {
 fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
     let device = match event {
         Event::JournalDeviceOut { .. } => array?.journal.as_ref(),
+        Event::MetadataFound(found) if found.member == JOURNAL_DEVICE => array?.journal.as_ref(),
         event => array?.device(member_of(event)?),
     };
     device.map(|device| device.name.clone())
@@ -158,9 +159,12 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
         | Event::NotFilled { member, .. }
         | Event::RebuildDone { member }
         | Event::ReplaceStarted { member }
-        | Event::ReplaceDone { member }
+        | Event::ReplaceDone { member, .. }
         | Event::ReplaceEnded { member, .. } => Some(*member),
         Event::Found(finding) => Some(finding.member),
+        Event::MetadataFound(finding) => {
+            Some(finding.member).filter(|member| *member != JOURNAL_DEVICE)
+        }
         _ => None,
     }
 }

@@ -1,12 +1,13 @@
 //! Rot in what a member has beside data, found at the next opening: in its journal when that is needed,
-//! after a crash, and in what it knows of regions, checksums and losses.
+//! after a crash, and in what it knows of regions, checksums and losses. Or found by a scrub while the array
+//! is open, which repairs it from memory and from other members.
 
-use crate::{stack::View, world::World};
+use crate::{checkers::Seen, run::drain, stack::View, world::World};
 use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{
-    AreaKind, ArrayRecord, CHECKSUM_PAGE_BYTES, DeviceRecord, JOURNAL_HEADER_BYTES, JournalHeader,
-    SLOT_BYTES, SUPERBLOCK_BYTES, decode,
+    AreaKind, ArrayRecord, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, JOURNAL_HEADER_BYTES,
+    JournalHeader, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
 };
 
 /// How many of the last batches of a member are in danger.
@@ -112,6 +113,122 @@ impl World {
                 *self.struck.entry("metadata damaged").or_default() += 1;
             }
         }
+    }
+
+    /// Blocks of one member's metadata rot, and the array is scrubbed. Nothing is wrong afterwards, so that
+    /// another member may go.
+    pub fn rot_metadata_and_scrub(&mut self) -> bool {
+        drain(self);
+        if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(0) {
+            return false;
+        }
+        let busy = self.engine(0).status().jobs.iter().any(|job| job.going);
+        let unreadable = |world: &Self, disk: usize| {
+            world.stack.disks[disk]
+                .not_durably_readable()
+                .next()
+                .is_some()
+        };
+        let any_unreadable = (0..self.stack.disks.len()).any(|disk| unreadable(self, disk));
+        let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
+        if busy || any_unreadable || any_gone || !self.stack.decayed.is_empty() {
+            return false; // The scrub may have to leave something.
+        }
+        let Some((disk, record, device)) = self.random_damaged() else {
+            return false;
+        };
+        self.flush_disks();
+        let (array, member) = self.stack.position(disk);
+        let mut blocks = Vec::new();
+        for _ in 0..self.rotting.between(1, 4) {
+            let block = self.random_metadata(&record, &device);
+            if let Some(block) = block.filter(|block| !blocks.contains(block)) {
+                self.damage(disk, block);
+                blocks.push(block);
+            }
+        }
+        if blocks.is_empty() {
+            return false;
+        }
+        let wrong: Vec<_> = (blocks.into_iter())
+            .map(|block| (block, self.metadata_block(disk, block)))
+            .collect();
+        self.stack.arrays[array].damaged = Some(member);
+        *self
+            .struck
+            .entry("metadata damaged and scrubbed")
+            .or_default() += 1;
+        self.scrub_quietly(array);
+        let mut left: Vec<String> = (wrong.into_iter())
+            .filter(|(block, wrong)| self.metadata_block(disk, *block) == *wrong)
+            .map(|(block, _)| format!("block {block} of disk {disk} is as it was"))
+            .collect();
+        if self.stack.lacks_checksums(array) {
+            left.push("checksums are missing".to_owned());
+        }
+        self.stack.arrays[array].damaged = None;
+        self.show(&Seen::MetadataScrubbed { left: &left });
+        let disks = u64::try_from(self.stack.disks.len()).expect("few");
+        let other = usize::try_from(self.rotting.below(disks)).expect("few");
+        if self.rotting.percent(50) && other != disk && self.stack.may_lose_disk(other) {
+            self.drop_disk(other);
+        }
+        true
+    }
+
+    /// A block of the metadata that is in use: of a slot of the superblocks, a bitmap, the list of bad blocks
+    /// or the checksums.
+    fn random_metadata(
+        &mut self,
+        record: &ArrayRecord,
+        device: &DeviceRecord,
+    ) -> Option<BlockIndex> {
+        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+        let page_bytes = u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
+        let kinds = [
+            AreaKind::SUPERBLOCK,
+            AreaKind::DIRTY_BITMAP,
+            AreaKind::WRITTEN_BITMAP,
+            AreaKind::CHECKSUMS,
+            AreaKind::BAD_BLOCKS,
+        ];
+        let (start, bytes) = match *self.rotting.choose(&kinds) {
+            AreaKind::SUPERBLOCK => {
+                let start = *self.rotting.choose(&SLOT_BYTES);
+                (start, u64::try_from(SUPERBLOCK_BYTES).expect("4096"))
+            }
+            AreaKind::CHECKSUMS if record.checksum == ChecksumKind::None => return None,
+            AreaKind::CHECKSUMS => {
+                let pages = record.entries().pages(device.data_blocks());
+                (
+                    device.area(AreaKind::CHECKSUMS)?.offset_bytes,
+                    pages * page_bytes,
+                )
+            }
+            AreaKind::BAD_BLOCKS => {
+                let bytes = u64::from(record.bad_blocks_pages()) * 512;
+                (device.area(AreaKind::BAD_BLOCKS)?.offset_bytes, bytes)
+            }
+            // Arrays here are small: all regions are in the first block.
+            kind if record.region_groups > 0 => (device.area(kind)?.offset_bytes, block_bytes),
+            _ => return None,
+        };
+        let blocks = bytes / block_bytes;
+        let block = (blocks > 0).then(|| self.rotting.below(blocks))?;
+        Some(BlockIndex(start / block_bytes + block))
+    }
+
+    /// What a block of a disk holds durably; `None` if it can't be read.
+    fn metadata_block(&self, disk: usize, block: BlockIndex) -> Option<Vec<u8>> {
+        let sectors = self.stack.sectors(disk, block);
+        let mut unreadable = self.stack.disks[disk].not_durably_readable();
+        let readable = !unreadable.any(|sector| sectors.contains(&sector));
+        readable.then(|| {
+            let mut bytes = vec![0; self.stack.block_bytes];
+            self.stack
+                .disk_block(disk, block, View::Durable, &mut bytes);
+            bytes
+        })
     }
 
     fn damage(&mut self, disk: usize, block: BlockIndex) {

@@ -293,8 +293,20 @@ impl World {
         self.scrubs_quietly = false;
     }
 
+    /// Scrubs an array from start to end.
+    pub(crate) fn scrub_quietly(&mut self, array: usize) {
+        self.scrubs_quietly = true;
+        let scrub = Scrub {
+            anew: true,
+            repair: Repair::Located,
+        };
+        self.command(array, Command::Scrub(scrub));
+        drain(self);
+        self.scrubs_quietly = false;
+    }
+
     /// Whether an array is open, has redundancy left, and is above nothing that has none.
-    fn may_be_scrubbed(&self, array: usize) -> bool {
+    pub(crate) fn may_be_scrubbed(&self, array: usize) -> bool {
         let this = &self.stack.arrays[array];
         self.is_open(array)
             && this.geometry.redundancy() > 0
@@ -325,7 +337,7 @@ impl World {
     }
 
     /// All that was written becomes durable.
-    fn flush_disks(&mut self) {
+    pub(crate) fn flush_disks(&mut self) {
         for disk in &mut self.stack.disks {
             let covered = disk.flush_begins();
             disk.flush_ends(covered);

@@ -599,7 +599,10 @@ impl World {
             Event::ResyncDone { .. } if array == self.stack.top() => self.unflushed.clear(),
             Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
             Event::Closed { clean } => self.closed[array] = Some(clean),
-            Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {
+            Event::Found(_)
+            | Event::MetadataFound(_)
+            | Event::Disagreement { .. }
+            | Event::ScrubDone(_) => {
                 self.scrub_told(&event);
             }
             Event::MemberOut { member, reason } => {

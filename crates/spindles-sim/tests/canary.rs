@@ -24,6 +24,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SharedScratch, "buffers", 50),
     (Mutation::RepairUnlocated, "scrub", 400),
     (Mutation::BlindScrub, "scrub", 400),
+    (Mutation::SkipInspection, "scrub", 50),
     (Mutation::ScrubUnlocked, "scrub", 1000),
     (Mutation::RepairInCache, "scrub", 400),
     (Mutation::StaleParity, "redundancy", 200),
@@ -152,6 +153,12 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::ClearBitRace => Fixed {
             level: Level::by_name("raid5"),
             faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        Mutation::SkipInspection => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(true),
+            faults: Some(Fault::by_name("metadata_rot_met").into_iter().collect()),
             ..Fixed::default()
         },
         Mutation::ReadUnplaced => Fixed {

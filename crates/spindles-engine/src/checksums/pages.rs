@@ -59,6 +59,8 @@ pub(crate) struct Frame {
     pub(crate) changed: PageParts,
     /// Writes of it under way: to its member, and to the device that is to replace that.
     pub(crate) flying: u8,
+    /// Whether its page on the member is being compared with it, and no write of it has begun since.
+    checked: bool,
     /// Whether it was wanted since the clock hand last passed it.
     referenced: bool,
     /// The first of the holders that wait for it.
@@ -83,6 +85,7 @@ impl Frame {
         writing: 0,
         changed: PageParts::NONE,
         flying: 0,
+        checked: false,
         referenced: false,
         waiter: NONE,
     };
@@ -298,6 +301,7 @@ impl Pages {
         assert!(frame.dirty > 0 && frame.writing == 0, "one write at a time");
         frame.writing = core::mem::take(&mut frame.dirty);
         frame.flying = 1;
+        frame.checked = false;
         self.written.push(at);
     }
 
@@ -308,6 +312,37 @@ impl Pages {
         self.written
             .swap_remove(place.expect("it is being written"));
         self.may_be_spare(at);
+    }
+
+    /// Whether the page on the member must be the same as this frame. A page that could not be read whole
+    /// differs from what was made of it.
+    pub(crate) fn may_be_checked(&self, at: u32) -> bool {
+        let frame = &self.frames[index(at)];
+        let written = frame.dirty == 0 && frame.writing == 0;
+        frame.state == State::Good && written && frame.changed == PageParts::NONE
+    }
+
+    /// A frame is about to be compared with the page on its member: it stays in memory.
+    pub(crate) fn begin_check(&mut self, at: u32) {
+        self.pin(at);
+        self.frames[index(at)].checked = true;
+    }
+
+    /// The page was read. Returns true if nothing changed meanwhile.
+    pub(crate) fn end_check(&mut self, at: u32) -> bool {
+        let checked = core::mem::take(&mut self.frames[index(at)].checked);
+        let same = checked && self.may_be_checked(at);
+        self.unpin(at);
+        same
+    }
+
+    /// Writes a page again that differs on its member.
+    pub(crate) fn rewrite(&mut self, at: u32) {
+        let frame = &mut self.frames[index(at)];
+        self.spare -= u32::from(frame.is_spare());
+        self.changes += 1;
+        frame.dirty = self.changes;
+        self.dirty.push_back(at);
     }
 
     /// Something ended that kept a frame.

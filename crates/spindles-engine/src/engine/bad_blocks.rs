@@ -54,6 +54,8 @@ impl Engine {
             encode_bad_blocks(array, page, of.sequence, &of.entries, out);
         }
         list.flying = Some(block);
+        let written = u64::from(block)..u64::from(block) + 1;
+        self.inspection.note_write(AreaKind::BAD_BLOCKS, written);
         list.pending = active.count();
         let place = list.place;
         for member in active.iter() {

@@ -109,6 +109,7 @@ impl Engine {
         }
         bitmap.pending = active.count();
         bitmap.flying = blocks.clone();
+        self.inspection.note_write(kind, blocks.clone());
         for member in active.iter() {
             let block = self.area_block(member, kind).plus(blocks.start);
             self.system_io(

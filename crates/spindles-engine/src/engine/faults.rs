@@ -68,7 +68,8 @@ impl Engine {
     pub(crate) fn repair_rot(&mut self, id: RangeId, slot: u8) {
         let range = &self.ranges[id];
         let place = Place {
-            slot,
+            // A repair looks at all slots of the rows, so the rows are queued once.
+            slot: 0,
             group: range.group,
             low: range.low,
             blocks: range.blocks,

@@ -139,7 +139,9 @@ impl Engine {
             array.journal = journal.record;
         }
         let standing = |record: &MemberState| core::mem::discriminant(record);
-        self.metadata.in_one_slot = self.replace.is_telling() || self.metadata.updates == 0;
+        let in_both = core::mem::take(&mut self.metadata.in_both_slots);
+        self.metadata.in_one_slot =
+            self.replace.is_telling() || self.metadata.updates == 0 || in_both;
         for (member, record) in self.members.iter().zip(&mut array.member) {
             let before = standing(&record.state);
             match (member.state, record.state) {

@@ -8,6 +8,7 @@ mod extension;
 mod faults;
 mod first_touch;
 mod hedges;
+mod inspection;
 pub(crate) mod jobs;
 mod journal;
 mod metadata;
@@ -33,6 +34,7 @@ use crate::{
     flushes::{Flushes, Rounds},
     hedges::Hedges,
     index,
+    inspection::Inspection,
     jobs::{
         JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
@@ -192,6 +194,7 @@ pub struct Engine {
     /// The array gets larger with the first superblocks that are written.
     extension: Option<Extension>,
     scrub: ScrubState,
+    inspection: Inspection,
     /// Whether redundancy agrees with data everywhere.
     all_settled: bool,
     closing: Closing,
@@ -231,8 +234,8 @@ impl Engine {
 
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
-        let without = self.client_ranges() + JOB_RANGES + 9;
+        // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, an inspection, and flushes of five kinds.
+        let without = self.client_ranges() + JOB_RANGES + 11;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
@@ -562,6 +565,7 @@ impl Engine {
             && self.regions.sweep_is_idle()
             && self.bitmaps_are_quiet()
             && self.bad.is_quiet()
+            && self.inspection.is_quiet()
             && self.rebuild.is_quiet()
             && self.replace.is_quiet()
             && self.opening.replay().is_none()

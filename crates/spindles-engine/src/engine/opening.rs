@@ -14,6 +14,7 @@ use crate::{
     growth,
     hedges::Hedges,
     index,
+    inspection::Inspection,
     jobs::{
         JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
@@ -185,6 +186,13 @@ impl Engine {
             let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
             Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
         };
+        let stored_members = config.persistence.is_some();
+        let inspection = Inspection::new(
+            count,
+            stored_members,
+            config.block_size,
+            &mut metadata_buffer,
+        );
         let mut engine = Self {
             direct_blocks_max: match pages {
                 Some(_) => checksums_max.min(ROWS_MAX),
@@ -270,6 +278,7 @@ impl Engine {
             rebuild: Rebuild::default(),
             replace: Replace::new(region_count),
             scrub: ScrubState::default(),
+            inspection,
             all_settled: clean || all_logged || config.read_only && !stored,
             closing: Closing::Open,
             reads_chosen: 0,

@@ -43,7 +43,8 @@ impl Engine {
     ) {
         let id = purpose.id(member);
         if operation == Operation::Read {
-            let read = &mut self.metadata_buffer.reads[usize::from(member.0)];
+            let read = self.metadata_buffer.read_of(purpose, member);
+            let read = read.expect("a place for each member");
             assert!(read.is_none(), "one read of metadata at a time on {member}");
             *read = Some(Read { id, buffer, blocks });
         }
@@ -96,7 +97,7 @@ impl Engine {
             return self.page_io_done(frame, result);
         }
         let (purpose, member) = Purpose::of(id);
-        if let Some(read) = self.metadata_buffer.reads.get_mut(usize::from(member.0)) {
+        if let Some(read) = self.metadata_buffer.read_of(purpose, member) {
             read.take_if(|read| read.id == id);
         }
         let result = if member == self.replacement() {
@@ -133,6 +134,9 @@ impl Engine {
             Purpose::GrowFlush => self.grow_flushed(member, result),
             Purpose::GrowChecksums => self.staged_checksums_done(member, result),
             Purpose::OutFlush => self.out_flushed(member, result),
+            Purpose::Inspection => self.inspected(member, result),
+            Purpose::InspectionRepair => self.stamp_repaired(result),
+            Purpose::ScrubFlush => self.scrub_flushed(member, result),
         }
     }
 
@@ -163,9 +167,9 @@ impl Engine {
                 bytes: self.metadata_buffer.bytes_at_mut(place, block, blocks),
             });
         }
-        let (_, member) = Purpose::of(id);
-        let reads = self.metadata_buffer.reads.get(usize::from(member.0));
-        let read = reads?.filter(|read| read.id == id)?;
+        let (purpose, member) = Purpose::of(id);
+        let read = *self.metadata_buffer.read_of(purpose, member)?;
+        let read = read.filter(|read| read.id == id)?;
         let range = self.metadata_range(read.buffer, read.blocks);
         Some(MetadataRead {
             buffer: read.buffer,

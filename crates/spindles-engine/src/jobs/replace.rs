@@ -1,6 +1,6 @@
 //! The device that is to replace a member, and how far it has come.
 
-use crate::{bits::Bits, regions::Regions};
+use crate::{bits::Bits, faults::MemberFaults, regions::Regions};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
 
@@ -35,6 +35,8 @@ pub(crate) struct Replace {
     pub(crate) fresh: Bits,
     /// Flushes that are not back.
     pub(crate) flushes: u32,
+    /// What went wrong on the device that was replaced last.
+    pub(crate) faults: MemberFaults,
 }
 
 impl Replace {
@@ -45,6 +47,7 @@ impl Replace {
             todo: Bits::new(regions, false),
             fresh: Bits::new(regions, false),
             flushes: 0,
+            faults: MemberFaults::default(),
         }
     }
 

@@ -7,7 +7,7 @@ use spindles_layout::GroupIndex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Whether it begins at the start of the array; otherwise it goes on where the last one was
-    /// interrupted.
+    /// interrupted. A check (`Repair::Nothing`) always begins there.
     pub anew: bool,
     /// What it does about what is wrong.
     pub repair: Repair,
@@ -33,6 +33,8 @@ pub enum Flaw {
     Unreadable,
     /// It was read, and the bytes were not those that had been written.
     Rotten,
+    /// It was read, and nothing could verify it: its checksum was corrupt.
+    ChecksumLost,
 }
 
 /// What became of it.
@@ -72,6 +74,12 @@ pub struct ScrubStatus {
     pub repaired_blocks: u64,
     /// Blocks of members that were wrong and still are.
     pub left_blocks: u64,
+    /// Blocks of metadata, and blocks whose checksum was corrupt, that were repaired.
+    pub metadata_repaired_blocks: u64,
+    /// The same that still are wrong.
+    pub metadata_left_blocks: u64,
+    /// Blocks, and rows of blocks, that an earlier part of this scrub, which was interrupted, found wrong and left.
+    pub left_before_blocks: u64,
     /// Rows of blocks that did not fit together without one being known to be wrong, and still
     /// don't.
     pub disagreements: u64,
@@ -98,6 +106,11 @@ impl ScrubState {
         self.found
     }
 
+    /// Whether it changes nothing: the superblocks then keep what they say of the last scrub.
+    pub(crate) fn is_check(&self) -> bool {
+        self.repair == Repair::Nothing
+    }
+
     /// Where the next one that does not begin anew goes on.
     pub(crate) fn mark(&self) -> BlockIndex {
         self.found.mark
@@ -108,8 +121,13 @@ impl ScrubState {
         self.left_before += blocks;
     }
 
-    /// What could not be repaired, on the way here from the start of the array.
+    /// What could not be repaired, on the way here from the start of the array. A check repairs nothing, and
+    /// leaves this as it was.
     pub(crate) fn left_blocks(&self) -> u64 {
-        self.left_before + self.found.left_blocks + self.found.disagreements
+        if self.is_check() {
+            return self.left_before;
+        }
+        let found = &self.found;
+        self.left_before + found.left_blocks + found.metadata_left_blocks + found.disagreements
     }
 }

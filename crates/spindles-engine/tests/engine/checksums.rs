@@ -4,6 +4,7 @@ use crate::contents::{arrays, exercise, model_of, survivable};
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
+use spindles_format::{AreaKind, SLOT_BYTES};
 use spindles_layout::{Geometry, Level, Spec};
 
 /// An array with checksums. `pages` may be too few: then there is room for what one stripe range needs.
@@ -832,5 +833,137 @@ fn checksums_are_written_some_seconds_after_they_changed() {
         let late = world.wrong_checksums();
         let old = early.iter().find(|place| late.contains(place));
         assert_eq!(old, None, "{level}: written ten seconds ago");
+    }
+}
+
+/// Metadata is in memory while an array is open, so only a scrub finds what is wrong with it on the members.
+#[test]
+fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
+    for (level, members) in [("raid1", 2), ("raid5", 3), ("raid6", 4)] {
+        let spec = spec(level, members);
+        let setup = setup(&spec, 1000, 7);
+        let (mut world, bytes) = filled(&setup);
+        world.flush_and_no_more();
+        let block_of = |world: &World, member: usize, kind: AreaKind| {
+            let area = *world.devices[member].area(kind).unwrap();
+            usize::try_from(area.offset_bytes).unwrap()
+        };
+        let kinds = [
+            AreaKind::DIRTY_BITMAP,
+            AreaKind::WRITTEN_BITMAP,
+            AreaKind::BAD_BLOCKS,
+            AreaKind::CHECKSUMS,
+        ];
+        for member in 0..members {
+            for slot in SLOT_BYTES {
+                let at = usize::try_from(slot).unwrap();
+                world.members[member][at..at + 512].fill(0x5a);
+            }
+            for kind in kinds {
+                let at = block_of(&world, member, kind);
+                if kind != AreaKind::BAD_BLOCKS || world.members[member][at] != 0 {
+                    world.members[member][at..at + 512].fill(0);
+                }
+            }
+        }
+        world.events.clear();
+        scrub(&mut world);
+        let found = world.events.iter().filter_map(|event| match event {
+            Event::MetadataFound(found) => Some((found.member.0, found.area, found.fate)),
+            Event::Found(found) => panic!("{level}: data is good: {found:?}"),
+            _ => None,
+        });
+        let found: Vec<_> = found.collect();
+        for member in 0..u8::try_from(members).unwrap() {
+            for kind in [&kinds[..2], &kinds[3..], &[AreaKind::SUPERBLOCK]].concat() {
+                let expected = (member, kind, Fate::Repaired);
+                assert!(found.contains(&expected), "{level}: {expected:?} {found:?}");
+            }
+        }
+        // Nothing is wrong any more, and a second scrub says so.
+        world.events.clear();
+        scrub(&mut world);
+        let told = |event: &Event| matches!(event, Event::MetadataFound(_) | Event::Found(_));
+        assert!(!world.events.iter().any(told), "{level}");
+        // What a loss leaves is read by the checksums on the members that are left.
+        assert!(world.close());
+        assert!(world.wrong_checksums().is_empty(), "{level}");
+        for lost in 0..u8::try_from(members).unwrap() {
+            assert_eq!(world.superblocks(usize::from(lost)).len(), 2, "{level}");
+        }
+        let setup = Setup {
+            missing: MemberSet::EMPTY.with(MemberIndex(0)),
+            ..setup
+        };
+        let mut world = world.reopen(&setup);
+        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+        assert!(world.read(0, blocks).unwrap() == bytes, "{level}");
+    }
+}
+
+/// A rebuild meets a row in which more is corrupt than redundancy repairs: each block counts once.
+#[test]
+fn a_rebuild_counts_each_corrupt_block_once() {
+    let spec = spec("raid5", 3);
+    let (mut world, _) = filled(&setup(&spec, 1000, 3));
+    world.fail(2);
+    rot(&mut world, 0, 5);
+    rot(&mut world, 1, 5);
+    world.gone = MemberSet::EMPTY;
+    world.rebuild(2, 9).unwrap();
+    world.run();
+    let status = world.engine.status();
+    let counted: Vec<u64> = (status.members.iter())
+        .map(|member| member.faults.rotten_blocks)
+        .collect();
+    assert_eq!(counted, [1, 1, 0]);
+}
+
+/// A device that is replaced takes its counts with it, so the event has them.
+#[test]
+fn a_replacement_says_what_was_corrupt_on_the_device_before() {
+    let spec = spec("raid5", 3);
+    let (mut world, bytes) = filled(&setup(&spec, 1000, 3));
+    rot(&mut world, 1, 5);
+    world.replace(1, 9).unwrap();
+    world.run();
+    let corrupt = world.events.iter().find_map(|event| match event {
+        Event::ReplaceDone { faults, .. } => Some(faults.rotten_blocks),
+        _ => None,
+    });
+    assert_eq!(corrupt, Some(1));
+    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+    assert!(world.read(0, blocks).unwrap() == bytes);
+}
+
+/// Blocks whose checksums are corrupt when an array is opened are verified by the other members, and count as metadata.
+#[test]
+fn lost_checksums_count_as_metadata_and_not_as_data() {
+    for lost in [0, 0x5a] {
+        let spec = spec("raid5", 3);
+        let setup = setup(&spec, 1000, 5);
+        let (mut world, bytes) = filled(&setup);
+        assert!(world.close());
+        let area = *world.devices[1].area(AreaKind::CHECKSUMS).unwrap();
+        let start = usize::try_from(area.offset_bytes).unwrap();
+        world.members[1][start..start + 4096].fill(lost);
+        let mut world = world.reopen(&setup);
+        scrub(&mut world);
+        let found = world.engine.status().scrub;
+        assert_eq!((found.repaired_blocks, found.left_blocks), (0, 0));
+        assert!(found.metadata_repaired_blocks > 0 && found.metadata_left_blocks == 0);
+        let flaws = world.events.iter().filter_map(|event| match event {
+            Event::Found(found) => Some(found.flaw),
+            _ => None,
+        });
+        assert!(flaws.into_iter().all(|flaw| flaw == Flaw::ChecksumLost));
+        assert!(world.close() && world.wrong_checksums().is_empty());
+        let setup = Setup {
+            missing: MemberSet::EMPTY.with(MemberIndex(0)),
+            ..setup
+        };
+        let mut world = world.reopen(&setup);
+        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+        assert!(world.read(0, blocks).unwrap() == bytes);
     }
 }

@@ -492,7 +492,7 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     assert!(opened_s >= 1_700_000_000, "{opened_s}");
     assert_eq!(newest(&world).last_scrub_s, 0);
     world.now.0 += 100_000_000_000;
-    scrub(&mut world, Repair::Nothing);
+    scrub(&mut world, Repair::Located);
     let scrubbed_s = newest(&world).last_scrub_s;
     assert!((opened_s + 100..opened_s + 200).contains(&scrubbed_s));
     // One that is stopped has not come to its end.
@@ -577,4 +577,57 @@ fn nobody_is_put_out_for_errors_while_others_have_them_too() {
     let out = |event: &Event| matches!(event, Event::MemberOut { .. });
     assert!(!world.events.iter().any(out));
     assert!(world.medium.is_empty());
+}
+
+/// A scrub in two parts ends with what both found. A check in between begins at the start, and leaves no trace.
+#[test]
+fn a_scrub_that_goes_on_says_what_the_part_before_left() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 3, 8);
+    setup.persistent = true;
+    setup.spec.member_blocks = vec![480; 3];
+    let newest = |world: &World| {
+        let slots = world.superblocks(0).into_iter();
+        let newest = slots.max_by_key(|record| record.generation).unwrap();
+        (
+            newest.scrub_mark,
+            newest.scrub_left_blocks,
+            newest.last_scrub_s,
+        )
+    };
+    for check in [false, true] {
+        let mut world = filled(&setup);
+        rot(&mut world, 1, 0);
+        world.command(Command::Scrub(Scrub::default())).unwrap();
+        let is_half_done = |world: &World| {
+            let job = world.engine.status().jobs[0];
+            job.done_bytes * 2 >= job.total_bytes
+        };
+        while !is_half_done(&world) {
+            world.step();
+        }
+        world.command(Command::StopJob("scrub")).unwrap();
+        world.run();
+        assert!(world.engine.status().scrub.mark.0 > 0);
+        if check {
+            let before = newest(&world);
+            world.events.clear();
+            world
+                .command(Command::Scrub(Scrub {
+                    anew: false,
+                    repair: Repair::Nothing,
+                }))
+                .unwrap();
+            world.run();
+            let from = BlockIndex(0);
+            assert!(world.events.contains(&Event::ScrubStarted { from }));
+            let found = world.engine.status().scrub;
+            assert_eq!((found.disagreements, found.left_before_blocks), (1, 0));
+            assert_eq!(newest(&world), before);
+        }
+        world.command(Command::Scrub(Scrub::default())).unwrap();
+        world.run();
+        let found = world.engine.status().scrub;
+        assert_eq!((found.disagreements, found.left_before_blocks), (0, 1));
+        assert_eq!(newest(&world).1, 1);
+    }
 }

@@ -68,6 +68,9 @@ pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
             all.done_bytes -= bytes - job.done_bytes;
         }
         all.found.repaired_blocks += status.scrub.repaired_blocks;
+        all.found.metadata_repaired_blocks += status.scrub.metadata_repaired_blocks;
+        all.found.metadata_left_blocks += status.scrub.metadata_left_blocks;
+        all.found.left_before_blocks += status.scrub.left_before_blocks;
         all.found.left_blocks += status.scrub.left_blocks;
         all.found.disagreements += status.scrub.disagreements;
         all.found.made_to_agree += status.scrub.made_to_agree;

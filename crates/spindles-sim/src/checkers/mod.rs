@@ -127,6 +127,11 @@ pub enum Seen<'a> {
         /// What was rotten, and what was told.
         scrubbed: &'a Scrubbed,
     },
+    /// Metadata of a member was corrupt, and its array was scrubbed.
+    MetadataScrubbed {
+        /// What is still wrong.
+        left: &'a [String],
+    },
     /// A scrub beside clients, or a repair, told something.
     Told {
         /// What.

@@ -1,7 +1,7 @@
 //! A scrub finds exactly what is rotten.
 
 use super::{Checker, Seen, Stateless};
-use spindles_engine::{Event, Finding, Flaw};
+use spindles_engine::{Event, Finding, Flaw, MetadataFinding};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "scrub",
@@ -9,6 +9,21 @@ pub(super) static CHECKER: Checker = Checker {
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
             Seen::Scrubbed { scrubbed } => scrubbed.check(scene.stack),
+            Seen::MetadataScrubbed { left: [] } => Ok(()),
+            Seen::MetadataScrubbed { left } => Err(left.join("; ")),
+            Seen::Told {
+                event:
+                    event @ Event::MetadataFound(MetadataFinding {
+                        member,
+                        block,
+                        blocks,
+                        flaw: Flaw::Rotten,
+                        ..
+                    }),
+            } => match scene.stack.did_rot(*member, *block, *blocks) {
+                true => Ok(()),
+                false => Err(format!("no metadata is corrupt, and it told {event:?}")),
+            },
             Seen::Told {
                 event:
                     Event::Found(Finding {

@@ -10,6 +10,7 @@ mod journal_rot;
 mod latent_sector_error;
 mod lost_write;
 mod metadata_rot;
+mod metadata_rot_met;
 mod misdirected_write;
 mod no_space;
 mod put_out;
@@ -68,6 +69,7 @@ pub static FAULTS: &[&Fault] = &[
     &metadata_rot::FAULT,
     &journal_damaged::FAULT,
     &no_space::FAULT,
+    &metadata_rot_met::FAULT,
 ];
 
 impl Fault {

@@ -20,6 +20,9 @@ pub(crate) static COMMAND: Command = Command {
               other bytes than were written. Each is reported. What can't be read is recomputed from the \
               rest. With checksums, the default of create, each rotten block is known, and repaired \
               from the rest too.\n\n\
+              The metadata of every member is read too: superblocks, bitmaps, the list of bad blocks, \
+              checksums, and the stamp of a device for the journal. What is rotten there, or can't be read, is \
+              written again, and counted apart from data.\n\n\
               Without checksums, of three copies or more, and with two parities or more, it can be \
               known which one is rotten, and it is repaired. With one parity, or two copies, it \
               can't: the place is reported and nothing is changed, because parity recomputed from \
@@ -28,7 +31,8 @@ pub(crate) static COMMAND: Command = Command {
               What is lost of the array answers errors until it is written: what nothing proved when \
               a crash was put in order, as members were missing or a block had rotted. That is reported \
               too, and no scrub brings it back.\n\n\
-              Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
+              Stopped with Ctrl-C, it goes on there the next time, and its end counts both parts. A check \
+              begins at the start each time. Exit status 1 means that \
               something is left that could not be repaired, or is lost.\n\n\
               spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
@@ -47,7 +51,7 @@ struct Arguments {
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
     restart: bool,
-    /// Report, and change nothing
+    /// Report, and change nothing; begins at the start
     #[arg(long, conflicts_with = "trust_data")]
     check: bool,
     /// Where it can't be known what is rotten, take the data for the truth, or the first copy, and
@@ -169,6 +173,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              a backup and scrub again{trust}"
         );
     }
+    if !scrubbed.through && arguments.check {
+        bail!("array '{name}': the check was stopped: the next one begins at the start");
+    }
     if !scrubbed.through {
         bail!("array '{name}': the scrub was stopped, and goes on there next time");
     }
@@ -185,6 +192,18 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         (found.repaired_blocks, "wrong and repaired"),
         (found.left_blocks, "wrong and not repaired"),
         (
+            found.left_before_blocks,
+            "wrong and not repaired in the part before, where this scrub went on",
+        ),
+        (
+            found.metadata_repaired_blocks,
+            "of metadata, or without good checksums, repaired",
+        ),
+        (
+            found.metadata_left_blocks,
+            "of metadata, or without good checksums, wrong and not repaired",
+        ),
+        (
             found.disagreements,
             "in disagreement, and nothing tells which member is wrong",
         ),
@@ -197,7 +216,9 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
             ui.line(format!("array '{name}': {} {what}", size(blocks)));
         }
     }
-    let wrong = found.repaired_blocks + found.left_blocks + found.disagreements;
+    let left_before = found.left_before_blocks;
+    let left = found.left_blocks + found.metadata_left_blocks + found.disagreements + left_before;
+    let wrong = found.repaired_blocks + found.metadata_repaired_blocks + left;
     let arrays = scrubbed.report.arrays();
     for array in arrays.iter().filter(|array| array.lost_bytes > 0) {
         ui.line(format!(
@@ -227,13 +248,16 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "total_bytes": scrubbed.progress.total_bytes,
         "repaired_bytes": found.repaired_blocks * block_bytes,
         "left_bytes": found.left_blocks * block_bytes,
+        "left_before_bytes": left_before * block_bytes,
+        "metadata_repaired_bytes": found.metadata_repaired_blocks * block_bytes,
+        "metadata_left_bytes": found.metadata_left_blocks * block_bytes,
         "disagreement_bytes": found.disagreements * block_bytes,
         "made_to_agree_bytes": found.made_to_agree * block_bytes,
         "lost_bytes": lost_bytes,
         "not_looked_at": failed,
         "places": places,
     }));
-    found.left_blocks + found.disagreements > 0
+    left > 0
 }
 
 /// What a scrub did without.
@@ -261,20 +285,25 @@ fn text(finding: &Finding) -> String {
             fate,
             array,
         } => {
-            let flaw = match flaw {
-                Flaw::Unreadable => "could not be read",
-                Flaw::Rotten => "were rotten",
-            };
-            let fate = match fate {
-                Fate::Repaired => "repaired",
-                Fate::Refused => "the device refuses to write them",
-                Fate::Left => "not repaired",
-            };
+            let (flaw, fate) = (flaw_text(*flaw), fate_text(*fate));
             let lost = array_offset_bytes
                 .map(|offset| format!("; in array '{array}' that is {bytes} bytes at {offset}"));
             let lost = lost.unwrap_or_default();
             format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}{lost}")
         }
+        Finding::Metadata {
+            member,
+            area,
+            offset_bytes,
+            bytes,
+            flaw,
+            fate,
+            ..
+        } => format!(
+            "{member}: {bytes} bytes of metadata ({area}) at {offset_bytes} {}: {}",
+            flaw_text(*flaw),
+            fate_text(*fate)
+        ),
         Finding::Disagreement {
             array,
             offset_bytes,
@@ -300,6 +329,22 @@ fn text(finding: &Finding) -> String {
             bytes,
         } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost"),
         Finding::Out { array, member } => format!("array '{array}': {member} is out"),
+    }
+}
+
+fn flaw_text(flaw: Flaw) -> &'static str {
+    match flaw {
+        Flaw::Unreadable => "could not be read",
+        Flaw::Rotten => "were rotten",
+        Flaw::ChecksumLost => "could not be verified, as their checksums were rotten",
+    }
+}
+
+fn fate_text(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Repaired => "repaired",
+        Fate::Refused => "the device refuses to write them",
+        Fate::Left => "not repaired",
     }
 }
 
@@ -330,6 +375,22 @@ fn offsets(offset_bytes: u64, chunks: u8, chunk_bytes: u64) -> Vec<u64> {
         .collect()
 }
 
+fn flaw_name(flaw: Flaw) -> &'static str {
+    match flaw {
+        Flaw::Unreadable => "unreadable",
+        Flaw::Rotten => "rotten",
+        Flaw::ChecksumLost => "checksum lost",
+    }
+}
+
+fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Repaired => "repaired",
+        Fate::Refused => "refused",
+        Fate::Left => "left",
+    }
+}
+
 fn value(finding: &Finding) -> Value {
     match finding {
         Finding::Place {
@@ -341,20 +402,31 @@ fn value(finding: &Finding) -> Value {
             flaw,
             fate,
         } => json!({
-            "what": match flaw {
-                Flaw::Unreadable => "unreadable",
-                Flaw::Rotten => "rotten",
-            },
+            "what": flaw_name(*flaw),
             "array": array,
             "member": member,
             "offset_bytes": offset_bytes,
             "bytes": bytes,
             "array_offset_bytes": array_offset_bytes,
-            "fate": match fate {
-                Fate::Repaired => "repaired",
-                Fate::Refused => "refused",
-                Fate::Left => "left",
-            },
+            "fate": fate_name(*fate),
+        }),
+        Finding::Metadata {
+            array,
+            member,
+            area,
+            offset_bytes,
+            bytes,
+            flaw,
+            fate,
+        } => json!({
+            "what": "metadata",
+            "flaw": flaw_name(*flaw),
+            "area": area,
+            "array": array,
+            "member": member,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "fate": fate_name(*fate),
         }),
         Finding::Disagreement {
             array,

@@ -20,7 +20,7 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, Operand};
-use spindles_format::RowSum;
+use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum};
 
 impl Engine {
     /// Whether blocks have checksums.
@@ -89,11 +89,23 @@ impl Engine {
     pub(crate) fn found_rotten(&mut self, id: RangeId, rotten: SlotSet) {
         for slot in rotten.iter() {
             self.chunk_is_rotten(id, slot);
+            if self.has_lost_checksums(id, slot) {
+                let rows = &mut self.ranges[id].rows;
+                rows.checksum_lost = rows.checksum_lost.with(slot);
+            }
             if !self.in_doubt(id) {
                 self.note_rot(id, slot);
             }
         }
         self.ranges[id].seen.corrupt = true;
+    }
+
+    /// Whether the checksums of the rows under way of a slot were corrupt, and not its blocks.
+    fn has_lost_checksums(&self, id: RangeId, slot: u8) -> bool {
+        (0..self.ranges[id].blocks).all(|row| {
+            let kept = self.entry(id, slot, row).checksum;
+            [CHECKSUM_LOST, CHECKSUM_NONE].contains(&kept)
+        })
     }
 
     /// Slots of a stripe range that were read, and hold other bytes than were written.

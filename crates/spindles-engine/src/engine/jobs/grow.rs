@@ -54,6 +54,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: |_: &mut Engine, _: Walk| {},
     stopped: None,
+    waits: None,
     turn: Some(Engine::begin_window),
 };
 

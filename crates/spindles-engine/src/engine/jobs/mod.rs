@@ -38,6 +38,8 @@ pub struct Job {
     pub(crate) ended: fn(&mut Engine, Walk),
     /// It was stopped before its end, and its last stripe range has ended; `None` for one that must go on.
     pub(crate) stopped: Option<fn(&mut Engine)>,
+    /// Returns true while something must come before the next stripe range or, with `true`, before the end.
+    pub(crate) waits: Option<fn(&mut Engine, bool) -> bool>,
     /// What it does when it is its turn, if that is not a stripe range: whether it began anything.
     pub(crate) turn: Option<fn(&mut Engine) -> bool>,
 }
@@ -161,6 +163,9 @@ impl Engine {
         let Some(row) = self.jobs.walks.iter().position(going) else {
             return false;
         };
+        if self.job_waits(row, false) {
+            return false;
+        }
         let mut next = self.jobs.walks[row].next;
         let group = (JOBS[row].next_group)(self, next.group);
         assert!(group >= next.group, "a walk goes forwards");
@@ -189,12 +194,16 @@ impl Engine {
         true
     }
 
+    fn job_waits(&mut self, row: usize, at_end: bool) -> bool {
+        JOBS[row].waits.is_some_and(|waits| waits(self, at_end))
+    }
+
     fn end_job(&mut self, row: usize) -> bool {
         self.find_mark(row);
-        let walk = &mut self.jobs.walks[row];
-        if walk.pending > 0 {
+        if self.jobs.walks[row].pending > 0 || self.job_waits(row, true) {
             return false;
         }
+        let walk = &mut self.jobs.walks[row];
         walk.stage = Stage::Over;
         self.jobs.going -= 1;
         let walk = *walk;

@@ -31,6 +31,7 @@ pub(crate) static JOB: Job = Job {
     advanced: Engine::rebuild_advanced,
     ended: Engine::rebuild_ended,
     stopped: None,
+    waits: None,
     turn: None,
 };
 

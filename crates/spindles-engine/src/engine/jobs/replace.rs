@@ -43,6 +43,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: Engine::all_copied,
     stopped: Some(|engine| engine.end_replace(ReplaceEnd::Stopped)),
+    waits: None,
     turn: None,
 };
 
@@ -204,6 +205,7 @@ impl Engine {
         match result {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
+                self.replace.faults = self.faults_of(member);
                 self.forget_faults(member);
                 self.forget_bad_blocks(MemberSet::EMPTY.with(member));
                 self.forget_device(member);
@@ -230,7 +232,8 @@ impl Engine {
             self.replace.stage = Stage::Idle;
             let member = self.replace.replacement.take().expect("it was told").member;
             if !self.metadata.is_broken() {
-                self.output(Output::Event(Event::ReplaceDone { member }));
+                let faults = self.replace.faults;
+                self.output(Output::Event(Event::ReplaceDone { member, faults }));
             }
         }
     }

@@ -18,6 +18,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: Engine::resync_ended,
     stopped: None,
+    waits: None,
     turn: None,
 };
 

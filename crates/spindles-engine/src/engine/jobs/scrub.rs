@@ -32,6 +32,7 @@ pub(crate) static JOB: Job = Job {
     advanced: Engine::scrub_advanced,
     ended: Engine::scrub_ended,
     stopped: Some(Engine::scrub_stopped),
+    waits: Some(|engine, ends| engine.inspects() || ends && engine.scrub_is_ending()),
     turn: None,
 };
 
@@ -64,7 +65,8 @@ impl Engine {
         if self.has_failed() {
             return Err(CommandError::BeyondTolerance);
         }
-        if self.closing != Closing::Open || self.walk(&JOB).is_busy() {
+        let busy = self.walk(&JOB).is_busy() || !self.inspection.is_quiet();
+        if self.closing != Closing::Open || busy {
             return Err(CommandError::JobGoing);
         }
         Ok(())
@@ -73,7 +75,8 @@ impl Engine {
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         self.may_scrub()?;
         let kept = self.scrub.found.mark;
-        let from = if scrub.anew || kept.0 >= self.geometry.blocks() {
+        let is_check = scrub.repair == Repair::Nothing;
+        let from = if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
             Place::default()
         } else {
             let group = self.geometry.locate(kept).group;
@@ -81,23 +84,25 @@ impl Engine {
         };
         let recorded = (self.metadata.persistence())
             .map_or(0, |persistence| persistence.array.scrub_left_blocks);
-        let left_before = if from == Place::default() {
-            0
-        } else {
+        let goes_on = from != Place::default();
+        let left_before = if goes_on || is_check {
             recorded.max(self.scrub.left_blocks())
+        } else {
+            0
         };
+        let start = BlockIndex(self.blocks_below(from.group));
         self.scrub = ScrubState {
             repair: scrub.repair,
             left_before,
             found: ScrubStatus {
-                mark: BlockIndex(self.blocks_below(from.group)),
+                mark: if is_check { kept } else { start },
+                left_before_blocks: if goes_on { left_before } else { 0 },
                 ..ScrubStatus::default()
             },
             due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
         };
-        self.output(Output::Event(Event::ScrubStarted {
-            from: self.scrub.found.mark,
-        }));
+        self.output(Output::Event(Event::ScrubStarted { from: start }));
+        self.begin_inspection();
         self.begin_job(&JOB, from);
         Ok(())
     }
@@ -113,7 +118,7 @@ impl Engine {
 
     fn scrub_advanced(&mut self) {
         let group = self.walk(&JOB).mark.group;
-        if group >= self.scrub.due && group.0 < self.geometry.groups() {
+        if !self.scrub.is_check() && group >= self.scrub.due && group.0 < self.geometry.groups() {
             self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
             self.scrub.found.mark = BlockIndex(self.blocks_below(group));
             self.want_update();
@@ -121,6 +126,9 @@ impl Engine {
     }
 
     fn scrub_ended(&mut self, _walk: Walk) {
+        if self.scrub.is_check() {
+            return self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
+        }
         self.scrub.found.mark = BlockIndex(0);
         let now_s = self.metadata.since_1970_s(self.now);
         let mut changed = self.note_scrub_mark();
@@ -137,6 +145,7 @@ impl Engine {
     }
 
     fn scrub_stopped(&mut self) {
+        self.inspection.end();
         if self.note_scrub_mark() {
             self.want_update();
         }
@@ -145,9 +154,14 @@ impl Engine {
 
     /// Takes down how far a scrub is that is interrupted. Whether the superblocks don't say so yet.
     pub(crate) fn note_scrub_mark(&mut self) -> bool {
+        if self.scrub.is_check() {
+            return false;
+        }
         let walk = self.walk(&JOB);
         if walk.is_busy() {
-            self.scrub.found.mark = BlockIndex(self.blocks_below(walk.mark.group));
+            let mark = self.blocks_below(walk.mark.group);
+            let is_end = mark >= self.geometry.blocks();
+            self.scrub.found.mark = BlockIndex(if is_end { 0 } else { mark });
         }
         let persistence = self.metadata.persistence();
         persistence.is_some_and(|persistence| {
@@ -278,7 +292,9 @@ impl Engine {
                 block: start.plus(place.offset.0 + u64::from(range.low)),
                 blocks: range.blocks,
                 array_block: self.array_block(id, slot),
-                flaw: if range.rows.rotten.contains(slot) {
+                flaw: if range.rows.checksum_lost.contains(slot) {
+                    Flaw::ChecksumLost
+                } else if range.rows.rotten.contains(slot) {
                     Flaw::Rotten
                 } else {
                     Flaw::Unreadable
@@ -313,10 +329,15 @@ impl Engine {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
         if finding.by_scrub {
-            match finding.fate {
-                Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
-                Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
-            }
+            let found = &mut self.scrub.found;
+            let is_repaired = finding.fate == Fate::Repaired;
+            let count = match (finding.flaw, is_repaired) {
+                (Flaw::ChecksumLost, true) => &mut found.metadata_repaired_blocks,
+                (Flaw::ChecksumLost, false) => &mut found.metadata_left_blocks,
+                (Flaw::Unreadable | Flaw::Rotten, true) => &mut found.repaired_blocks,
+                (Flaw::Unreadable | Flaw::Rotten, false) => &mut found.left_blocks,
+            };
+            *count += blocks;
         }
     }
 

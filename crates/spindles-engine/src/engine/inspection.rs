@@ -1,0 +1,558 @@
+//! A scrub reads the metadata on the members, compares it with memory, and writes it again where it differs.
+
+use crate::{
+    Engine, JOURNAL_DEVICE, Mutation,
+    bitmaps::Bitmap,
+    index,
+    inspection::{Ending, MetadataFinding, Part},
+    jobs::scrub::{Fate, Flaw, Repair},
+    journal::{State, stamp::Stamp},
+    output::{Event, OutReason, Output},
+    system_io::Purpose,
+};
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{
+    AreaKind, BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
+    JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode, decode_bad_blocks, decode_bitmap,
+};
+
+/// Generations after which both slots were written since the inspection began.
+const BOTH_SLOTS: u64 = 3;
+
+impl Engine {
+    /// Begins the inspection with the scrub.
+    pub(crate) fn begin_inspection(&mut self) {
+        let skips = self.mutated(Mutation::SkipInspection);
+        if self.metadata.persistence().is_some() && !skips {
+            self.inspection.begin(self.metadata.generation());
+        }
+    }
+
+    /// Goes on with the inspection. Returns true while it is under way.
+    pub(crate) fn inspects(&mut self) -> bool {
+        while let Some(part) = self.inspection.part {
+            if self.inspection.pending > 0 {
+                return true;
+            }
+            self.read_part(part);
+            if self.inspection.pending == 0 {
+                self.inspection.part = self.part_after(part);
+            }
+        }
+        self.inspection.pending > 0
+    }
+
+    /// The part that comes after one that is done, or of which there is nothing to read.
+    fn part_after(&self, part: Part) -> Option<Part> {
+        let read = u64::from(self.inspection.blocks);
+        Some(match part {
+            Part::Superblock { slot: 0 } => Part::Superblock { slot: 1 },
+            Part::Superblock { .. } => Part::Bitmap {
+                kind: BITMAPS[0],
+                block: 0,
+            },
+            Part::Bitmap { kind, block } if block + read < self.bitmap_blocks(kind) => {
+                let block = block + read;
+                Part::Bitmap { kind, block }
+            }
+            Part::Bitmap { kind, .. } if kind == BITMAPS[0] => Part::Bitmap {
+                kind: BITMAPS[1],
+                block: 0,
+            },
+            Part::Bitmap { .. } => Part::BadBlocks { block: 0 },
+            Part::BadBlocks { block } if block + read < self.bad_blocks_blocks() => {
+                Part::BadBlocks {
+                    block: block + read,
+                }
+            }
+            Part::BadBlocks { .. } => Part::Checksums { frame: 0 },
+            Part::Checksums { .. } if read > 0 => {
+                let last = self.inspection.frames.iter().flatten().max();
+                let frame = last.expect("one was read") + 1;
+                Part::Checksums { frame }
+            }
+            Part::Checksums { .. } => Part::JournalDevice,
+            Part::JournalDevice => return None,
+        })
+    }
+
+    fn bitmap_blocks(&self, kind: AreaKind) -> u64 {
+        if self.regions.are_stored() {
+            self.bitmap_of(kind).blocks
+        } else {
+            0
+        }
+    }
+
+    fn bitmap_of(&self, kind: AreaKind) -> &Bitmap {
+        if kind == AreaKind::DIRTY_BITMAP {
+            &self.regions.dirty
+        } else {
+            &self.regions.written
+        }
+    }
+
+    fn bad_blocks_blocks(&self) -> u64 {
+        u64::try_from(self.bad.wanted.len()).expect("few")
+    }
+
+    /// Members whose metadata is as memory has it. A device that is being filled is told all of it.
+    fn inspected_members(&self) -> MemberSet {
+        MemberSet::all(self.geometry.members()).difference(self.missing)
+    }
+
+    /// Asks for a part, of as many blocks as there is room for.
+    fn read_part(&mut self, part: Part) {
+        let members = self.inspected_members();
+        let most = u64::from(self.inspection.place.blocks);
+        match part {
+            Part::Superblock { slot } => {
+                let busy = self.metadata.busy();
+                let generation = self.metadata.generation();
+                self.inspection.generation = (!busy).then_some(generation);
+                let block = self.slot_block(slot);
+                self.read_area(members, self.metadata.place.blocks, 0..0, |_, _| block);
+            }
+            Part::Bitmap { kind, block } => {
+                let left = self.bitmap_blocks(kind).saturating_sub(block);
+                let flying = self.bitmap_of(kind).flying.clone();
+                let blocks = u32::try_from(left.min(most)).expect("few");
+                self.read_area(members, blocks, flying, |engine, member| {
+                    engine.area_block(member, kind).plus(block)
+                });
+            }
+            Part::BadBlocks { block } => {
+                let left = self.bad_blocks_blocks().saturating_sub(block);
+                let flying = self.bad.flying.map(u64::from);
+                let flying = flying.map_or(0..0, |block| block..block + 1);
+                let blocks = u32::try_from(left.min(most)).expect("few");
+                self.read_area(members, blocks, flying, |engine, member| {
+                    engine.area_block(member, AreaKind::BAD_BLOCKS).plus(block)
+                });
+            }
+            Part::Checksums { frame } => self.read_pages(members, frame),
+            Part::JournalDevice => self.read_stamp(),
+        }
+    }
+
+    fn slot_block(&self, slot: u8) -> BlockIndex {
+        BlockIndex(SLOT_BYTES[usize::from(slot)] / u64::from(self.block_size.bytes()))
+    }
+
+    fn read_area(
+        &mut self,
+        members: MemberSet,
+        blocks: u32,
+        flying: Range<u64>,
+        first: impl Fn(&Self, MemberIndex) -> BlockIndex,
+    ) {
+        self.inspection.reads(members, blocks, flying);
+        if blocks == 0 {
+            return;
+        }
+        for member in members.iter() {
+            let block = first(self, member);
+            self.read_for_inspection(member, member.0, block, blocks);
+        }
+    }
+
+    fn read_for_inspection(
+        &mut self,
+        member: MemberIndex,
+        part: u8,
+        block: BlockIndex,
+        blocks: u32,
+    ) {
+        self.inspection.pending += 1;
+        let buffer = self.metadata_buffer.slice(self.inspection.place, part);
+        self.system_io(
+            Purpose::Inspection,
+            member,
+            Operation::Read,
+            block,
+            blocks,
+            buffer,
+        );
+    }
+
+    /// Asks for the pages on the members of frames from this one on, one of each member.
+    fn read_pages(&mut self, members: MemberSet, from: u32) {
+        self.inspection.reads(members, 0, 0..0);
+        self.inspection.frames.fill(None);
+        let count = (self.pages.as_ref()).map_or(0, |pages| pages.frames.len());
+        for at in from..u32::try_from(count).expect("frames are counted in 32 bits") {
+            let pages = self.pages.as_mut().expect("they were counted");
+            let (member, page) = (pages.frames[index(at)].member, pages.frames[index(at)].page);
+            if !members.contains(member) || !pages.may_be_checked(at) {
+                continue;
+            }
+            let place = &mut self.inspection.frames[usize::from(member.0)];
+            if place.is_some() {
+                return; // It comes with the next.
+            }
+            *place = Some(at);
+            pages.begin_check(at);
+            let blocks = pages.page_blocks;
+            let block = pages.starts[usize::from(member.0)].plus(page * u64::from(blocks));
+            self.inspection.blocks = blocks;
+            self.read_for_inspection(member, member.0, block, blocks);
+        }
+    }
+
+    /// Asks for the stamp of the journal's own device, if it has been written.
+    fn read_stamp(&mut self) {
+        self.inspection.reads(MemberSet::EMPTY, 0, 0..0);
+        let Some((block, blocks)) = self.stamp_place() else {
+            return;
+        };
+        self.inspection.blocks = blocks;
+        let part = self.geometry.members();
+        self.read_for_inspection(JOURNAL_DEVICE, part, block, blocks);
+    }
+
+    /// Where the stamp lies that counts, while nothing of it is being written.
+    fn stamp_place(&self) -> Option<(BlockIndex, u32)> {
+        let journal = self.journal.as_ref()?;
+        let writes = journal.stamp != Stamp::Done || !journal.placement.device_works();
+        let device = journal.device.filter(|_| !writes)?;
+        Some((device.slot_block(self.block_size), journal.page.blocks))
+    }
+
+    /// A read or a repair of the inspection came back.
+    pub(crate) fn inspected(&mut self, member: MemberIndex, result: MemberResult) {
+        self.inspection.pending -= 1;
+        match result {
+            Ok(()) => {}
+            Err(error) if member == JOURNAL_DEVICE => {
+                self.inspection.stamp_unreadable = true;
+                if error == MemberError::Gone {
+                    self.log_failed(member, result);
+                }
+            }
+            Err(error) => {
+                self.inspection.unreadable = self.inspection.unreadable.with(member);
+                if error == MemberError::Gone {
+                    self.put_out(member, OutReason::Error(error));
+                }
+            }
+        }
+        if self.inspection.pending > 0 {
+            return;
+        }
+        let Some(part) = self.inspection.part else {
+            return self.end_checks(); // The scrub was stopped.
+        };
+        let again = match part {
+            Part::Superblock { slot } => !self.judge_slot(slot),
+            Part::Bitmap { kind, block } => {
+                self.judge_bitmap(kind, block);
+                false
+            }
+            Part::BadBlocks { block } => {
+                self.judge_bad_blocks(block);
+                false
+            }
+            Part::Checksums { .. } => {
+                self.judge_pages();
+                false
+            }
+            Part::JournalDevice => {
+                self.judge_stamp();
+                false
+            }
+        };
+        if !again {
+            self.inspection.part = self.part_after(part);
+        }
+    }
+
+    /// Members of the part under way that are still there.
+    fn judged(&self) -> MemberSet {
+        self.inspection.members.difference(self.missing)
+    }
+
+    /// Compares a slot of the superblocks. Returns false if one was written meanwhile: it is read again.
+    fn judge_slot(&mut self, slot: u8) -> bool {
+        let generation = self.metadata.generation();
+        if self.metadata.is_broken() || generation >= self.inspection.first_generation + BOTH_SLOTS
+        {
+            return true;
+        }
+        if self.metadata.busy() || self.inspection.generation != Some(generation) {
+            return false;
+        }
+        let is_current = generation % 2 == u64::from(slot);
+        if !is_current && generation == 1 {
+            return true; // There was none before.
+        }
+        let array = &self.metadata.persistence().expect("stored").array.uuid;
+        let mut bad = MemberSet::EMPTY;
+        for member in self.judged().iter() {
+            let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
+            let good = decode(&bytes[..SUPERBLOCK_BYTES]).is_ok_and(|(record, _)| {
+                let known = record.uuid == *array && record.generation % 2 == u64::from(slot);
+                let newest = self.read_only || record.generation == generation;
+                known && (newest || !is_current)
+            });
+            if !good || self.inspection.unreadable.contains(member) {
+                bad = bad.with(member);
+            }
+        }
+        let (block, blocks) = (self.slot_block(slot), self.metadata.place.blocks);
+        for member in bad.iter() {
+            self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
+        }
+        if !bad.is_empty() && self.repairs_metadata() {
+            self.metadata.in_both_slots = true;
+            self.want_update();
+        }
+        true
+    }
+
+    fn judge_bitmap(&mut self, kind: AreaKind, first: u64) {
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        for at in 0..self.inspection.blocks {
+            let bitmap = self.bitmap_of(kind);
+            let block = first + u64::from(at);
+            // In an array that is open for reading only this is what its opening found to be wrong.
+            let waits = bitmap.wanted.get(block);
+            if self.inspection.was_written(at) || waits && !self.read_only {
+                continue;
+            }
+            let words = &bitmap.bits.words()[bitmap.words_of(block..block + 1)];
+            let pages = words.chunks(BITMAP_PAGE_WORDS);
+            let number = block * bitmap.pages_per_block;
+            let block_bytes = index(self.block_size.bytes());
+            let mut bad = MemberSet::EMPTY;
+            for member in self.judged().iter() {
+                let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
+                let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
+                let bytes = bytes.as_chunks::<BITMAP_PAGE_BYTES>().0;
+                let good =
+                    (number..)
+                        .zip(pages.clone())
+                        .zip(bytes)
+                        .all(|((page, words), bytes)| {
+                            let page = u32::try_from(page).expect("few");
+                            let page = BitmapPage { array, kind, page };
+                            let bits = decode_bitmap(&page, bytes);
+                            bits.is_some_and(|bits| waits || bits[..words.len()] == *words)
+                        });
+                if !good || self.inspection.unreadable.contains(member) {
+                    bad = bad.with(member);
+                }
+            }
+            if bad.is_empty() || self.is_new() {
+                continue;
+            }
+            for member in bad.iter() {
+                let block = self.area_block(member, kind).plus(block);
+                self.found_metadata(member, kind, block, 1);
+            }
+            if self.repairs_metadata() {
+                let bitmap = match kind {
+                    AreaKind::DIRTY_BITMAP => &mut self.regions.dirty,
+                    _ => &mut self.regions.written,
+                };
+                bitmap.wanted.set(block);
+            }
+        }
+        self.write_bitmaps();
+    }
+
+    /// Whether no opening has written to the array yet: bitmaps have no pages then.
+    pub(crate) fn is_new(&self) -> bool {
+        self.metadata.generation() <= 1
+    }
+
+    fn judge_bad_blocks(&mut self, first: u64) {
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        for at in 0..self.inspection.blocks {
+            let block = first + u64::from(at);
+            let waits = self.bad.wanted[usize::try_from(block).expect("few")];
+            if self.inspection.was_written(at) || waits && !self.read_only {
+                continue;
+            }
+            let number = u32::try_from(block).expect("few") * self.bad.pages_per_block;
+            let block_bytes = index(self.block_size.bytes());
+            let mut bad = MemberSet::EMPTY;
+            for member in self.judged().iter() {
+                let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
+                let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
+                let bytes = bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0;
+                let good = (number..).zip(bytes).all(|(number, bytes)| {
+                    let expected = &self.bad.pages[index(number)];
+                    let read = decode_bad_blocks(array, number, bytes);
+                    read.is_some_and(|(sequence, entries)| {
+                        let same = sequence == expected.sequence
+                            && entries.eq(expected.entries.iter().copied());
+                        waits || same
+                    })
+                });
+                if !good || self.inspection.unreadable.contains(member) {
+                    bad = bad.with(member);
+                }
+            }
+            for member in bad.iter() {
+                let area = AreaKind::BAD_BLOCKS;
+                let block = self.area_block(member, area).plus(block);
+                self.found_metadata(member, area, block, 1);
+            }
+            if !bad.is_empty() && self.repairs_metadata() {
+                self.bad.wanted[usize::try_from(block).expect("few")] = true;
+            }
+        }
+        self.write_bad_blocks();
+    }
+
+    fn judge_pages(&mut self) {
+        for member in MemberSet::all(self.geometry.members()).iter() {
+            let Some(at) = self.inspection.frames[usize::from(member.0)] else {
+                continue;
+            };
+            let pages = self.pages.as_mut().expect("one was read");
+            let stable = pages.end_check(at) && !self.missing.contains(member);
+            let read = self.metadata_buffer.bytes(self.inspection.place, member.0);
+            let blocks = pages.page_blocks;
+            let kept = self
+                .metadata_buffer
+                .bytes_at(pages.place, pages.start_of(at), blocks);
+            let good = read[..kept.len()] == *kept && !self.inspection.unreadable.contains(member);
+            if good || !stable {
+                continue;
+            }
+            let page = pages.frames[index(at)].page;
+            let block = pages.starts[usize::from(member.0)].plus(page * u64::from(blocks));
+            if self.repairs_metadata() {
+                let pages = self.pages.as_mut().expect("one was read");
+                pages.rewrite(at);
+            }
+            self.found_metadata(member, AreaKind::CHECKSUMS, block, blocks);
+        }
+    }
+
+    /// Ends the checks of pages whose scrub was stopped.
+    fn end_checks(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            for at in self.inspection.frames.iter_mut().filter_map(Option::take) {
+                pages.end_check(at);
+            }
+        }
+    }
+
+    fn judge_stamp(&mut self) {
+        let Some((block, blocks)) = self.stamp_place() else {
+            return;
+        };
+        let part = self.geometry.members();
+        let bytes = self.metadata_buffer.bytes(self.inspection.place, part);
+        let stamp = self.journal.as_ref().and_then(|journal| journal.device);
+        let read = JournalDevice::decode(&bytes[..SUPERBLOCK_BYTES]).ok();
+        if read == stamp && !self.inspection.stamp_unreadable {
+            return;
+        }
+        self.found_metadata(JOURNAL_DEVICE, AreaKind::JOURNAL, block, blocks);
+        if let Some(stamp) = stamp.filter(|_| self.repairs_metadata()) {
+            let place = self.inspection.place;
+            let bytes = self.metadata_buffer.bytes_mut(place, part);
+            bytes[..SUPERBLOCK_BYTES].copy_from_slice(&stamp.encode());
+            self.inspection.pending += 1;
+            self.system_io(
+                Purpose::InspectionRepair,
+                JOURNAL_DEVICE,
+                Operation::Write { fua: true },
+                block,
+                blocks,
+                self.metadata_buffer.slice(place, part),
+            );
+        }
+    }
+
+    /// The stamp of the journal's own device was written again.
+    pub(crate) fn stamp_repaired(&mut self, result: MemberResult) {
+        self.inspection.pending -= 1;
+        self.log_failed(JOURNAL_DEVICE, result);
+    }
+
+    /// Whether what is found is repaired.
+    fn repairs_metadata(&self) -> bool {
+        self.scrub.repair != Repair::Nothing && !self.read_only && !self.metadata.is_broken()
+    }
+
+    fn found_metadata(
+        &mut self,
+        member: MemberIndex,
+        area: AreaKind,
+        block: BlockIndex,
+        blocks: u32,
+    ) {
+        let repaired = self.repairs_metadata();
+        let counted = u64::from(blocks);
+        if repaired {
+            self.scrub.found.metadata_repaired_blocks += counted;
+        } else {
+            self.scrub.found.metadata_left_blocks += counted;
+        }
+        let is_unreadable = match member {
+            JOURNAL_DEVICE => self.inspection.stamp_unreadable,
+            member => self.inspection.unreadable.contains(member),
+        };
+        self.output(Output::Event(Event::MetadataFound(MetadataFinding {
+            member,
+            area,
+            block,
+            blocks,
+            flaw: if is_unreadable {
+                Flaw::Unreadable
+            } else {
+                Flaw::Rotten
+            },
+            fate: if repaired { Fate::Repaired } else { Fate::Left },
+            by_scrub: true,
+        })));
+    }
+
+    // ---- the end ------------------------------------------------------------------------------
+
+    /// Everything was gone through: empties the log and makes all repairs durable. Returns true until
+    /// that is done.
+    pub(crate) fn scrub_is_ending(&mut self) -> bool {
+        let stored = self.metadata.persistence().is_some();
+        if !stored || !self.repairs_metadata() {
+            return false;
+        }
+        if self.inspection.ending == Ending::NotYet {
+            let restarts = !self.mutated(Mutation::SkipInspection) && self.journal_restarts();
+            self.inspection.ending = Ending::Log;
+            if restarts {
+                return true;
+            }
+        }
+        if self.inspection.ending == Ending::Log {
+            let journal = self.journal.as_ref();
+            if journal.is_some_and(|journal| !matches!(journal.state, State::On | State::Off)) {
+                return true;
+            }
+            let pending = self.inspected_members().count();
+            self.inspection.ending = Ending::Flushing { pending };
+            self.flush_active(Purpose::ScrubFlush);
+        }
+        let stored = self.bitmaps_are_stored() && self.bad_blocks_are_stored();
+        self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored
+    }
+
+    /// A flush at the end of a scrub came back.
+    pub(crate) fn scrub_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.system_flush_failed(member, result);
+        let Ending::Flushing { pending } = self.inspection.ending else {
+            panic!("a flush of a scrub came back, and none is under way");
+        };
+        self.inspection.ending = match pending {
+            1 => Ending::Flushed,
+            _ => Ending::Flushing {
+                pending: pending - 1,
+            },
+        };
+    }
+}

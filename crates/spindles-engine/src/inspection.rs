@@ -1,0 +1,173 @@
+//! What a scrub reads of the metadata on the members, next to what it compares of data.
+//!
+//! All of it is in memory while the array is open, so memory is what the members are compared with, and
+//! what they are repaired from. A block that is written while it is read is not judged: that write
+//! refreshes it.
+
+use crate::{
+    jobs::scrub::{Fate, Flaw},
+    system_io::{MetadataBuffer, Place},
+};
+use core::ops::Range;
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_format::AreaKind;
+
+/// The most that is read of a member at once.
+const TRANSFER_BYTES: u32 = 16 << 10;
+
+/// A part of the metadata, read from all members at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A slot of the superblocks.
+    Superblock { slot: u8 },
+    /// Blocks of a bitmap, from this one on.
+    Bitmap { kind: AreaKind, block: u64 },
+    /// Blocks of the list of bad blocks, from this one on.
+    BadBlocks { block: u64 },
+    /// Pages of checksums in memory, at most one of each member, from this frame on. Other pages are
+    /// read when the scrub comes to their blocks.
+    Checksums { frame: u32 },
+    /// The stamp of the journal's own device.
+    JournalDevice,
+}
+
+/// A place in the metadata of a member where something was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataFinding {
+    /// The member, or `JOURNAL_DEVICE`.
+    pub member: MemberIndex,
+    /// The area.
+    pub area: AreaKind,
+    /// The first block, counted from the start of its device.
+    pub block: BlockIndex,
+    /// How many.
+    pub blocks: u32,
+    /// What was wrong.
+    pub flaw: Flaw,
+    /// What became of it.
+    pub fate: Fate,
+    /// Whether a scrub found it, and not an opening.
+    pub by_scrub: bool,
+}
+
+/// The inspection of the metadata.
+#[derive(Clone, Debug)]
+pub(crate) struct Inspection {
+    pub(crate) place: Place,
+    /// What is being read, or is read next.
+    pub(crate) part: Option<Part>,
+    /// Reads and repairs under way.
+    pub(crate) pending: u32,
+    /// Members of which the part under way is read, and those that answered with an error.
+    pub(crate) members: MemberSet,
+    pub(crate) unreadable: MemberSet,
+    /// Whether the stamp of the journal's device could not be read.
+    pub(crate) stamp_unreadable: bool,
+    /// How many blocks of the part under way are read.
+    pub(crate) blocks: u32,
+    /// Of these, a bit for each that was written meanwhile.
+    written: u64,
+    /// The generation when the part under way was asked for, if no superblock was being written.
+    pub(crate) generation: Option<u64>,
+    /// The generation when the first slot was asked for.
+    pub(crate) first_generation: u64,
+    /// Frames whose pages are read, by member.
+    pub(crate) frames: [Option<u32>; 64],
+    /// How far the end of the scrub is.
+    pub(crate) ending: Ending,
+}
+
+/// The last steps of a scrub: the log is emptied, so that no later opening needs what lies there, and all
+/// that was repaired is made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    NotYet,
+    Log,
+    Flushing { pending: u32 },
+    Flushed,
+}
+
+impl Inspection {
+    /// Reserves what it takes. An array without superblocks has no metadata.
+    pub(crate) fn new(
+        members: u8,
+        stored: bool,
+        block_size: BlockSize,
+        buffer: &mut MetadataBuffer,
+    ) -> Self {
+        let blocks = TRANSFER_BYTES / block_size.bytes();
+        Self {
+            // One more for the device of the journal.
+            place: buffer.reserve(if stored { members + 1 } else { 0 }, blocks),
+            part: None,
+            pending: 0,
+            members: MemberSet::EMPTY,
+            unreadable: MemberSet::EMPTY,
+            stamp_unreadable: false,
+            blocks: 0,
+            written: 0,
+            generation: None,
+            first_generation: 0,
+            frames: [None; 64],
+            ending: Ending::NotYet,
+        }
+    }
+
+    /// Begins with the first part.
+    pub(crate) fn begin(&mut self, generation: u64) {
+        self.first_generation = generation;
+        self.part = Some(Part::Superblock { slot: 0 });
+        self.ending = Ending::NotYet;
+    }
+
+    /// Ends it: what is under way is not judged.
+    pub(crate) fn end(&mut self) {
+        self.part = None;
+    }
+
+    /// Whether nothing of it is under way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pending == 0 && !matches!(self.ending, Ending::Flushing { .. })
+    }
+
+    /// A part of so many blocks is about to be read; `flying` are being written already.
+    pub(crate) fn reads(&mut self, members: MemberSet, blocks: u32, flying: Range<u64>) {
+        self.members = members;
+        self.unreadable = MemberSet::EMPTY;
+        self.stamp_unreadable = false;
+        self.blocks = blocks;
+        self.written = 0;
+        self.note_blocks(flying);
+    }
+
+    fn first(&self) -> Option<(AreaKind, u64)> {
+        match self.part? {
+            Part::Bitmap { kind, block } => Some((kind, block)),
+            Part::BadBlocks { block } => Some((AreaKind::BAD_BLOCKS, block)),
+            Part::Superblock { .. } | Part::Checksums { .. } | Part::JournalDevice => None,
+        }
+    }
+
+    fn note_blocks(&mut self, blocks: Range<u64>) {
+        let Some((_, first)) = self.first() else {
+            return;
+        };
+        for block in blocks {
+            if let Some(at) = block.checked_sub(first).filter(|&at| at < 64) {
+                self.written |= 1 << at;
+            }
+        }
+    }
+
+    /// These blocks of an area are being written.
+    pub(crate) fn note_write(&mut self, area: AreaKind, blocks: Range<u64>) {
+        if self.first().is_some_and(|(kind, _)| kind == area) {
+            self.note_blocks(blocks);
+        }
+    }
+
+    /// Whether a block of the part under way was written since it was asked for.
+    pub(crate) fn was_written(&self, at: u32) -> bool {
+        self.written >> at & 1 == 1
+    }
+}
