@@ -14,7 +14,8 @@ use crate::{
     PutOut, Target, TargetFacts, TooSmall,
 };
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
+    BlockIndex, BufferId, BufferSlice, Instant, MemberIndex, Operation, Reply, Request,
+    RequestError,
 };
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -177,6 +178,10 @@ impl Target for Driver {
         self.core.carry.members_mut().buffers.buffer_mut(buffer)
     }
 
+    fn now(&self) -> Instant {
+        self.core.carry.now()
+    }
+
     fn submit(&mut self, request: Request) -> Result<(), Busy> {
         self.take(request, false)
     }
@@ -217,6 +222,16 @@ impl Target for Driver {
         match self.root {
             Node::Device(_) => (false, end),
             Node::Array(array) => self.core.carry.array(array).engine().reads_zeros(from, end),
+        }
+    }
+
+    fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        match self.root {
+            Node::Device(_) => (false, end),
+            Node::Array(array) => {
+                let engine = self.core.carry.array(array).engine();
+                engine.is_out_of_reach(from, end)
+            }
         }
     }
 

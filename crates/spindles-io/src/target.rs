@@ -4,7 +4,7 @@
 use crate::managed::Managed;
 use crate::queues::{Watch, WatchId};
 use crate::{OpenError, TargetFacts};
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Reply, Request};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
 
 /// Carries block requests. It belongs to one thread, which polls it.
 ///
@@ -23,6 +23,9 @@ pub trait Target: Managed {
 
     /// The bytes of a buffer, to be changed.
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8];
+
+    /// The last reading of its clock, which costs nothing.
+    fn now(&self) -> Instant;
 
     /// Takes a request of at most `facts().request_blocks_max` blocks, or nothing. Reads fill the
     /// buffer, writes are taken from it; [`spindles_block::BufferSlice::ZEROS`] may be written.
@@ -58,6 +61,12 @@ pub trait Target: Managed {
     /// Does what is to be done and gives the next reply, in the order in which requests end. With
     /// `wait` it returns `None` only when no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
+
+    /// Returns true if the block `from` certainly lies on members that are missing, can't be computed from the others, and
+    /// is not known to be zeros; and the first block from which on that may differ, at most `end`.
+    fn is_out_of_reach(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        (false, end)
+    }
 
     /// Whether the block `from` is known to read as zeros, as it was never written, and the first block from which on that
     /// may differ, at most `end`. Where it is not known, it is taken for data.

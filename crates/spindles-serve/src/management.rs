@@ -322,7 +322,8 @@ impl Managed for Remote {
             match self.news.next()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
-                News::NotBack { .. } | News::Unguarded { .. } => {} // Reported as such.
+                // Reported as such; the array is as it was.
+                News::NotBack { .. } | News::Unguarded { .. } | News::Grows(_) => {}
             }
         }
     }

@@ -30,6 +30,8 @@ pub enum News {
         /// The device that was there before.
         device: Option<String>,
     },
+    /// The array of that name was opened again, and grows.
+    Grows(String),
     /// A process that a door depends on has ended.
     Unguarded {
         /// The name of the array, or what else is served.
@@ -249,6 +251,7 @@ mod tests {
             uuid: Uuid::NIL,
             bytes: 0,
             block_bytes: 4096,
+            last_scrub_s: 0,
             status,
             members: vec![Some(MemberSnapshot::Device(device))],
             journal: None,
