@@ -165,16 +165,11 @@ impl Arguments {
             arrivals_per_s: self.arrivals,
         };
         let planned = kind.plan(&work.params(self.seed, 1));
-        let planned = planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
-        if self.size.is_some() && planned.size_bytes != size_bytes {
-            return Err(Usage::error(format!(
-                "--size {}: {} has operations of {}, and works on whole ones: choose {}, or another --operation",
-                SizeBytes(size_bytes).typed(),
-                kind.name,
-                SizeBytes(planned.chunk_bytes.into()),
-                SizeBytes(planned.size_bytes).typed()
-            )));
-        }
+        let planned = planned.and_then(|plan| match self.size {
+            Some(size) => plan.check_size(size.0),
+            None => Ok(()),
+        });
+        planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
         Ok(work)
     }
 
@@ -284,6 +279,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         systems: None,
         beside: None,
         on_nodes: None,
+        line: 0,
     };
     let mounting = arguments.mounting();
     let mut experiment = Experiment {
