@@ -10,6 +10,7 @@
 )]
 
 mod charts;
+mod choice;
 mod comparisons;
 mod figures;
 mod jobs;
