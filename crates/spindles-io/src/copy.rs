@@ -726,7 +726,9 @@ fn run(
         };
         left_out.extend(pass.run(from, to, &again, progress)?);
         left_out.sort_unstable_by_key(|bytes| bytes.start);
-        left_out.into_iter().for_each(|bytes| from.leave_out(bytes));
+        for bytes in left_out {
+            from.leave_out(bytes);
+        }
     }
     one_block(phase, from, to, bulk..bytes)
 }

@@ -30,7 +30,7 @@ pub struct ArraySnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberSnapshot {
     /// A device, be it out.
-    Device(DeviceSnapshot),
+    Device(Box<DeviceSnapshot>),
     /// Another array.
     Array,
 }

@@ -200,6 +200,7 @@ impl Verdict {
     }
 
     /// The verdict on the other of two systems.
+    #[must_use]
     pub fn of_the_other(self) -> Self {
         match self {
             Self::Faster => Self::Slower,

@@ -415,10 +415,10 @@ impl Contest {
                 Some(Standing {
                     system: runner.system.clone(),
                     place: match self.verdict(mine, first) {
-                        None => Place::Best,
                         Some(Verdict::Slower) => Place::Behind,
                         Some(Verdict::OneBlock | Verdict::Failed) => Place::OneBlock,
-                        Some(
+                        None
+                        | Some(
                             Verdict::Faster
                             | Verdict::NoDifferenceShown
                             | Verdict::Refused

@@ -253,7 +253,7 @@ mod tests {
             block_bytes: 4096,
             last_scrub_s: 0,
             status,
-            members: vec![Some(MemberSnapshot::Device(device))],
+            members: vec![Some(MemberSnapshot::Device(Box::new(device)))],
             journal: None,
         }
     }

@@ -20,10 +20,13 @@ pub(super) static CHECKER: Checker = Checker {
                         flaw: Flaw::Rotten,
                         ..
                     }),
-            } => match scene.stack.did_rot(*member, *block, *blocks) {
-                true => Ok(()),
-                false => Err(format!("no metadata is corrupt, and it told {event:?}")),
-            },
+            } => {
+                if scene.stack.did_rot(*member, *block, *blocks) {
+                    Ok(())
+                } else {
+                    Err(format!("no metadata is corrupt, and it reported {event:?}"))
+                }
+            }
             Seen::Told {
                 event:
                     Event::Found(Finding {
