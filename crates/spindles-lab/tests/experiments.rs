@@ -198,6 +198,11 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 7: size = \"16777215T\": too large: give at most 1048576T",
         ),
         (
+            workload("kind = \"random-read\"\nsize = 1000001"),
+            "x.toml, line 6: random-read: a size of 1000001 bytes is no multiple of an operation's 4096 bytes: choose 999424 \
+             or 1003520",
+        ),
+        (
             workload("kind = \"dd-read\"\nsize = \"64K\""),
             "x.toml, line 6: dd-read: a size of 65536 bytes does not hold one chunk of 1048576 \
              bytes: choose a larger size or a smaller chunk",

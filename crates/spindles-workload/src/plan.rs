@@ -92,6 +92,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Refuses a size that is no whole number of operations. For a size that a user chose; other sizes are rounded down.
+    ///
+    /// # Errors
+    /// The two nearest sizes that are.
+    pub const fn check_size(&self, size_bytes: u64) -> Result<(), PlanError> {
+        if size_bytes == self.size_bytes {
+            return Ok(());
+        }
+        Err(PlanError::Uneven {
+            size_bytes,
+            chunk_bytes: self.chunk_bytes,
+        })
+    }
+
     pub(crate) fn new(kind: &'static Kind, params: &Params) -> Result<Self, PlanError> {
         let chunk_bytes = params.chunk_bytes.unwrap_or(kind.chunk_bytes);
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(512) {
@@ -120,6 +134,9 @@ impl Plan {
         }
         if params.endless && params.operations.is_some() {
             return Err(PlanError::Endless);
+        }
+        if params.operations == Some(0) {
+            return Err(PlanError::NoOperations);
         }
         let read_percent = match (params.read_percent, kind.read_percent) {
             (Some(_), None) => return Err(PlanError::Mix { kind: kind.name }),
@@ -211,6 +228,15 @@ pub enum PlanError {
         /// What it must hold at least once.
         chunk_bytes: u32,
     },
+    /// The size is no whole number of operations.
+    Uneven {
+        /// What was asked for: at least one chunk.
+        size_bytes: u64,
+        /// Bytes of an operation.
+        chunk_bytes: u32,
+    },
+    /// A run without an operation has no result.
+    NoOperations,
     /// None or too many operations in flight.
     InFlight {
         /// What was asked for.
@@ -255,6 +281,22 @@ impl fmt::Display for PlanError {
                 "a size of {size_bytes} bytes does not hold one chunk of {chunk_bytes} bytes: \
                  choose a larger size or a smaller chunk"
             ),
+            Self::Uneven {
+                size_bytes,
+                chunk_bytes,
+            } => {
+                let chunk = u64::from(*chunk_bytes);
+                let below = size_bytes / chunk * chunk;
+                let above = below.saturating_add(chunk);
+                write!(
+                    f,
+                    "a size of {size_bytes} bytes is no multiple of an operation's {chunk_bytes} bytes: choose {below} \
+                     or {above}"
+                )
+            }
+            Self::NoOperations => {
+                f.write_str("a run of 0 operations has no result: choose at least 1")
+            }
             Self::InFlight { in_flight } => write!(
                 f,
                 "{in_flight} operations in flight are not possible: choose 1 to {IN_FLIGHT_MAX}"

@@ -401,7 +401,7 @@ impl Experiment {
         let raw_workloads: Vec<RawWorkload> = (raw.workload.iter())
             .flat_map(|one| sweep::expand(one.get_ref()))
             .collect();
-        let size_bytes = reader.size_or(raw.size.as_ref(), "size", 256 << 20)?;
+        let size_bytes = reader.size(raw.size.as_ref(), "size")?;
         let chunk = reader.size(raw.chunk.as_ref(), "chunk")?;
         let workloads = raw_workloads
             .iter()

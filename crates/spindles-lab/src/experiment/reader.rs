@@ -26,6 +26,8 @@ use toml::{Spanned, Value};
 
 /// Larger sizes would not fit 64 bits together with what is added to them.
 const SIZE_BYTES_MAX: u64 = 1 << 60;
+/// What workloads on blocks work on where the file does not say.
+const SIZE_BYTES_DEFAULT: u64 = 256 << 20;
 
 /// Each option of systems, and where it is given: by a system, or at the head of the file, which have the same fields.
 macro_rules! given {
@@ -188,15 +190,6 @@ impl Reader<'_> {
             return Err(wrong(&"too large: give at most 1048576T"));
         }
         Ok(Some(bytes))
-    }
-
-    pub(super) fn size_or(
-        &self,
-        value: Option<&Spanned<Value>>,
-        key: &str,
-        default: u64,
-    ) -> Result<u64, ExperimentError> {
-        Ok(self.size(value, key)?.unwrap_or(default))
     }
 
     /// What goes by that name.
@@ -433,7 +426,7 @@ impl Reader<'_> {
     pub(super) fn workload(
         &self,
         raw: &RawWorkload,
-        size: u64,
+        size: Option<u64>,
     ) -> Result<WorkloadSpec, ExperimentError> {
         if let Some(name) = &raw.name {
             self.name(name)?;
@@ -498,7 +491,7 @@ impl Reader<'_> {
         &self,
         raw: &RawWorkload,
         kind: &'static Kind,
-        size: u64,
+        size: Option<u64>,
     ) -> Result<BlockWork, ExperimentError> {
         if let Some(parameters) = &raw.parameters {
             let what = format!(
@@ -515,9 +508,10 @@ impl Reader<'_> {
             })?),
             _ => None,
         };
+        let chosen = self.size(raw.size.as_ref(), "size")?.or(size);
         let work = BlockWork {
             kind,
-            size_bytes: self.shrunk(raw, kind, self.size_or(raw.size.as_ref(), "size", size)?)?,
+            size_bytes: self.shrunk(raw, kind, chosen.unwrap_or(SIZE_BYTES_DEFAULT))?,
             chunk_bytes: chunk,
             in_flight: self
                 .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
@@ -528,6 +522,11 @@ impl Reader<'_> {
             arrivals_per_s: self.count(raw.arrivals.as_ref(), "arrivals", 1, 10_000_000)?,
         };
         let plan = kind.plan(&work.params(0, 1));
+        let plan = plan.and_then(|plan| match chosen {
+            Some(size_bytes) if size_bytes == work.size_bytes => plan.check_size(size_bytes),
+            // The default, or made smaller by the scale.
+            Some(_) | None => Ok(()),
+        });
         plan.map_err(|error| self.at(&raw.kind.span(), format!("{}: {error}", kind.name)))?;
         Ok(work)
     }

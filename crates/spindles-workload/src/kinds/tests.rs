@@ -310,6 +310,21 @@ fn wrong_choices_are_named() {
         "rewrite goes through the whole size once, so the number of operations can't be chosen: \
          choose the size instead",
     );
+    check(
+        "seeks",
+        Params {
+            operations: Some(0),
+            ..base
+        },
+        "a run of 0 operations has no result: choose at least 1",
+    );
+    let plan = by_name("random-read").unwrap();
+    let plan = plan.plan(&Params::new(9000, 1)).unwrap();
+    assert_eq!(plan.check_size(8192), Ok(()));
+    assert_eq!(
+        plan.check_size(9000).unwrap_err().to_string(),
+        "a size of 9000 bytes is no multiple of an operation's 4096 bytes: choose 8192 or 12288"
+    );
     assert!(by_name("bonnie").is_none());
 }
 

@@ -165,6 +165,10 @@ impl Arguments {
             arrivals_per_s: self.arrivals,
         };
         let planned = kind.plan(&work.params(self.seed, 1));
+        let planned = planned.and_then(|plan| match self.size {
+            Some(size) => plan.check_size(size.0),
+            None => Ok(()),
+        });
         planned.map_err(|error| Usage::error(format!("{}: {error}", kind.name)))?;
         Ok(work)
     }
