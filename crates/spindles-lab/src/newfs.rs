@@ -19,12 +19,13 @@ pub(crate) fn run(
     let mut arguments = arguments.to_vec();
     arguments.push(exported.device.clone());
     let watched = tool::watched(exported, devices);
-    tool::timed(&watched, idle_permille, run, || {
+    let ((), elapsed_ns) = tool::timed(&watched, idle_permille, run, || {
         undo::run(program, &arguments).map_err(Failure::Failed)?;
         let opened = File::options().write(true).open(&exported.device);
         let flushed = opened.and_then(|device| device.sync_all());
         flushed.map_err(|error| Failure::Failed(format!("{}: {error}", exported.device)))
     })?;
+    run.elapsed_ns = elapsed_ns;
     run.operations = 1;
     run.counted = 1;
     let mut latency = Histogram::new();

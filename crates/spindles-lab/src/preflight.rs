@@ -6,7 +6,7 @@ use crate::claims::Claims;
 use crate::environment::mount_of;
 use crate::execute::Failure;
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
-use crate::fio::FIO;
+use crate::fio::{FIO, Refusal};
 use crate::jobs::newcomers;
 use crate::nodes::{Crew, Token};
 use crate::runner::RunError;
@@ -299,7 +299,29 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             ));
         }
     }
+    ask_fio(experiment)?;
     Ok(most)
+}
+
+/// Whether fio takes the options of its workloads.
+fn ask_fio(experiment: &Experiment) -> Result<(), RunError> {
+    for spec in &experiment.workloads {
+        let Work::Fio(work) = &spec.work else {
+            continue;
+        };
+        let why = match work.ask() {
+            Ok(()) => continue,
+            // That of the nodes runs it.
+            Err(Refusal::NotThere(_)) if spec.on_nodes.is_some() => continue,
+            Err(Refusal::NotThere(why) | Refusal::Option(why)) => why,
+        };
+        return Err(RunError::Experiment {
+            file: experiment.source.clone(),
+            line: Some(spec.line).filter(|line| *line > 0),
+            what: format!("workload \"{}\": {why}", spec.name),
+        });
+    }
+    Ok(())
 }
 
 /// What of a system needs a device of the kernel's.
@@ -485,12 +507,7 @@ fn records_of_one(spec: &WorkloadSpec) -> Vec<Workload> {
         }
         Work::Fio(work) => vec![Workload {
             name: spec.name.clone(),
-            summary: format!(
-                "fio: {} of {}, {} in flight",
-                work.options()["rw"],
-                work.options()["bs"],
-                work.in_flight()
-            ),
+            summary: work.summary(),
             kind: FIO.to_owned(),
             rate: work.rate(),
             operation_bytes: work.operation_bytes(),

@@ -36,18 +36,19 @@ pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
     }
 }
 
-/// Runs the work of a tool, and fills in what is seen of the machine meanwhile and how long it took.
+/// Runs the work of a tool, and fills in what is seen of the machine meanwhile. Returns what the work did and how many
+/// nanoseconds it took, which are for the record once there is a result: a run with a time counts as measured.
 pub(crate) fn timed<T>(
     watched: &Watched,
     idle_permille: u64,
     run: &mut Run,
     work: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
+) -> Result<(T, u64), Failure> {
     let before = watched.now();
     let machine = MachineTicks::now();
     let began = Instant::now();
     let done = work()?;
-    run.elapsed_ns = clock::duration_ns(began.elapsed());
+    let elapsed_ns = clock::duration_ns(began.elapsed());
     let ticks = MachineTicks::now().since(machine);
     let after = watched.now();
     let evidence = after.since(&before, Vec::new());
@@ -64,7 +65,7 @@ pub(crate) fn timed<T>(
     };
     run.evidence = Some(evidence);
     run.doubts = whole::doubts(ticks, idle_permille);
-    Ok(done)
+    Ok((done, elapsed_ns))
 }
 
 /// What a program says of its version when asked so, the first line; empty where it says nothing.

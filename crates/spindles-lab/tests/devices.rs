@@ -37,6 +37,14 @@ fn run(experiment: &Experiment) -> Vec<Run> {
 }
 
 fn try_run(experiment: &Experiment) -> Result<Vec<Run>, RunError> {
+    let (failed, runs) = outcome_of(experiment)?;
+    let failures: Vec<_> = runs.iter().filter_map(|run| run.failed.clone()).collect();
+    assert_eq!((failed, failures), (0, vec![]));
+    Ok(runs)
+}
+
+/// How many runs failed, and all of them.
+fn outcome_of(experiment: &Experiment) -> Result<(u32, Vec<Run>), RunError> {
     let options = Options {
         force: true,
         degraded: false,
@@ -47,9 +55,7 @@ fn try_run(experiment: &Experiment) -> Result<Vec<Run>, RunError> {
     };
     let mut kept = Kept::default();
     let outcome = spindles_lab::run(experiment, &options, &mut kept)?;
-    let failures: Vec<_> = kept.0.iter().filter_map(|run| run.failed.clone()).collect();
-    assert_eq!((outcome.failed, failures), (0, vec![]));
-    Ok(kept.0)
+    Ok((outcome.failed, kept.0))
 }
 
 /// What workloads read comes from the members, whatever is measured: also where nothing wrote before.
@@ -124,6 +130,53 @@ fn of_one(members: &str) -> Experiment {
          [[workload]]\nkind = \"dd-read\"\n"
     );
     Experiment::parse("x.toml", &text).unwrap()
+}
+
+/// I/O errors that fio passes over leave no result, and options that it does not know leave the members as they are.
+#[test]
+fn what_fio_can_not_do_is_no_result() {
+    const MIB: u64 = 1 << 20;
+    let devices = match used_devices(1, 8 * MIB) {
+        Ok(devices) if Command::new("fio").arg("--version").output().is_ok() => devices,
+        Ok(_) => return println!("SKIPPED what_fio_can_not_do_is_no_result: fio is not installed"),
+        Err(reason) => return println!("SKIPPED what_fio_can_not_do_is_no_result: {reason}"),
+    };
+    let device = devices.names()[0].clone();
+    let with = |target: &str, parameters: &str| {
+        let text = format!(
+            "name = \"x\"\nblocks = 1\ncontrol = false\nmembers = {}\n[[system]]\ntarget = \"{target}\"\n\
+             [[workload]]\nkind = \"fio\"\nparameters = {{ size = \"8m\", loops = 1, {parameters} }}\n",
+            listed(&devices)
+        );
+        outcome_of(&Experiment::parse("x.toml", &text).unwrap())
+    };
+    let refused = with("single", "rw = \"write\", blocksiz = \"4k\"");
+    let error = refused.unwrap_err().to_string();
+    for words in ["x.toml, line 8: workload \"fio\"", "blocksiz"] {
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!(fs::read(&device).unwrap(), vec![1; 8 << 20]);
+    let (failed, runs) = with(&device, "rw = \"read\"").unwrap();
+    assert_eq!(
+        (failed, runs[0].operations),
+        (0, 2048),
+        "{:?}",
+        runs[0].failed
+    );
+    assert_eq!(runs[0].latency["read"].total(), 2048);
+    // Half of it is gone.
+    let name = Path::new(&device).file_name().unwrap();
+    let file = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let file = fs::read_to_string(file).unwrap();
+    let file = File::options().write(true).open(file.trim_end()).unwrap();
+    file.set_len(4 * MIB).unwrap();
+    let (failed, runs) = with(&device, "rw = \"read\", continue_on_error = \"all\"").unwrap();
+    let why = runs[0].failed.clone().unwrap_or_default();
+    assert!(
+        why.contains("1024 I/O errors, first: Input/output error"),
+        "{why}"
+    );
+    assert_eq!((failed, runs[0].elapsed_ns), (1, 0));
 }
 
 fn listed(devices: &Loops) -> String {

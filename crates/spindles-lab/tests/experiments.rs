@@ -1,6 +1,6 @@
 //! Experiment files that are wrong: each gives one message with the line and the remedy.
 
-use spindles_lab::{Experiment, Members, Tuning};
+use spindles_lab::{Experiment, Members, Tuning, Work, WorkloadSpec};
 
 const HEAD: &str = "name = \"x\"\nsize = \"1M\"\n";
 const SYSTEM: &str = "[[system]]\ntarget = \"single\"\n";
@@ -271,10 +271,28 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload(
-                "kind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = { rw = \"read\", ioengine = \"null\" }",
+                "kind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = { rw = \"read\", ioengine = \"splice\" }",
             ),
-            "x.toml, line 7: fio's ioengine null is not for nodes: use one of io_uring, libaio, mmap, posixaio, psync, \
+            "x.toml, line 7: fio's ioengine splice is not for nodes: use one of io_uring, libaio, mmap, posixaio, psync, \
              pvsync, pvsync2, sync, vsync",
+        ),
+        (
+            workload(
+                "kind = \"fio\"\nparameters = { rw = \"read\", bs = \"4k\", blocksize = \"64k\" }",
+            ),
+            "x.toml, line 7: fio's blocksize and bs say the same thing: leave one of them out",
+        ),
+        (
+            workload("kind = \"fio\"\nsize = \"64M\"\nparameters = { rw = \"read\" }"),
+            "x.toml, line 7: `size` is for workloads on blocks, and fio takes `parameters = { .. }`: leave `size` out",
+        ),
+        (
+            workload("kind = \"seeks\"\njobfile = \"a.fio\""),
+            "x.toml, line 7: `jobfile` is for fio: leave it out, or write kind = \"fio\"",
+        ),
+        (
+            workload("kind = \"fio\"\njobfile = \"no.fio\""),
+            "x.toml, line 7: no.fio: No such file or directory (os error 2)",
         ),
         (
             workload("kind = \"copy\"\nparameters = { nodes = [1, 2] }"),
@@ -327,6 +345,57 @@ fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
     assert_eq!(chunks, [None, Some(16384), Some(16384)]);
     let journals: Vec<_> = systems.iter().map(|it| it.journal.as_deref()).collect();
     assert_eq!(journals, [None, None, Some("j")]);
+}
+
+/// Each section of a job file is a workload; what the lab does not follow is named.
+#[test]
+fn job_files_of_fio_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.fio");
+    let jobs = "[global]\nreadwrite=randread\nfilename=/dev/sda\nbsrange=4k-8k\n[first]\ntimeout=30\ntime_based\n\
+                [second/2]\nioengine=libaio\niodepth=4\nstonewall\n";
+    std::fs::write(&file, jobs).unwrap();
+    let text = format!(
+        "{HEAD}{SYSTEM}[[workload]]\nkind = \"fio\"\njobfile = {file:?}\n\
+         parameters = {{ blocksize = [\"4k\", \"64k\"], direct = true }}\n"
+    );
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    let shown = |spec: &WorkloadSpec| {
+        let Work::Fio(work) = &spec.work else {
+            panic!("{spec:?}");
+        };
+        let options: Vec<String> = (work.options().iter())
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        format!("{}: {}", spec.name, options.join(" "))
+    };
+    let second = |bs: &str| {
+        format!(
+            "fio second-2 blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=4 ioengine=libaio numjobs=1 rw=randread size=256m \
+             time_based=0"
+        )
+    };
+    let first = |bs: &str| {
+        format!(
+            "fio first blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=1 ioengine=psync numjobs=1 runtime=30 rw=randread \
+             size=256m time_based=1"
+        )
+    };
+    let found: Vec<String> = experiment.workloads.iter().map(shown).collect();
+    assert_eq!(
+        found,
+        [first("4k"), first("64k"), second("4k"), second("64k")]
+    );
+    let name = file.display();
+    let notes = [
+        format!("{name}, [first]: the lab chooses filename"),
+        format!("{name}, [second/2]: the lab chooses filename, stonewall"),
+    ];
+    assert_eq!(experiment.notes, notes);
+    std::fs::write(&file, "[a]\nrw=read\nread_iolog=log\n").unwrap();
+    let error = Experiment::parse("x.toml", &text).unwrap_err().to_string();
+    let expected = format!("x.toml, line 7: {name}, line 3: read_iolog is not supported");
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]

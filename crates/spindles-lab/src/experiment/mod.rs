@@ -104,6 +104,8 @@ pub struct Experiment {
     pub nodes: Option<Nodes>,
     /// Workloads that there are not enough nodes for, and the remedy.
     pub left_out: Option<String>,
+    /// Lines of job files that the lab does not follow, and why.
+    pub notes: Vec<String>,
 }
 
 /// What systems are made of where they count their members.
@@ -192,6 +194,8 @@ pub struct WorkloadSpec {
     pub beside: Option<(&'static Job, Stage)>,
     /// On how many nodes, where it does not run here.
     pub on_nodes: Option<OnNodes>,
+    /// Its line in the file; 0 where there is no file.
+    pub line: usize,
 }
 
 /// What a workload does.
@@ -346,6 +350,7 @@ impl Experiment {
             workloads: vec![workload],
             nodes: None,
             left_out: None,
+            notes: Vec::new(),
         }
     }
 }
@@ -398,9 +403,12 @@ impl Experiment {
             );
             return Err(reader.at(&least.span(), what));
         }
-        let raw_workloads: Vec<RawWorkload> = (raw.workload.iter())
-            .flat_map(|one| sweep::expand(one.get_ref()))
-            .collect();
+        let mut notes = Vec::new();
+        let mut raw_workloads: Vec<RawWorkload> = Vec::new();
+        for one in &raw.workload {
+            let jobs = reader.jobs_of(one.get_ref(), &mut notes)?;
+            raw_workloads.extend(jobs.iter().flat_map(sweep::expand));
+        }
         let size_bytes = reader.size(raw.size.as_ref(), "size")?;
         let chunk = reader.size(raw.chunk.as_ref(), "chunk")?;
         let workloads = raw_workloads
@@ -512,6 +520,7 @@ impl Experiment {
             workloads,
             nodes,
             left_out,
+            notes,
         })
     }
 }

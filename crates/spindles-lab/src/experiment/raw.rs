@@ -76,6 +76,7 @@ pub(super) struct RawWorkload {
     pub(super) seconds: Option<Spanned<Value>>,
     pub(super) arrivals: Option<Spanned<Value>>,
     pub(super) parameters: Option<Spanned<BTreeMap<String, Spanned<Value>>>>,
+    pub(super) jobfile: Option<Spanned<PathBuf>>,
     pub(super) systems: Option<Spanned<Vec<String>>>,
     pub(super) beside: Option<Spanned<String>>,
     pub(super) on: Option<Spanned<String>>,

@@ -6,7 +6,7 @@ use super::{
     parameter_of,
 };
 use crate::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
-use crate::fio::{FIO, FioWork};
+use crate::fio::{FIO, FioWork, Source, jobfile, rivals};
 use crate::jobs::{JOBS, Job};
 use crate::targets::options::{self, Subject, SystemOption};
 use crate::targets::{self, Commands, FILE_SYSTEMS, FileSystem, Mounting, names};
@@ -470,6 +470,7 @@ impl Reader<'_> {
                 .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
                 .map(|job| (job, Stage::Before)),
             on_nodes: None,
+            line: self.line_of(&raw.kind.span()),
         };
         let spec = WorkloadSpec {
             on_nodes: self.on_nodes(raw, &spec.work)?,
@@ -575,27 +576,28 @@ impl Reader<'_> {
         kind: &str,
         parameters: &[file::Parameter],
     ) -> Result<(), ExperimentError> {
-        let of_blocks = [
-            ("size", &raw.size),
-            ("chunk", &raw.chunk),
-            ("in_flight", &raw.in_flight),
-            ("operations", &raw.operations),
-            ("reads", &raw.reads),
-            ("seconds", &raw.seconds),
-            ("arrivals", &raw.arrivals),
-        ];
-        for (key, value) in of_blocks {
-            if let Some(value) = value {
-                let names: Vec<_> = parameters.iter().map(|it| it.name).collect();
-                let what = format!(
-                    "{kind} works on files, and `{key}` is for workloads on blocks: give `parameters = \
-                     {{ .. }}` with any of {}",
-                    names.join(", ")
-                );
-                return Err(self.at(&value.span(), what));
-            }
-        }
-        Ok(())
+        let Some((key, value)) = key_of_blocks(raw) else {
+            return Ok(());
+        };
+        let names: Vec<_> = parameters.iter().map(|it| it.name).collect();
+        let what = format!(
+            "{kind} works on files, and `{key}` is for workloads on blocks: give `parameters = \
+             {{ .. }}` with any of {}",
+            names.join(", ")
+        );
+        Err(self.at(&value.span(), what))
+    }
+
+    /// The same of the workloads that drive a program of others.
+    fn no_keys_beside_parameters(&self, raw: &RawWorkload) -> Result<(), ExperimentError> {
+        let Some((key, value)) = key_of_blocks(raw) else {
+            return Ok(());
+        };
+        let what = format!(
+            "`{key}` is for workloads on blocks, and {} takes `parameters = {{ .. }}`: leave `{key}` out",
+            raw.kind.get_ref()
+        );
+        Err(self.at(&value.span(), what))
     }
 
     fn file_work(
@@ -657,10 +659,12 @@ impl Reader<'_> {
 
     /// fio with the options that are given as parameters.
     fn fio(&self, raw: &RawWorkload) -> Result<FioWork, ExperimentError> {
+        self.no_keys_beside_parameters(raw)?;
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
         let options = given.map(|(name, value)| {
             let text = match value.get_ref() {
                 Value::String(text) => text.clone(),
+                Value::Boolean(is_set) => u8::from(*is_set).to_string(),
                 other => other.to_string(),
             };
             (name.clone(), text)
@@ -669,12 +673,74 @@ impl Reader<'_> {
             .parameters
             .as_ref()
             .map_or(raw.kind.span(), Spanned::span);
-        let work = FioWork::new(options.collect(), self.tuning.seconds, self.tuning.scale);
+        let source = match raw.jobfile {
+            Some(_) => Source::JobFile,
+            None => Source::Parameters,
+        };
+        let tuning = self.tuning;
+        let work = FioWork::new(options.collect(), source, tuning.seconds, tuning.scale);
         work.map_err(|what| self.at(&span, what))
+    }
+
+    /// The workload, or one for each section of its job file: with the options there as parameters, but for those that it
+    /// has itself. Options that the lab chooses are left out, with a note.
+    pub(super) fn jobs_of(
+        &self,
+        raw: &RawWorkload,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<RawWorkload>, ExperimentError> {
+        let Some(path) = &raw.jobfile else {
+            return Ok(vec![raw.clone()]);
+        };
+        let span = path.span();
+        if raw.kind.get_ref() != FIO {
+            return Err(self.at(
+                &span,
+                "`jobfile` is for fio: leave it out, or write kind = \"fio\"",
+            ));
+        }
+        let sections = jobfile::read(path.get_ref()).map_err(|why| self.at(&span, why))?;
+        let own = raw.parameters.as_ref();
+        let of_section = |section: jobfile::Section| {
+            if !section.left_out.is_empty() {
+                notes.push(format!(
+                    "{}, [{}]: the lab chooses {}",
+                    path.get_ref().display(),
+                    section.name,
+                    section.left_out.join(", ")
+                ));
+            }
+            let mut options = section.options;
+            for name in own.into_iter().flat_map(|own| own.get_ref().keys()) {
+                rivals(name)
+                    .iter()
+                    .for_each(|rival| drop(options.remove(rival)));
+            }
+            let options = options.into_iter();
+            let options = options
+                .map(|(name, value)| (name, Spanned::new(span.clone(), Value::String(value))));
+            let mut parameters: BTreeMap<_, _> = options.collect();
+            parameters.extend(own.into_iter().flat_map(|own| own.get_ref().clone()));
+            let own_name = raw.name.as_ref().unwrap_or(&raw.kind).get_ref();
+            let plain = |c: char| {
+                if c.is_ascii_alphanumeric() || "-_. +".contains(c) {
+                    c
+                } else {
+                    '-'
+                }
+            };
+            let name: String = section.name.trim().chars().map(plain).collect();
+            let mut one = raw.clone();
+            one.name = Some(Spanned::new(span.clone(), format!("{own_name} {name}")));
+            one.parameters = Some(Spanned::new(span.clone(), parameters));
+            one
+        };
+        Ok(sections.into_iter().map(of_section).collect())
     }
 
     /// The command of a workload that makes a file system, in words.
     fn newfs(&self, raw: &RawWorkload) -> Result<Vec<String>, ExperimentError> {
+        self.no_keys_beside_parameters(raw)?;
         let span = raw
             .parameters
             .as_ref()
@@ -715,6 +781,21 @@ impl Reader<'_> {
             self.at(&value.span(), what)
         })
     }
+}
+
+/// A key of workloads on blocks that is given.
+fn key_of_blocks(raw: &RawWorkload) -> Option<(&'static str, &Spanned<Value>)> {
+    let keys = [
+        ("size", &raw.size),
+        ("chunk", &raw.chunk),
+        ("in_flight", &raw.in_flight),
+        ("operations", &raw.operations),
+        ("reads", &raw.reads),
+        ("seconds", &raw.seconds),
+        ("arrivals", &raw.arrivals),
+    ];
+    let mut given = keys.into_iter();
+    given.find_map(|(key, value)| Some((key, value.as_ref()?)))
 }
 
 /// What a system is, as far as options ask.

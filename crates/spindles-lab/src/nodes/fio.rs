@@ -18,12 +18,17 @@ const OPTIONS: &[&str] = &[
     "end_fsync",
     "fdatasync",
     "fsync",
+    "invalidate",
+    "io_size",
     "iodepth",
+    "iodepth_batch",
     "iodepth_batch_complete_min",
-    "iodepth_batch_submit",
     "ioengine",
+    "loops",
     "norandommap",
+    "number_ios",
     "numjobs",
+    "offset",
     "ramp_time",
     "random_distribution",
     "randrepeat",
@@ -37,6 +42,7 @@ const OPTIONS: &[&str] = &[
     "size",
     "sync",
     "thinktime",
+    "time_based",
 ];
 
 /// Engines that do nothing but I/O on the file.

@@ -11,7 +11,7 @@ use crate::evidence::Watched;
 use crate::execute::Failure;
 use crate::experiment::parameter_of;
 use crate::files::{self, Course};
-use crate::fio::FioWork;
+use crate::fio::{FioWork, Source};
 use crate::recorder::{Clock, Collector, Recorder, named_ns};
 use crate::scratch::Scratch;
 use crate::{fio as fios, tool, whole};
@@ -142,7 +142,8 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
         }
         Task::Fio { options, device } => {
             fio::check(options).map_err(failed)?;
-            let work = FioWork::new(options.clone(), None, 1.0).map_err(failed)?;
+            let work = FioWork::new(options.clone(), Source::Parameters, None, 1.0);
+            let work = work.map_err(failed)?;
             let (file, scratch) = match device {
                 Some(device) if site.devices.contains(device) => (device.clone(), None),
                 Some(device) => {
@@ -432,8 +433,10 @@ impl Job for FioJob {
             .parameters
             .insert("version".to_owned(), version);
         run.evidence = Some(Evidence::default());
+        let arguments = self.work.arguments(&self.file).map_err(failed)?;
+        self.work.make_ready(&self.file).map_err(failed)?;
         (course.begin)()?;
-        let said = fio::run(&self.work.arguments(&self.file), course.interrupt)?;
+        let said = fio::run(&arguments, course.interrupt)?;
         let end = Instant::now();
         (course.end)();
         fios::read(&said, &mut run).map_err(failed)?;

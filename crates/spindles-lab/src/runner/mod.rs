@@ -357,7 +357,7 @@ impl<'a> Runner<'a> {
                 Err(Failure::Failed(why)) => {
                     self.outcome.failed += fail(&mut runs, &why);
                 }
-                Ok(()) => {}
+                Ok(()) => self.outcome.failed += fail(&mut runs, NOTHING_DONE),
             }
             for run in runs {
                 good += u32::from(run.failed.is_none());
@@ -467,10 +467,14 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Notes in all runs that were not measured why that is: how many these are.
+/// Why a workload that ended without an error has no result.
+const NOTHING_DONE: &str = "nothing was done in its time: let it go on longer";
+
+/// Notes in all runs without a result why that is: how many these are.
 fn fail(runs: &mut [Run], why: &str) -> u32 {
     let mut failed = 0;
-    for run in runs.iter_mut().filter(|run| run.elapsed_ns == 0) {
+    let has_result = |run: &Run| run.elapsed_ns > 0 && run.counted > 0;
+    for run in runs.iter_mut().filter(|run| !has_result(run)) {
         run.failed = Some(why.to_owned());
         failed += 1;
     }

@@ -2,7 +2,7 @@
 //! made here. Each is tried in pairs of runs on a system made anew, one as it was and one with the change.
 
 use super::works::UnderTest;
-use super::{Runner, Stop, fail, go_on};
+use super::{NOTHING_DONE, Runner, Stop, fail, go_on};
 use crate::execute::Failure;
 use crate::experiment::{BlockWork, Work, WorkloadSpec};
 use crate::preflight::{workload_records, workloads_as};
@@ -183,7 +183,7 @@ impl Runner<'_> {
                     run(&mut under_test, &workload, blank)
                 };
                 match ended {
-                    Ok(()) => {}
+                    Ok(()) => drop(fail(&mut runs, NOTHING_DONE)),
                     Err(Failure::Interrupted) => return Err(Stop::Interrupted),
                     Err(Failure::Failed(why)) => {
                         fail(&mut runs, &why);

@@ -279,6 +279,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         systems: None,
         beside: None,
         on_nodes: None,
+        line: 0,
     };
     let mounting = arguments.mounting();
     let mut experiment = Experiment {

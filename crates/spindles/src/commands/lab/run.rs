@@ -97,6 +97,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(folder) = arguments.folder {
         experiment.folder = Some(folder);
     }
+    for note in &experiment.notes {
+        ui.note(note);
+    }
     if let Some(what) = &experiment.left_out {
         ui.note(format!("left out: {what}"));
     }
