@@ -133,7 +133,9 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
         let block_bytes = engine.block_size().bytes();
         let members = array.members().iter().map(|node| match node {
             Some(Node::Device(device)) if carry.members().is_gone(*device) => None,
-            Some(Node::Device(device)) => Some(MemberSnapshot::Device(Box::new(of_device(*device)))),
+            Some(Node::Device(device)) => {
+                Some(MemberSnapshot::Device(Box::new(of_device(*device))))
+            }
             Some(Node::Array(_)) => Some(MemberSnapshot::Array),
             None => None,
         });

@@ -44,16 +44,15 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     if options.tables || matrix.is_none() {
         all_tables(analysis, options, &mut text);
     }
-    match &matrix {
-        Some(matrix) => text += &first_screen(analysis, matrix, options),
-        None => {
-            doubts(&analysis.findings, options, &mut text);
-            let headline = headline(analysis);
-            let floor = words::noise_floor(analysis);
-            let sentences = floor.iter().chain([&headline.lead]);
-            for sentence in sentences.chain(&headline.scaled) {
-                wrapped(&mut text, sentence, "", options.width);
-            }
+    if let Some(matrix) = &matrix {
+        text += &first_screen(analysis, matrix, options);
+    } else {
+        doubts(&analysis.findings, options, &mut text);
+        let headline = headline(analysis);
+        let floor = words::noise_floor(analysis);
+        let sentences = floor.iter().chain([&headline.lead]);
+        for sentence in sentences.chain(&headline.scaled) {
+            wrapped(&mut text, sentence, "", options.width);
         }
     }
     coloured(&text, options)

@@ -448,7 +448,7 @@ fn what_is_not_lost_is_copied_out() {
     for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
         let run = copy(more);
         let told = lost.map(|at| {
-            let at = spindles_block::SizeBytes(at);
+            let at = spindles_block::SizeBytes(u64::try_from(at).expect("small"));
             format!("data: 4 KiB at {at} can't be read")
         });
         run.fails(

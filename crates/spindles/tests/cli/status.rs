@@ -423,7 +423,11 @@ fn the_list_and_one_array_agree() {
         let one = folder.run(&format!("status data {scan}"));
         let all = folder.run(&format!("status {scan}"));
         // The list has the arrays that other tests serve too.
-        assert!(one.status == status && all.status >= status, "{}", all.error);
+        assert!(
+            one.status == status && all.status >= status,
+            "{}",
+            all.error
+        );
         let mut lines = all.out.lines();
         let line = lines.find(|line| line.starts_with("data "));
         assert!(line.is_some_and(|line| line.contains(state)), "{}", all.out);
