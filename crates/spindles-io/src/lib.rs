@@ -67,6 +67,7 @@ pub mod settings;
 mod shell;
 pub mod signatures;
 mod snapshot;
+pub mod sockets;
 pub mod spare;
 mod stack;
 #[cfg(test)]

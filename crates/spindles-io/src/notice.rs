@@ -2,13 +2,13 @@
 //! that is locked while the command lives, and gone with it. A number of a process may have a new owner;
 //! a lock has none that is dead.
 
+use crate::sockets::{connect_to, listens};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use spindles_format::Uuid;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -232,8 +232,14 @@ pub fn renamed(name: &str) -> Option<String> {
         let names = names_at(&path);
         let mut names = names.lines();
         let now = names.next()?.to_owned();
-        (names.any(|before| before == name) && UnixStream::connect(path).is_ok()).then_some(now)
+        (names.any(|before| before == name) && listens(&path)).then_some(now)
     })
+}
+
+/// What the array of that socket is called, where a server of this user or of root noted it.
+#[must_use]
+pub fn name_at(socket: &Path) -> Option<String> {
+    names_at(socket).lines().next().map(str::to_owned)
 }
 
 /// The names of a served array, a line each: the one that it has, and those that it had.
@@ -282,7 +288,7 @@ fn sweep_sockets(folder: &Path, older_than: Duration) {
         let is_left = is_named
             && uuid_of_socket(&socket).is_some()
             && entry.metadata().is_ok_and(is_old)
-            && UnixStream::connect(&socket).is_err_and(|error| {
+            && connect_to(&socket).is_err_and(|error| {
                 use io::ErrorKind::{ConnectionRefused, NotFound};
                 matches!(error.kind(), ConnectionRefused | NotFound)
             });

@@ -6,11 +6,14 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use spindles_io::sockets::{connect_to, is_full, is_stopped, process_behind};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,14 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 const ASK_BYTES_MAX: u64 = 64 << 10;
 /// Who reads nothing for so long is gone.
 const SEND_MAX: Duration = Duration::from_secs(10);
+/// How often a server says that it is at a command, where the other side asks for that.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a command waits for one line of its server.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a command that is asked to end waits for its server to end it.
+const END_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at a server that says nothing.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// After an error that keeps clients from being accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,6 +43,9 @@ pub struct Ask {
     pub arguments: Vec<String>,
     /// Where it was typed: what relative names are relative to.
     pub folder: PathBuf,
+    /// The other side gives up on a server that says nothing, and wants a sign of life meanwhile.
+    #[serde(default)]
+    pub alive: bool,
 }
 
 /// What goes back to whoever asked. Who is gone gets nothing.
@@ -62,6 +76,11 @@ impl Answers {
     /// How far it is.
     pub fn progress(&self, what: &str, done: u64, total: u64) {
         self.send(&json!({ "progress": what, "done_bytes": done, "total_bytes": total }));
+    }
+
+    /// It is still at it.
+    fn alive(&self) {
+        self.send(&json!({ "alive": true }));
     }
 
     /// It is done, with that exit status.
@@ -260,7 +279,7 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     let most = ASK_BYTES_MAX + 1;
     lines.by_ref().take(most).read_until(b'\n', &mut line)?;
     let answers = Answers::to(stream.try_clone()?);
-    if line.len() > usize::try_from(ASK_BYTES_MAX).expect("64 KiB") {
+    if line.len() as u64 > ASK_BYTES_MAX {
         let why = format!("that is no command line: it is longer than {ASK_BYTES_MAX} bytes");
         refuse(&answers, 2, &why);
         return Ok(());
@@ -272,19 +291,92 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
             return Ok(());
         }
     };
-    stream.set_read_timeout(None)?;
-    let stops = answers.stops();
+    stream.set_read_timeout(ask.alive.then_some(ALIVE_INTERVAL))?;
+    let heard = answers.clone();
     let listens = thread::Builder::new().name("spindles-hear".to_owned());
-    let listener = listens.stack_size(64 << 10).spawn(move || {
-        // Anything that is said now, as that the other side is gone, means the same.
-        lines.read_line(&mut String::new()).ok();
-        stops.store(true, Ordering::SeqCst);
-    })?;
+    let listener = listens
+        .stack_size(64 << 10)
+        .spawn(move || hear(lines, &heard))?;
     handler(&ask, &answers);
     // The thread that hears has nothing more to wait for.
     stream.shutdown(std::net::Shutdown::Both).ok();
     listener.join().ok();
     Ok(())
+}
+
+/// Waits until the other side says anything, or is gone: both end the command. Of a line nothing is kept, however long it is.
+fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
+    loop {
+        match lines.fill_buf() {
+            Err(error) if is_late(&error) => answers.alive(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            _ => break,
+        }
+    }
+    answers.stops.store(true, Ordering::SeqCst);
+}
+
+/// Returns true if nothing came within the time limit of a socket.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// A server that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silent {
+    /// Its process, if that is known.
+    pub pid: Option<u32>,
+    /// Why it is not waited for.
+    pub reason: SilentReason,
+}
+
+/// Why a server that does not answer is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SilentReason {
+    /// A signal stopped its process.
+    Stopped,
+    /// The time limit is over.
+    Late,
+    /// It was asked to end the command, and is still at it.
+    GoesOn,
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "the server (pid {pid}) ")?,
+            None => write!(f, "the server ")?,
+        }
+        match (self.reason, self.pid) {
+            (SilentReason::Stopped, Some(pid)) => write!(
+                f,
+                "is stopped and does not answer: `kill -CONT {pid}` lets it go on"
+            ),
+            (SilentReason::Stopped, None) => write!(f, "is stopped and does not answer"),
+            (SilentReason::Late, _) => {
+                write!(f, "has not answered for {} s", SILENCE_MAX.as_secs())
+            }
+            (SilentReason::GoesOn, _) => write!(
+                f,
+                "has not ended the command within {} s, and goes on with it",
+                END_MAX.as_secs()
+            ),
+        }
+    }
+}
+
+impl Error for Silent {}
+
+impl Silent {
+    /// The one that an error of [`Asked`] is about.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+
+    fn error(pid: Option<u32>, reason: SilentReason) -> io::Error {
+        io::Error::new(ErrorKind::TimedOut, Self { pid, reason })
+    }
 }
 
 /// What comes back for a command line.
@@ -312,29 +404,52 @@ pub enum Answer {
 pub struct Asked {
     stream: UnixStream,
     lines: BufReader<UnixStream>,
+    line: Vec<u8>,
+    server: Option<u32>,
+    /// When the server was asked to end the command.
+    ends: Arc<OnceLock<Instant>>,
+    /// When it answered last.
+    answered: Instant,
 }
 
 impl Asked {
-    /// Hands a command line to the server that listens there. `None` where none does.
+    /// Hands a command line to the server that listens there. `None` where none does. With `alive` the server says that
+    /// it is at the command, which then may take any time; without, it answers soon or is given up.
     ///
     /// # Errors
     ///
     /// What the system says.
-    pub fn ask(path: &Path, arguments: &[String], folder: &Path) -> io::Result<Option<Self>> {
-        let gone = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
-        let mut stream = match UnixStream::connect(path) {
+    pub fn ask(
+        path: &Path,
+        arguments: &[String],
+        folder: &Path,
+        alive: bool,
+    ) -> io::Result<Option<Self>> {
+        let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+        let mut stream = match connect_to(path) {
             Ok(stream) => stream,
             Err(error) if gone.contains(&error.kind()) => return Ok(None),
+            Err(error) if is_full(&error) => return Err(Silent::error(None, SilentReason::Late)),
             Err(error) => return Err(error),
         };
-        let ask = json!({ "arguments": arguments, "folder": folder });
+        let server = process_behind(&stream);
+        let ask = json!({ "arguments": arguments, "folder": folder, "alive": alive });
         match writeln!(stream, "{ask}") {
             // It was refused before it was said: why is there to be read.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) if is_late(&error) => return Err(Silent::error(server, SilentReason::Late)),
             said => said?,
         }
+        stream.set_read_timeout(Some(LOOK_INTERVAL))?;
         let lines = BufReader::new(stream.try_clone()?);
-        Ok(Some(Self { stream, lines }))
+        Ok(Some(Self {
+            stream,
+            lines,
+            line: Vec::new(),
+            server,
+            ends: Arc::default(),
+            answered: Instant::now(),
+        }))
     }
 
     /// What asks the server to end what it does for this.
@@ -343,8 +458,9 @@ impl Asked {
     ///
     /// What the system says.
     pub fn stopper(&self) -> io::Result<impl Fn() + Send + 'static> {
-        let stream = self.stream.try_clone()?;
+        let (stream, ends) = (self.stream.try_clone()?, Arc::clone(&self.ends));
         Ok(move || {
+            ends.get_or_init(Instant::now);
             // Where the server is gone there is nothing to end.
             drop((&stream).write_all(b"{\"stop\":true}\n"));
         })
@@ -354,28 +470,67 @@ impl Asked {
     ///
     /// # Errors
     ///
-    /// What the system says, or that it was no answer.
+    /// What the system says, or that it was no answer; of a server that does not answer, [`Silent`].
     pub fn next_answer(&mut self) -> io::Result<Option<Answer>> {
-        let mut line = String::new();
-        if self.lines.read_line(&mut line)? == 0 {
-            return Ok(None);
+        loop {
+            self.line.clear();
+            self.read_line()?;
+            if self.line.is_empty() {
+                return Ok(None);
+            }
+            let document: Value = serde_json::from_slice(&self.line).map_err(io::Error::other)?;
+            if document["alive"].is_null() {
+                self.answered = Instant::now();
+                return answer_of(&document).map(Some);
+            }
+            self.check_end()?;
         }
-        let document: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
-        let text = |key: &str| document[key].as_str().map(str::to_owned);
-        let number = |key: &str| document[key].as_u64();
-        let answer = if let Some(text) = text("out") {
-            Some(Answer::Out(text))
-        } else if let Some(text) = text("note") {
-            Some(Answer::Note(text))
-        } else if let Some(what) = text("progress") {
-            let bytes = number("done_bytes").zip(number("total_bytes"));
-            bytes.map(|(done, total)| Answer::Progress { what, done, total })
-        } else {
-            let status = number("status").and_then(|status| u8::try_from(status).ok());
-            status.map(Answer::End)
-        };
-        answer
-            .map(Some)
-            .ok_or_else(|| io::Error::other("the server says what this version does not know"))
     }
+
+    /// Reads a line into its buffer, which stays empty at the end of the stream.
+    fn read_line(&mut self) -> io::Result<()> {
+        // Looks are counted, not seconds: while this process is stopped itself, none is taken.
+        let mut looks = SILENCE_MAX.as_millis() / LOOK_INTERVAL.as_millis();
+        loop {
+            match self.lines.read_until(b'\n', &mut self.line) {
+                Err(error) if is_late(&error) => {}
+                read => return read.map(drop),
+            }
+            looks -= 1;
+            if self.server.is_some_and(is_stopped) {
+                return Err(Silent::error(self.server, SilentReason::Stopped));
+            }
+            if looks == 0 {
+                return Err(Silent::error(self.server, SilentReason::Late));
+            }
+            self.check_end()?;
+        }
+    }
+
+    /// Gives up a command that its server was asked to end and does not end.
+    fn check_end(&self) -> io::Result<()> {
+        let since = self.ends.get().map(|ends| self.answered.max(*ends));
+        if since.is_some_and(|since| since.elapsed() > END_MAX) {
+            return Err(Silent::error(self.server, SilentReason::GoesOn));
+        }
+        Ok(())
+    }
+}
+
+/// What a line of a server says.
+fn answer_of(document: &Value) -> io::Result<Answer> {
+    let text = |key: &str| document[key].as_str().map(str::to_owned);
+    let number = |key: &str| document[key].as_u64();
+    let answer = if let Some(text) = text("out") {
+        Some(Answer::Out(text))
+    } else if let Some(text) = text("note") {
+        Some(Answer::Note(text))
+    } else if let Some(what) = text("progress") {
+        let bytes = number("done_bytes").zip(number("total_bytes"));
+        bytes.map(|(done, total)| Answer::Progress { what, done, total })
+    } else {
+        let status = number("status").and_then(|status| u8::try_from(status).ok());
+        status.map(Answer::End)
+    };
+    answer.ok_or_else(|| io::Error::other("the server says what this version does not know"))
 }

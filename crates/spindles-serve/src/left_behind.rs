@@ -1,8 +1,8 @@
 //! Sockets that servers left behind which did not end in order.
 
+use spindles_io::sockets::connect_to;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// A file that is there as long as this is.
@@ -21,8 +21,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let is_socket = path.symlink_metadata();
     let is_socket = is_socket.is_ok_and(|found| found.file_type().is_socket());
     let refuses = |path| {
-        UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        connect_to(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     if is_socket && refuses(path) {
         std::fs::remove_file(path)?;

@@ -1,8 +1,8 @@
 //! What to do where nobody can be listened for.
 
+use spindles_io::sockets::listens;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Why a port can't be listened on, and what to do then.
@@ -28,7 +28,7 @@ pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
 /// The same of a socket in the file system.
 pub(crate) fn path_failed(path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
-        ErrorKind::AddrInUse if UnixStream::connect(path).is_ok() => {
+        ErrorKind::AddrInUse if listens(path) => {
             ": a server listens there already; stop that one, or give another path"
         }
         ErrorKind::AddrInUse => ": something else is there; remove it, or give another path",

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use spindles_io::host::report_of;
 use spindles_io::scan::{self, FoundArray};
 use spindles_io::survey::{Health, Server, server_of};
+use spindles_serve::control::Silent;
 
 /// An array, as it is listed.
 struct Listed {
@@ -24,6 +25,8 @@ enum Service {
     /// By a server that does not do what this user says, or that is not found where such servers are: that one, as far as
     /// its devices tell.
     Elsewhere(Option<Server>),
+    /// By a server that does not answer.
+    Silent(Silent),
     /// There.
     At(Vec<String>),
 }
@@ -48,14 +51,18 @@ impl Listed {
     /// One that a server has.
     fn served(array: served::Known) -> Self {
         let addresses = array.addresses();
-        let Some(status) = array.status else {
-            return Self {
-                name: array.uuid.clone(),
-                uuid: array.uuid,
-                devices: Vec::new(),
-                report: Err("its server does not say how it is".to_owned()),
-                service: Service::Elsewhere(None),
-            };
+        let status = match array.status {
+            Ok(status) => status,
+            Err(why) => {
+                let report = Err(why.to_string());
+                return Self {
+                    name: why.name.unwrap_or_else(|| array.uuid.clone()),
+                    uuid: array.uuid,
+                    devices: Vec::new(),
+                    report,
+                    service: why.silent.map_or(Service::Elsewhere(None), Service::Silent),
+                };
+            }
         };
         Self {
             name: status["name"].as_str().unwrap_or(&array.uuid).to_owned(),
@@ -93,6 +100,10 @@ impl Listed {
             match &self.service {
                 Service::Not => "no".to_owned(),
                 Service::Elsewhere(server) => by(server.as_ref()),
+                Service::Silent(Silent { pid: Some(pid), .. }) => {
+                    format!("does not answer, pid {pid}")
+                }
+                Service::Silent(_) => "does not answer".to_owned(),
                 Service::At(addresses) => addresses.join(", "),
             },
         ]
@@ -112,6 +123,11 @@ impl Listed {
                 Service::Elsewhere(server) => json!({
                     "addresses": null,
                     "pid": server.as_ref().map(|server| server.pid),
+                }),
+                Service::Silent(silent) => json!({
+                    "addresses": null,
+                    "pid": silent.pid,
+                    "silent": silent.to_string(),
                 }),
                 Service::At(addresses) => json!({ "addresses": addresses }),
             },
@@ -148,13 +164,12 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
         if served.report.is_err() {
             // The superblocks say what its server does not.
             let found = Listed::found(array);
-            *served = match found.service {
-                Service::Not => Listed {
-                    service: Service::Elsewhere(None),
-                    ..found
-                },
-                _ => found,
+            let service = match (&served.service, &found.service) {
+                (Service::Silent(silent), _) => Service::Silent(*silent),
+                (_, Service::Elsewhere(server)) => Service::Elsewhere(server.clone()),
+                _ => Service::Elsewhere(None),
             };
+            *served = Listed { service, ..found };
         } else {
             served.devices = array.devices;
         }
@@ -176,6 +191,9 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> Health {
     for listed in &all {
         if let Err(error) = &listed.report {
             ui.note(format!("{}: {error}", listed.name));
+        } else if let Service::Silent(silent) = &listed.service {
+            let state = "its state is what the superblocks say";
+            ui.note(format!("{}: {silent}; {state}", listed.name));
         }
     }
     let documents: Vec<Value> = all.iter().map(Listed::document).collect();

@@ -11,15 +11,19 @@ use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
 use spindles_io::scan::{FoundArray, Given, lines};
-use spindles_serve::control::{Answer, Answers, Ask, Asked};
+use spindles_io::sockets::{connect_to, is_full, listens};
+use spindles_serve::control::{Answer, Answers, Ask, Asked, Silent};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{Handle, Offer, Seen, Stopper, User};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::thread;
+
+/// Servers that are asked at the same time.
+const ASKED_AT_ONCE: usize = 32;
 
 /// A server that has the array of a command.
 #[derive(Debug)]
@@ -29,16 +33,14 @@ impl InServer {
     /// The one that has one of these arrays, if one has.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
         let mut sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
-        sockets
-            .find(|path| UnixStream::connect(path).is_ok())
-            .map(Self)
+        sockets.find(|path| listens(path)).map(Self)
     }
 
     /// The socket of one of these arrays that this user may not connect to, if there is one.
     pub(crate) fn denied(arrays: &[Uuid]) -> Option<PathBuf> {
         let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
         let is_denied = |path: &PathBuf| {
-            let connected = UnixStream::connect(path);
+            let connected = connect_to(path);
             connected.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
         };
         { sockets }.find(is_denied)
@@ -53,18 +55,16 @@ impl InServer {
         let mut denied = None;
         let mut served = Vec::new();
         for (uuid, path) in notice::sockets_named(name) {
-            match UnixStream::connect(&path) {
+            match connect_to(&path) {
                 Ok(_) => served.push((uuid, path)),
+                Err(error) if is_full(&error) => served.push((uuid, path)),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
                 // One that a server left behind.
                 Err(_) => {}
             }
         }
         if served.len() > 1 {
-            let known = served
-                .iter()
-                .filter_map(|(uuid, path)| ask_status(uuid, path));
-            let known: Vec<Known> = known.collect();
+            let known = ask_each(&served);
             anyhow::bail!(
                 "several arrays that are served are called '{name}': give the UUID of the one you mean in place of the \
                  name{}",
@@ -106,14 +106,32 @@ impl std::error::Error for InServer {}
 pub(crate) struct Known {
     /// Its UUID.
     pub(crate) uuid: String,
-    /// What its server says of it, as JSON; `None` where it says nothing to this user.
-    pub(crate) status: Option<Value>,
+    /// What its server says of it, as JSON.
+    pub(crate) status: Result<Value, Unanswered>,
+}
+
+/// A server that does not say how its array is.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    /// The name of its array, if that is known.
+    pub(crate) name: Option<String>,
+    /// `None` of a server that answers others, but not this user.
+    pub(crate) silent: Option<Silent>,
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.silent {
+            Some(silent) => silent.fmt(f),
+            None => write!(f, "its server does not say how it is"),
+        }
+    }
 }
 
 impl Known {
     /// Where clients find it.
     pub(crate) fn addresses(&self) -> Vec<String> {
-        let status = self.status.as_ref();
+        let status = self.status.as_ref().ok();
         let addresses = status.and_then(|status| status["served"]["addresses"].as_array());
         let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
         addresses.map(str::to_owned).collect()
@@ -124,8 +142,13 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let uuid = &self.uuid;
-        let Some(status) = &self.status else {
-            return write!(f, "{uuid}: its server does not say how it is");
+        let status = match &self.status {
+            Ok(status) => status,
+            Err(why) => {
+                let name = why.name.as_ref();
+                let name = name.map_or_else(String::new, |name| format!("'{name}' "));
+                return write!(f, "{name}{uuid}: {why}");
+            }
         };
         let name = status["name"].as_str().unwrap_or_default();
         let (mut devices, addresses) = (Vec::new(), self.addresses());
@@ -157,24 +180,38 @@ pub(crate) fn also_served(found: &[FoundArray]) -> String {
 /// The arrays that servers on this machine have, as far as this user may know.
 pub(crate) fn known() -> Vec<Known> {
     let mut known: Vec<Known> = Vec::new();
-    for (uuid, path) in notice::sockets() {
-        let Some(array) = ask_status(&uuid, &path) else {
-            continue;
-        };
-        known.retain(|other| other.uuid != uuid || other.status.is_some());
-        if known.iter().all(|other| other.uuid != uuid) {
+    for array in ask_each(&notice::sockets()) {
+        known.retain(|other| other.uuid != array.uuid || other.status.is_ok());
+        if known.iter().all(|other| other.uuid != array.uuid) {
             known.push(array);
         }
     }
     known
 }
 
-/// What the server that listens there says of its array. `None` where a server left the socket behind.
+/// What the servers that listen there say of their arrays: each is asked at the same time, so a silent one costs its time
+/// limit once. Sockets that servers left behind are passed over.
+fn ask_each(sockets: &[(String, PathBuf)]) -> Vec<Known> {
+    let ask = |(uuid, path): &(String, PathBuf)| ask_status(uuid, path);
+    let at_once = |some: &[(String, PathBuf)]| {
+        thread::scope(|scope| {
+            let asked = some.iter().map(|it| scope.spawn(move || ask(it)));
+            let asked: Vec<_> = asked.collect();
+            let known = asked.into_iter().filter_map(|it| it.join().ok().flatten());
+            known.collect::<Vec<Known>>()
+        })
+    };
+    sockets.chunks(ASKED_AT_ONCE).flat_map(at_once).collect()
+}
+
+/// `None` where a server left the socket behind.
 fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
     let status = match status_by(socket, uuid) {
-        Ok(None) => return None,
-        Ok(status) => status,
-        Err(_) => None,
+        Ok(status) => Ok(status?),
+        Err(error) => Err(Unanswered {
+            name: notice::name_at(socket),
+            silent: error.downcast_ref().and_then(Silent::of),
+        }),
     };
     let uuid = uuid.to_owned();
     Some(Known { uuid, status })
@@ -183,7 +220,7 @@ fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
 /// How the server that listens there says that an array is. `None` where none does.
 fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
     let words = ["status", uuid, "--json"].map(str::to_owned);
-    let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"))? else {
+    let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"), false)? else {
         return Ok(None);
     };
     let mut text = String::new();
@@ -199,29 +236,42 @@ fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
     Ok(Some(document))
 }
 
-/// Has a server do a command line, and shows what that prints; the exit status comes back.
-pub(crate) fn forward(server: &InServer, arguments: &[OsString], ui: &Ui) -> u8 {
-    match ask(&server.0, arguments, ui) {
-        Ok(status) => status,
-        Err(error) => {
-            ui.error(STATUS_FAILED, &format!("the server of the array: {error}"));
-            STATUS_FAILED
-        }
-    }
+/// How a command waits for the server that does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// For a quick answer. Ctrl-C ends only this process: nothing has to be stopped in the server.
+    ForAnswer,
+    /// For an end that may take any time. Ctrl-C ends only this process.
+    ForEnd,
+    /// The same; Ctrl-C asks the server to stop the command.
+    UntilStopped,
 }
 
-fn ask(socket: &Path, arguments: &[OsString], ui: &Ui) -> anyhow::Result<u8> {
+/// Has a server do a command line, and shows what that prints; the exit status comes back.
+///
+/// # Errors
+///
+/// The server does not answer, which is [`Silent`], or has ended.
+pub(crate) fn forward(
+    server: &InServer,
+    arguments: &[OsString],
+    waits: Waits,
+    ui: &Ui,
+) -> anyhow::Result<u8> {
+    let socket = &server.0;
     let words = arguments
         .iter()
         .map(|word| word.to_str().map(str::to_owned));
     let words: Option<Vec<String>> = words.collect();
     let words = words.ok_or_else(|| Usage::error("an argument is no text"))?;
     let folder = std::env::current_dir()?;
-    let asked = Asked::ask(socket, &words, &folder)?;
+    let asked = Asked::ask(socket, &words, &folder, waits != Waits::ForAnswer)?;
     let Some(mut asked) = asked else {
-        anyhow::bail!("it has just ended: try again");
+        anyhow::bail!("the server of the array has just ended: try again");
     };
-    interrupt::call(asked.stopper()?)?;
+    if waits == Waits::UntilStopped {
+        interrupt::call(asked.stopper()?)?;
+    }
     let mut bar = None;
     while let Some(answer) = asked.next_answer()? {
         match answer {
@@ -239,7 +289,7 @@ fn ask(socket: &Path, arguments: &[OsString], ui: &Ui) -> anyhow::Result<u8> {
             Answer::End(status) => return Ok(status),
         }
     }
-    anyhow::bail!("it ended before the command did")
+    anyhow::bail!("the server of the array ended before the command did")
 }
 
 /// The way to an array that this process serves, and how it serves it.

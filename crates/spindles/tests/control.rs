@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -891,6 +892,17 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     let document: Value = serde_json::from_str(&out.concat()).expect("a document");
     assert_eq!(document["schema"], json!("spindles.status"));
     assert_eq!(status(&answers), Some(0));
+    // Anything that is said ends a scrub: of a line without an end nothing is collected.
+    let mut stream = UnixStream::connect(&path).expect("it listens");
+    let limit = Some(Duration::from_mins(1));
+    stream.set_read_timeout(limit).expect("a limit");
+    let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
+    writeln!(stream, "{scrub}").expect("it hears");
+    stream.write_all(&[b'x'; 1000]).expect("it hears");
+    let answers = BufReader::new(stream).lines().map_while(Result::ok);
+    let answers: Vec<String> = answers.collect();
+    let last = answers.last().map(String::as_str);
+    assert_eq!(last, Some("{\"status\":1}"), "{answers:?}");
     // Who hangs up ends a scrub, and nothing else.
     let mut stream = UnixStream::connect(&path).expect("it listens");
     let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
@@ -1017,6 +1029,80 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
         place.does("resync pool");
         place.does("scrub pool");
     }
+}
+
+/// A server whose process is stopped is named, with its process, and keeps no command waiting.
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let mut place = Place::new("a b c d", 16 << 20);
+    let others = Place::new("a b", 16 << 20);
+    place.does("create pool raid1(a,b)");
+    place.does("create lake raid1(c,d)");
+    others.does("create pond raid1(a,b)");
+    place.serve("");
+    let pid = place.server.as_ref().expect("it runs").id();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &pid.to_string()]).status();
+        assert!(sent.expect("kill").success());
+    };
+    signal("-STOP");
+    let list = place.run("status --scan .");
+    let of = |name: &str| list.out.lines().find(|line| line.starts_with(name));
+    let pool = of("pool").unwrap_or_else(|| panic!("{list:?}"));
+    let lake = of("lake").unwrap_or_else(|| panic!("{list:?}"));
+    assert!(
+        pool.ends_with(&format!("does not answer, pid {pid}")),
+        "{list:?}"
+    );
+    assert!(lake.contains("healthy") && lake.ends_with("no"), "{list:?}");
+    let remedy =
+        format!("the server (pid {pid}) is stopped and does not answer: `kill -CONT {pid}`");
+    assert!(list.error.contains(&remedy), "{list:?}");
+    // Its superblocks say how it is; elsewhere its devices are not found.
+    let status = place.run("status pool");
+    assert!(status.error.contains(&remedy), "{status:?}");
+    assert!(status.out.contains("member 1: "), "{status:?}");
+    for (at, line) in [
+        (&others, "status pool"),
+        (&others, "status pol"),
+        (&place, "stop pool"),
+    ] {
+        let refused = at.run(line);
+        assert_eq!(refused.status, 1, "{line}: {refused:?}");
+        assert!(refused.error.contains(&remedy), "{line}: {refused:?}");
+    }
+    signal("-CONT");
+    place.does("stop pool");
+}
+
+/// A server that accepts nothing keeps `status` and `stop` waiting no longer than until the first SIGTERM.
+#[test]
+fn the_first_signal_ends_a_command_that_only_waits() {
+    let mut place = Place::new("a b", 16 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    let path = place.control();
+    place.does("stop pool");
+    let listener = UnixListener::bind(&path).expect("it is free");
+    for line in ["status pool", "stop pool"] {
+        let command = place.command(line).stderr(Stdio::null()).spawn();
+        let mut command = command.expect("it runs");
+        // It connects several times to look whether anything listens there, and speaks on one of these.
+        let said = listener.incoming().find_map(|stream| {
+            let mut said = String::new();
+            let mut lines = BufReader::new(stream.ok()?);
+            let read = lines.read_line(&mut said).ok()?;
+            (read > 0).then_some((said, lines))
+        });
+        let (said, _kept) = said.expect("it speaks");
+        assert!(said.contains("pool"), "{said}");
+        let pid = command.id().to_string();
+        let sent = Command::new("kill").arg(pid).status();
+        assert!(sent.expect("kill").success());
+        let ended = command.wait().expect("it ends");
+        assert_eq!(ended.signal(), Some(15), "{line}: {ended:?}");
+    }
+    std::fs::remove_file(path).expect("it is there");
 }
 
 /// Nothing is written for a server that only reads.

@@ -32,11 +32,11 @@ mod wipe;
 
 use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE, Usage};
-use crate::served::{self, InServer, Serving};
+use crate::served::{self, InServer, Serving, Waits};
 use crate::ui::{self, Ui};
 use clap::{Arg, ArgAction, ArgMatches};
 use spindles_io::scan::shell_word;
-use spindles_serve::control::{Answers, Ask};
+use spindles_serve::control::{Answers, Ask, Silent};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
@@ -171,13 +171,47 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
     spindles_io::report_waits(crate::ui::report_waits);
-    match run_parsed(&matches, &ui) {
-        Ok(status) => status,
-        Err(error) => match error.downcast_ref::<InServer>() {
-            Some(server) => served::forward(server, &arguments[1..], &ui),
-            None => failed(&error, &ui),
-        },
+    ui.may_forward(row_of(&matches).forwards);
+    let done = run_parsed(&matches, &ui).or_else(|error| match error.downcast_ref::<InServer>() {
+        Some(server) => do_in(server, &arguments[1..], &matches, &ui),
+        None => Err(error),
+    });
+    done.unwrap_or_else(|error| failed(&error, &ui))
+}
+
+/// Has a server do a command line.
+fn do_in(
+    server: &InServer,
+    arguments: &[OsString],
+    matches: &ArgMatches,
+    ui: &Ui,
+) -> anyhow::Result<u8> {
+    let name = row_of(matches).name;
+    let waits = match name {
+        _ if name == status::COMMAND.name => Waits::ForAnswer,
+        _ if name == stop::COMMAND.name => Waits::ForEnd,
+        _ => Waits::UntilStopped,
+    };
+    let forwarded = served::forward(server, arguments, waits, ui);
+    let Err(error) = forwarded else {
+        return forwarded;
+    };
+    let silent = error.downcast_ref().and_then(Silent::of);
+    match silent {
+        Some(silent) if waits == Waits::ForAnswer => {
+            ui.note(format!("{silent}; this is what the superblocks say"));
+            ui.may_forward(false);
+            run_parsed(matches, ui)
+        }
+        _ => Err(error),
     }
+}
+
+/// The row of the command that was named.
+fn row_of(matches: &ArgMatches) -> &'static Command {
+    let (name, _) = matches.subcommand().expect("clap demands one");
+    let row = COMMANDS.iter().find(|row| row.name == name);
+    row.expect("clap lets no other than our commands through")
 }
 
 /// Does a command line in a server, whose array it is about; the exit status comes back. But for those that only look,
@@ -222,9 +256,9 @@ fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<Str
         Err(error) => return (refuse(&ui(json, "spindles"), &error), None),
     };
     let ui = ui(json, &schema(&matches));
-    let (name, _) = matches.subcommand().expect("clap demands one");
-    let row = COMMANDS.iter().find(|row| row.name == name);
-    let done = if !row.is_some_and(|row| row.forwards) {
+    let row = row_of(&matches);
+    let name = row.name;
+    let done = if !row.forwards {
         Err(Usage::error(format!("{name}: a server does not do that")))
     } else if let Some(why) = serving.refuses(name, &ask.arguments) {
         Err(anyhow::anyhow!(why))
@@ -239,9 +273,6 @@ fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<Str
 
 /// The exit status of a command that has done what it should, and said what there is to say.
 fn run_parsed(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<u8> {
-    let (name, _) = matches.subcommand().expect("clap demands one");
-    let row = COMMANDS.iter().find(|row| row.name == name);
-    ui.may_forward(row.is_some_and(|row| row.forwards));
     let result =
         run_one_of(COMMANDS, matches, ui).expect("clap lets no other than our commands through");
     let Err(error) = result else {
