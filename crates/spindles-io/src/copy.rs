@@ -11,12 +11,13 @@ use crate::{
     CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
 };
 use rustix::process::{Resource, getrlimit};
-use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
+use spindles_block::{BlockIndex, BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::slice;
 use thiserror::Error;
 
 /// A request is no shorter, unless it is the last.
@@ -53,6 +54,9 @@ pub enum Phase {
     Copying,
     /// Both ends are read and compared.
     Comparing,
+    /// Stretches that could not be read as a whole are read block by block, to be copied or compared. Only their progress is
+    /// called so.
+    Again,
 }
 
 /// How far it is.
@@ -184,6 +188,46 @@ impl CopyEnd {
     /// Bytes of it that were left out by the last copy or comparison, in order.
     pub fn left_out(&self) -> &[Range<u64>] {
         self.left_out.as_deref().unwrap_or_default()
+    }
+
+    /// Leaves bytes out, in order.
+    fn leave_out(&mut self, bytes: Range<u64>) {
+        let left_out = self.left_out.get_or_insert_default();
+        match left_out.last_mut().filter(|last| last.end == bytes.start) {
+            Some(last) => last.end = bytes.end,
+            None => left_out.push(bytes),
+        }
+    }
+
+    /// What of these stretches can't be read for want of members, whatever is tried, and what may be.
+    fn without_reach(&self, stretches: &[Range<u64>]) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let (mut out_of_reach, mut rest) = (Vec::new(), Vec::new());
+        for stretch in stretches {
+            let mut at = stretch.start;
+            while at < stretch.end {
+                let (is_out_of_reach, until) = self.reach(at, stretch.end);
+                if is_out_of_reach {
+                    out_of_reach.push(at..until);
+                } else {
+                    rest.push(at..until);
+                }
+                at = until;
+            }
+        }
+        (out_of_reach, rest)
+    }
+
+    /// Returns true if the byte `from` can't be read for want of members, whatever is tried; and the first byte from which
+    /// on that may differ, at most `end`.
+    fn reach(&self, from: u64, end: u64) -> (bool, u64) {
+        let Some(target) = self.target() else {
+            return (false, end);
+        };
+        let block_bytes = u64::from(target.facts().block_size.bytes());
+        let end_block = BlockIndex(end.div_ceil(block_bytes));
+        let (is_out_of_reach, until) =
+            target.is_out_of_reach(BlockIndex(from / block_bytes), end_block);
+        (is_out_of_reach, end.min(until.0 * block_bytes))
     }
 
     /// A file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
@@ -642,25 +686,73 @@ fn run(
 ) -> Result<(), CopyError> {
     let bulk = bytes.min(from.bulk_bytes()).min(to.bulk_bytes());
     let request_bytes = to.request_bytes();
-    let leaves_out = from.left_out.is_some();
-    from.left_out = leaves_out.then(Vec::new);
-    let mut unread = Vec::new();
-    if let (Some(source), Some(target)) = (&mut from.export, &mut to.export) {
-        let mut pipeline = Pipeline {
+    if let Some(left_out) = &mut from.left_out {
+        left_out.clear();
+    }
+    let whole = 0..bulk;
+    let pass = Pass {
+        phase,
+        shown: phase,
+        request_bytes,
+        bytes_total: bytes,
+    };
+    let mut unread = pass.run(from, to, slice::from_ref(&whole), progress)?;
+    if !unread.is_empty() {
+        from.reads_again();
+        unread.sort_unstable_by_key(|bytes| bytes.start);
+        let (mut left_out, again) = from.without_reach(&unread);
+        let block_bytes = from.target().map(|it| it.facts().block_size.bytes());
+        let pass = Pass {
             phase,
+            shown: Phase::Again,
+            request_bytes: block_bytes.unwrap_or(request_bytes),
+            bytes_total: again.iter().map(|bytes| bytes.end - bytes.start).sum(),
+        };
+        left_out.extend(pass.run(from, to, &again, progress)?);
+        left_out.sort_unstable_by_key(|bytes| bytes.start);
+        left_out.into_iter().for_each(|bytes| from.leave_out(bytes));
+    }
+    one_block(phase, from, to, bulk..bytes)
+}
+
+/// One pass over stretches of the ends.
+struct Pass {
+    phase: Phase,
+    /// What its progress is called.
+    shown: Phase,
+    request_bytes: u32,
+    bytes_total: u64,
+}
+
+impl Pass {
+    /// Returns the requests that could not be read, where those are left out.
+    fn run(
+        &self,
+        from: &mut CopyEnd,
+        to: &mut CopyEnd,
+        stretches: &[Range<u64>],
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Vec<Range<u64>>, CopyError> {
+        let leaves_out = from.left_out.is_some();
+        let (Some(source), Some(target)) = (&mut from.export, &mut to.export) else {
+            return Ok(Vec::new());
+        };
+        let mut pipeline = Pipeline {
+            phase: self.phase,
+            shown: self.shown,
             from: source,
             to: target,
-            request_bytes,
+            request_bytes: self.request_bytes,
             pieces: Vec::with_capacity(usize::from(REQUESTS)),
+            stretches,
             next: 0,
-            end: bulk,
             done: 0,
             leaves_out,
             unread: Vec::new(),
             stopped: None,
         };
-        let stopped = pipeline.run(bytes, progress);
-        unread = pipeline.unread;
+        let stopped = pipeline.run(self.bytes_total, progress);
+        let unread = pipeline.unread;
         stopped.map_err(|stop| match stop {
             Stop::Read(at, bytes, error) => from.first_unreadable(at, bytes, error),
             Stop::ReadBack(at, error) => to.read_failed(at, error),
@@ -668,24 +760,8 @@ fn run(
             Stop::Differs(at) => differ(from, to, at),
             Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
         })?;
+        Ok(unread)
     }
-    if !unread.is_empty() {
-        from.reads_again();
-    }
-    unread.sort_unstable();
-    for (offset_bytes, length) in unread {
-        let now = Progress {
-            phase,
-            bytes: bulk,
-            bytes_total: bytes,
-        };
-        if progress(now).is_break() {
-            return Err(CopyError::Interrupted { bytes: bulk });
-        }
-        let mut blocks = from.blocks_of(offset_bytes, length);
-        blocks.try_for_each(|block| one_block(phase, from, to, block))?;
-    }
-    one_block(phase, from, to, bulk..bytes)
 }
 
 /// Reads a few bytes, and copies or compares them; or leaves them out.
@@ -697,19 +773,16 @@ fn one_block(
 ) -> Result<(), CopyError> {
     let length = bytes.end - bytes.start;
     let mut ours = vec![0; usize::try_from(length).expect("a block or two")];
-    match (from.read_at(bytes.start, &mut ours), &mut from.left_out) {
+    match (from.read_at(bytes.start, &mut ours), &from.left_out) {
         (Ok(()), _) => {}
         (Err(error), None) => return Err(error),
-        (Err(_), Some(left_out)) => {
-            match left_out.last_mut().filter(|last| last.end == bytes.start) {
-                Some(last) => last.end = bytes.end,
-                None => left_out.push(bytes),
-            }
+        (Err(_), Some(_)) => {
+            from.leave_out(bytes);
             return Ok(());
         }
     }
     match phase {
-        Phase::Copying => to.write_at(bytes.start, &ours)?,
+        Phase::Copying | Phase::Again => to.write_at(bytes.start, &ours)?,
         Phase::Comparing => {
             let mut theirs = vec![0; ours.len()];
             to.read_at(bytes.start, &mut theirs)?;
@@ -753,16 +826,18 @@ struct Leg {
 /// Many pieces at once, each going its own way.
 struct Pipeline<'ends> {
     phase: Phase,
+    shown: Phase,
     from: &'ends mut Export,
     to: &'ends mut Export,
     request_bytes: u32,
     pieces: Vec<Piece>,
+    /// What is still to be begun: from `next` on, which lies in the first or before it.
+    stretches: &'ends [Range<u64>],
     next: u64,
-    end: u64,
     done: u64,
     /// Whether what can't be read of the source is left out, and the pieces that can't as a whole.
     leaves_out: bool,
-    unread: Vec<(u64, u32)>,
+    unread: Vec<Range<u64>>,
     /// The first thing that went wrong; nothing new is begun then.
     stopped: Option<Stop>,
 }
@@ -784,7 +859,7 @@ impl Pipeline<'_> {
                 continue;
             }
             let progress = progress(Progress {
-                phase: self.phase,
+                phase: self.shown,
                 bytes: self.done,
                 bytes_total,
             });
@@ -796,10 +871,15 @@ impl Pipeline<'_> {
 
     fn begin_pieces(&mut self) {
         while self.stopped.is_none()
-            && self.next < self.end
             && self.pieces.len() < usize::from(REQUESTS)
+            && let Some((stretch, rest)) = self.stretches.split_first()
         {
-            let bytes = (self.end - self.next).min(self.request_bytes.into());
+            self.next = self.next.max(stretch.start);
+            if self.next >= stretch.end {
+                self.stretches = rest;
+                continue;
+            }
+            let bytes = (stretch.end - self.next).min(self.request_bytes.into());
             let bytes = u32::try_from(bytes).expect("at most a request");
             let read = Access {
                 operation: Operation::Read,
@@ -808,7 +888,7 @@ impl Pipeline<'_> {
             };
             let from = begin(self.from, read);
             let to = match self.phase {
-                Phase::Copying => None,
+                Phase::Copying | Phase::Again => None,
                 Phase::Comparing => Some(begin(self.to, read)),
             };
             self.pieces.push(Piece {
@@ -865,7 +945,8 @@ impl Pipeline<'_> {
             Ok(()) => {}
             Err(_) if self.leaves_out => {
                 piece.unread = true;
-                self.unread.push((piece.offset_bytes, piece.bytes));
+                let end = piece.offset_bytes + u64::from(piece.bytes);
+                self.unread.push(piece.offset_bytes..end);
             }
             Err(error) => {
                 self.stopped
@@ -904,7 +985,7 @@ impl Pipeline<'_> {
         });
         if let Err(error) = answer.result {
             self.stopped.get_or_insert(match self.phase {
-                Phase::Copying => Stop::Write(piece.offset_bytes, error),
+                Phase::Copying | Phase::Again => Stop::Write(piece.offset_bytes, error),
                 Phase::Comparing => Stop::ReadBack(piece.offset_bytes, error),
             });
         }

@@ -220,6 +220,16 @@ impl Target for Driver {
         }
     }
 
+    fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        match self.root {
+            Node::Device(_) => (false, end),
+            Node::Array(array) => {
+                let engine = self.core.carry.array(array).engine();
+                engine.is_out_of_reach(from, end)
+            }
+        }
+    }
+
     fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
         self.core.carry.members_mut().watch(watch)
     }

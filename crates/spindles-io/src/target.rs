@@ -59,6 +59,12 @@ pub trait Target: Managed {
     /// `wait` it returns `None` only when no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
 
+    /// Returns true if the block `from` certainly lies on members that are missing, can't be computed from the others, and
+    /// is not known to be zeros; and the first block from which on that may differ, at most `end`.
+    fn is_out_of_reach(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        (false, end)
+    }
+
     /// Whether the block `from` is known to read as zeros, as it was never written, and the first block from which on that
     /// may differ, at most `end`. Where it is not known, it is taken for data.
     fn reads_zeros(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {

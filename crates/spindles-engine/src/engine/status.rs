@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{BadBlockKind, lost_runs};
-use spindles_layout::GroupIndex;
+use spindles_layout::{Group, GroupIndex, Role, Slot};
 
 /// So many groups are looked at for one answer.
 const GROUPS_MAX: u32 = 4096;
@@ -85,6 +85,28 @@ impl Engine {
             until = after;
         }
         (first, until)
+    }
+
+    /// Returns true if the block `from` certainly lies on members that are missing, can't be computed from the others, and
+    /// is not known to be zeros; and the first block from which on that may differ, at most `end`.
+    pub fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
+        // Where rows may be blank, only a read finds out.
+        let may_be_blank = self.has_checksums() && self.shape.may_be_blank();
+        if self.lost.is_empty() || self.is_growing() || may_be_blank {
+            return (false, end);
+        }
+        let location = self.geometry.locate(from);
+        let until = BlockIndex(end.0.min(from.0 + u64::from(location.blocks_left)));
+        let mut group = Group::empty();
+        self.geometry.group_into(location.group, &mut group);
+        let data = Role::Data(location.data_index);
+        let is_it = |slot: &&Slot| slot.role == data || matches!(slot.role, Role::Copy(_));
+        let is_there = |slot: &Slot| self.holds(slot.member, group.index, group.blocks);
+        let held = group.slots().iter().filter(is_it).any(is_there);
+        let kept = group.slots().iter().filter(|slot| is_there(slot)).count();
+        let is_computed = group.parity_chunks > 0 && kept >= usize::from(group.data_chunks);
+        let is_zeros = self.regions.are_stored() && self.regions.reads_zeros(location.group);
+        (!held && !is_computed && !is_zeros, until)
     }
 
     fn regions_status(&self) -> RegionsStatus {

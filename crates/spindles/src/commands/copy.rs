@@ -1,7 +1,7 @@
 //! `spindles copy`: bytes between files, devices and arrays.
 
 use super::Command;
-use crate::arrays::{self, PLACES_MAX, Scan};
+use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -79,6 +79,8 @@ struct Arguments {
 }
 
 const ARRAY: &str = "array:";
+/// Places that are named of those that were left out.
+const LEFT_OUT_MAX: usize = 10;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
@@ -246,15 +248,18 @@ fn note_overwritten(before: &Labelled, ui: &Ui) {
 }
 
 fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
-    for bytes in left_out.iter().take(PLACES_MAX) {
+    for bytes in left_out.iter().take(LEFT_OUT_MAX) {
         ui.note(format!(
-            "{name}: {} bytes at {} can't be read",
-            bytes.end - bytes.start,
-            bytes.start
+            "{name}: {} at {} can't be read",
+            SizeBytes(bytes.end - bytes.start),
+            SizeBytes(bytes.start)
         ));
     }
-    if let Some(more) = arrays::more_places(left_out.len()) {
-        ui.note(more);
+    if let Some(more) = left_out.get(LEFT_OUT_MAX..).filter(|more| !more.is_empty()) {
+        ui.note(format!(
+            "{name}: {} more places can't be read: --json names all",
+            more.len()
+        ));
     }
 }
 
@@ -268,12 +273,18 @@ fn transfer(
 ) -> Result<(), CopyError> {
     let both = if arguments.verify { 2 } else { 1 };
     let mut bar = ui.progress("copy", bytes * both, Unit::Bytes);
+    let mut again: Option<Bar> = None;
     let mut on_progress = |progress: Progress| {
-        let before = match progress.phase {
-            Phase::Copying => 0,
-            Phase::Comparing => bytes,
-        };
-        bar.set(before + progress.bytes);
+        match progress.phase {
+            Phase::Copying => bar.set(progress.bytes),
+            Phase::Comparing => bar.set(bytes + progress.bytes),
+            Phase::Again => again
+                .get_or_insert_with(|| {
+                    let what = "unreadable stretches, block by block";
+                    ui.progress(what, progress.bytes_total, Unit::Bytes)
+                })
+                .set(progress.bytes),
+        }
         if interrupted.load(Ordering::Relaxed) {
             ControlFlow::Break(())
         } else {

@@ -191,5 +191,5 @@ fn a_copy_says_that_blocks_are_lost() {
     // What is to be overwritten is looked at first.
     folder.refuses("copy @data array:@a,@b,@c", 1, &[why]);
     let run = folder.run("copy array:@a,@b,@c @out --rescue");
-    run.fails(1, &["12288 bytes at 65536 can't be read"]);
+    run.fails(1, &["12 KiB at 64 KiB can't be read"]);
 }

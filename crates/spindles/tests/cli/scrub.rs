@@ -447,7 +447,10 @@ fn what_is_not_lost_is_copied_out() {
     assert!(!Path::new(&folder.path("back")).exists());
     for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
         let run = copy(more);
-        let told = lost.map(|at| format!("data: 4096 bytes at {at} can't be read"));
+        let told = lost.map(|at| {
+            let at = spindles_block::SizeBytes(at);
+            format!("data: 4 KiB at {at} can't be read")
+        });
         run.fails(
             1,
             &[
