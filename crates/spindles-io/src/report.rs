@@ -84,6 +84,8 @@ pub struct ArrayReport {
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
     pub refused: Vec<String>,
+    /// Those of them whose position another device has.
+    pub replaced: Vec<String>,
     /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
     /// Refused members that catch up as soon as the array is open for writing, and what they are.
@@ -438,6 +440,14 @@ impl ArrayReport {
         self.warnings_while(self.is_open, &self.as_written())
     }
 
+    /// Devices that were replaced and still hold a superblock of the array, or of one inside it. They change nothing for
+    /// its commands.
+    #[must_use]
+    pub fn replaced_texts(&self) -> Vec<String> {
+        let replaced = self.arrays().into_iter().flat_map(|it| &it.replaced);
+        replaced.map(|text| format!("left out: {text}")).collect()
+    }
+
     /// The same while another program has it, without what that one is doing or will do.
     #[must_use]
     pub fn warnings_in_use(&self) -> Vec<String> {
@@ -458,6 +468,7 @@ impl ArrayReport {
         lines.extend(
             self.refused
                 .iter()
+                .filter(|refused| !self.replaced.contains(refused))
                 .map(|refused| format!("left out: {refused}")),
         );
         let again = if self.for_writing {

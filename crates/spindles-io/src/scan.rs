@@ -43,6 +43,8 @@ pub struct Given {
     pub arrays: Vec<Uuid>,
     /// Places to look at that could not be looked at, or not wholly, and why.
     pub skipped: Vec<String>,
+    /// Devices that their arrays have replaced, for people.
+    pub replaced: Vec<String>,
     /// What this user may not read, where that may be what their arrays lack.
     pub unreadable: Vec<String>,
     /// Where arrays whose names were given lack members that they count on, and nothing else explains it: where was
@@ -196,30 +198,33 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     let arrays = records.flat_map(|array| [array.uuid, array.parent]);
     let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
     let arrays: BTreeSet<Uuid> = arrays.chain(meant.iter().copied()).collect();
+    let mut replaced = Vec::new();
     let of_these = scan.left_over.iter().filter_map(|found| {
         let (array, own) = found.record().ok()?;
         let is_given = devices.iter().any(|name| share_bytes(name, &found.name));
-        (arrays.contains(&array.uuid) && !is_given).then(|| {
+        if is_given || !arrays.contains(&array.uuid) {
+            return None;
+        }
             let device = shell_word(&found.name);
             let place = usize::from(own.member.0);
             let now = newest(&given, array.uuid).unwrap_or(array);
             let place_is_its = now.members().get(place).map(|it| it.device_uuid)
                 == array.members().get(place).map(|it| it.device_uuid);
             if place_is_its {
-                return format!(
+                return Some(format!(
                     "left out: {}: array '{}' went on without it for longer than it remembers; `spindles rebuild {} \
                      --onto {device} --force` fills it anew",
                     found.name,
                     now.name,
                     shell_word(&now.name.to_string())
-                );
+                ));
             }
-            format!(
+            replaced.push(format!(
                 "left out: {}: array '{}' has another device in its position by now; \
                  `spindles wipe {device}` makes it nobody's",
                 found.name, array.name
-            )
-        })
+            ));
+        None
     });
     scan.skipped.extend(of_these);
     let mut unreadable = Vec::new();
@@ -246,6 +251,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         forgotten,
         devices,
         skipped: scan.skipped,
+        replaced,
     })
 }
 

@@ -115,6 +115,9 @@ impl Opening<'_> {
         });
         report.members = members.collect();
         report.refused = refused;
+        let is_replaced = |refusal: &&Refusal| matches!(refusal.reason, Reason::Replaced);
+        let replaced = assembly.refused.iter().filter(is_replaced);
+        report.replaced = replaced.map(Refusal::to_string).collect();
         report.damaged = (parts.iter())
             .filter_map(|part| Some((part.found.name.clone(), part.found.damage()?)))
             .collect();
@@ -281,6 +284,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         filled_bytes: None,
         members: Vec::new(),
         refused: Vec::new(),
+        replaced: Vec::new(),
         damaged: Vec::new(),
         returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
             .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))

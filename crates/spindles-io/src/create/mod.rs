@@ -20,12 +20,15 @@ pub use writing::Sync;
 
 use crate::errors::NAME_BYTES_MAX;
 use crate::signatures::Sighting;
-use crate::{NodeId, OpenOptions, Stack, TooSmall, clearing, identity, labels, random};
+use crate::{NodeId, OpenError, OpenOptions, Stack, TooSmall, clearing, identity, labels, random};
 use devices::{Device, refuse_occupied};
 use plan::{Plan, Planner};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use spindles_engine::Policy;
 use spindles_format::{ChecksumKind, JournalDevice, SpareRecord, Uuid};
 use spindles_layout::{Expression, Level};
+use std::path::Path;
 use writing::Writing;
 
 /// An array that was created.
@@ -242,6 +245,25 @@ impl Looked {
             journal,
         })
     }
+}
+
+/// Makes sure that this user may write to all of these devices that are there.
+///
+/// # Errors
+///
+/// Names the first that it may not.
+pub fn check_rights(devices: &[&str]) -> Result<(), CreateError> {
+    for device in devices.iter().filter(|device| Path::new(device).exists()) {
+        if access(*device, Access::READ_OK | Access::WRITE_OK) == Err(Errno::ACCESS) {
+            return Err(OpenError::Io {
+                device: (*device).to_owned(),
+                action: "open",
+                source: Errno::ACCESS.into(),
+            }
+            .into());
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_name(name: &str) -> Result<(), CreateError> {

@@ -11,7 +11,7 @@ use spindles_block::{BlockSize, SizeBytes};
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
 use spindles_io::OpenOptions;
-use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_io::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
 use spindles_io::scan;
 use spindles_layout::{Expression, chunk_blocks};
 
@@ -141,6 +141,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
 
     let devices = devices(&expression, &arguments);
+    check_rights(&devices)?;
     scan::refuse_taken(&options.name, &[], |array| scan::lies_on(array, &devices))?;
 
     let mut on_progress = ui.until_interrupted("initial sync")?;

@@ -128,6 +128,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             report.warnings()
         });
     }
+    warnings.extend(given.replaced.iter().cloned());
+    warnings.extend(survey.reports.iter().flat_map(ArrayReport::replaced_texts));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
     let serving = ui.serving();
@@ -288,7 +290,7 @@ fn regions_line(regions: &RegionsStatus) -> String {
         count => {
             let are = if count == 1 { "is" } else { "are" };
             format!(
-                "{count} {are} dirty: written lately, about to be, or written while a member was away"
+                "{count} {are} marked dirty: written lately or while a member was away, or about to get their first data"
             )
         }
     };
@@ -316,9 +318,7 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     match member.state {
         Member::Active => String::new(),
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
-        Member::Missing { .. } if count == 0 => {
-            "; if it comes back nothing is copied to it".to_owned()
-        }
+        Member::Missing { .. } if count == 0 => "; it missed nothing".to_owned(),
         Member::Missing { .. } => format!(
             "; if it comes back {count} of {} regions are copied to it, to a new device all",
             regions.written
