@@ -21,6 +21,9 @@ impl Counters {
             total.zeroings += device.zeroings;
             total.bytes_zeroed += device.bytes_zeroed;
             total.errors += device.errors;
+            total.busy_ns += device.busy_ns;
+            total.read_latencies.merge(&device.read_latencies);
+            total.write_latencies.merge(&device.write_latencies);
         }
         total
     }
@@ -45,4 +48,88 @@ pub struct DeviceCounters {
     pub bytes_zeroed: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// How long at least one operation was under way, in nanoseconds.
+    pub busy_ns: u64,
+    /// How long reads took. Devices that do everything at once, such as memory, have none.
+    pub read_latencies: Latencies,
+    /// How long writes took.
+    pub write_latencies: Latencies,
+}
+
+/// Latencies, counted by powers of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// All of them together, in nanoseconds.
+    pub sum_ns: u64,
+    /// One for each of [`Latencies::BOUNDS`], and one for those above.
+    pub counts: [u64; Self::BOUNDS + 1],
+}
+
+impl Latencies {
+    /// How many bounds there are.
+    pub const BOUNDS: usize = 20;
+    /// The first bound is 2 to this power, in nanoseconds: 16 µs.
+    const FIRST: u32 = 14;
+
+    /// The upper bound of a count, in nanoseconds. `None` for the last.
+    #[must_use]
+    pub fn bound_ns(at: usize) -> Option<u64> {
+        let power = Self::FIRST + u32::try_from(at).ok()?;
+        (at < Self::BOUNDS).then(|| 1 << power)
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.sum_ns = self.sum_ns.wrapping_add(ns);
+        let bits = (ns >> Self::FIRST).checked_ilog2().map_or(0, |it| it + 1);
+        let at = usize::try_from(bits).map_or(Self::BOUNDS, |it| it.min(Self::BOUNDS));
+        self.counts[at] += 1;
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds those of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+        for (own, other) in self.counts.iter_mut().zip(other.counts) {
+            *own += other;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_latency_is_counted_below_its_bound() {
+        for ns in [
+            0,
+            1,
+            16_383,
+            16_384,
+            32_767,
+            32_768,
+            1_000_000,
+            1 << 33,
+            u64::MAX,
+        ] {
+            let mut latencies = Latencies::default();
+            latencies.add(ns);
+            let at = latencies.counts.iter().position(|count| *count == 1);
+            let at = at.expect("one");
+            assert!(
+                Latencies::bound_ns(at).is_none_or(|bound| ns < bound),
+                "{ns}"
+            );
+            let before = at.checked_sub(1).and_then(Latencies::bound_ns);
+            assert!(before.is_none_or(|bound| ns >= bound), "{ns}");
+            assert_eq!((latencies.count(), latencies.sum_ns), (1, ns));
+        }
+    }
 }

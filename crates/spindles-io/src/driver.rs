@@ -14,7 +14,8 @@ use crate::{
     PutOut, Target, TargetFacts, TooSmall,
 };
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
+    BlockIndex, BufferId, BufferSlice, Instant, MemberIndex, Operation, Reply, Request,
+    RequestError,
 };
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -175,6 +176,10 @@ impl Target for Driver {
 
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
         self.core.carry.members_mut().buffers.buffer_mut(buffer)
+    }
+
+    fn now(&self) -> Instant {
+        self.core.carry.now()
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Busy> {

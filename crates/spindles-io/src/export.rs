@@ -5,8 +5,10 @@
 //! from: whole blocks are never copied), submits it, and gives it back after the
 //! answer. Everything is reserved when the export is made.
 
-use crate::{Areas, Busy, CloseError, OpenError, Target, Watch, WatchId};
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request, RequestError};
+use crate::{Areas, Busy, CloseError, Latencies, OpenError, Target, Watch, WatchId};
+use spindles_block::{
+    BlockIndex, BufferId, BufferSlice, Instant, Operation, Request, RequestError,
+};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -69,6 +71,16 @@ pub struct Export {
     /// Pieces that the target has not taken yet.
     pieces: VecDeque<Request>,
     answers: VecDeque<Answer>,
+    latencies: ExportLatencies,
+}
+
+/// How long the accesses of an export took, from being submitted to being answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportLatencies {
+    /// Reads.
+    pub reads: Latencies,
+    /// Writes, with and without FUA.
+    pub writes: Latencies,
 }
 
 /// Where an access stands:
@@ -98,6 +110,8 @@ struct Slot {
     /// Requests to the target that are not answered.
     pending: u32,
     result: Result<(), RequestError>,
+    /// When it was submitted.
+    since: Instant,
 }
 
 impl std::fmt::Debug for Export {
@@ -165,6 +179,7 @@ impl Export {
             },
             pending: 0,
             result: Ok(()),
+            since: Instant(0),
         };
         Self {
             target,
@@ -178,6 +193,7 @@ impl Export {
             partial_writes: 0,
             pieces: VecDeque::with_capacity(count * size(pieces_max)),
             answers: VecDeque::with_capacity(count),
+            latencies: ExportLatencies::default(),
         }
     }
 
@@ -228,9 +244,13 @@ impl Export {
     ) -> Result<Self, E> {
         assert_eq!(self.free.len(), self.slots.len(), "a slot is taken");
         let (limits, block_bytes) = (self.limits, self.block_bytes);
+        let latencies = self.latencies;
         let target = exchange(self.target)?;
         assert_eq!(target.facts().block_size.bytes(), block_bytes);
-        Ok(Self::new(target, limits))
+        Ok(Self {
+            latencies,
+            ..Self::new(target, limits)
+        })
     }
 
     /// A slot for that access.
@@ -257,6 +277,7 @@ impl Export {
             access,
             pending: 0,
             result: Ok(()),
+            since: Instant(0),
         };
         Ok(id)
     }
@@ -324,6 +345,7 @@ impl Export {
             return self.answer(id, Ok(()));
         }
         slot.phase = Phase::Waiting;
+        slot.since = self.target.now();
         self.partial_writes += usize::from(slot.access.is_partial_write(self.block_bytes));
         if self.must_wait(id) {
             self.waiting.push_back(id);
@@ -367,6 +389,12 @@ impl Export {
         if self.answers.is_empty() {
             self.target.wait();
         }
+    }
+
+    /// How long its accesses took.
+    #[must_use]
+    pub fn latencies(&self) -> ExportLatencies {
+        self.latencies
     }
 
     /// Its room.
@@ -735,6 +763,14 @@ impl Export {
         let was_begun = slot.phase != Phase::Taken;
         if was_begun && slot.access.is_partial_write(self.block_bytes) {
             self.partial_writes -= 1;
+        }
+        if was_begun {
+            let took_ns = self.target.now().ns_since(slot.since);
+            match slot.access.operation {
+                Operation::Read => self.latencies.reads.add(took_ns),
+                Operation::Write { .. } => self.latencies.writes.add(took_ns),
+                _ => {}
+            }
         }
         slot.phase = Phase::Answered;
         self.answers.push_back(Answer { slot: id, result });

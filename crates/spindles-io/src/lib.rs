@@ -88,7 +88,7 @@ pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};
 pub use clock::{Clock, rfc3339_now, utc};
 pub use connections::{TcpCounters, interface_of};
-pub use counters::{Counters, DeviceCounters};
+pub use counters::{Counters, DeviceCounters, Latencies};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use files::{Opener, REFUSED, open_devices_by};

@@ -7,7 +7,8 @@ use crate::queues::{self, Chosen, Wait, Watch, WatchId};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberResult, Operation,
+    BlockIndex, BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult,
+    Operation,
 };
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -46,6 +47,9 @@ struct Device {
     facts: DeviceFacts,
     reach: Reach,
     counters: DeviceCounters,
+    /// Operations under way, and until when `counters.busy_ns` counts them.
+    in_flight: u32,
+    counted_until: Moment,
     had_no_space: bool,
     /// Of the file below a loop device.
     held: Vec<OwnedFd>,
@@ -60,6 +64,18 @@ pub(crate) struct DeviceIo {
     pub(crate) buffer: BufferSlice,
 }
 
+/// An operation under way, by the number that its queue has for it.
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    tag: Tag,
+    device: DeviceIndex,
+    operation: Operation,
+    at: Moment,
+}
+
+/// More operations than are under way at once, but for the largest arrays.
+const STARTED_MAX: usize = 1024;
+
 /// All devices of a target, their buffers and their queue.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -67,6 +83,9 @@ pub(crate) struct Members {
     queue: Option<Chosen>,
     pub(crate) buffers: Buffers,
     devices: Vec<Device>,
+    /// Operations under way, and the numbers among them that are free.
+    started: Vec<Started>,
+    free: Vec<u32>,
     /// Those that answer later.
     later: Vec<DeviceIndex>,
     /// What others look out for, and is ready.
@@ -89,6 +108,8 @@ impl Members {
             queue: None,
             buffers,
             devices: Vec::new(),
+            started: Vec::with_capacity(STARTED_MAX),
+            free: Vec::with_capacity(STARTED_MAX),
             later: Vec::new(),
             ready: VecDeque::new(),
             lets_go: false,
@@ -158,6 +179,8 @@ impl Members {
             reach,
             held: opened.held,
             counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
             had_no_space: false,
         });
         Ok(DeviceIndex(index))
@@ -198,6 +221,8 @@ impl Members {
             reach: Reach::Inline(inline),
             held: Vec::new(),
             counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
             had_no_space: false,
         });
         DeviceIndex(index)
@@ -318,7 +343,9 @@ impl Members {
         tag: Tag,
         device: DeviceIndex,
         io: &DeviceIo,
+        now: Moment,
     ) -> Option<MemberResult> {
+        let index = device;
         let block_bytes = u64::from(self.block_size.bytes());
         let offset_bytes = io.block.0 * block_bytes;
         let bytes = u64::from(io.blocks) * block_bytes;
@@ -337,20 +364,35 @@ impl Members {
             Reach::File(file) => {
                 let to_fill = io.operation == Operation::Read;
                 let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
+                let at = Started {
+                    tag,
+                    device: index,
+                    operation: io.operation,
+                    at: now,
+                };
+                let tag = keep(&mut self.started, &mut self.free, at);
                 let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
+                device.begin(now);
                 let chosen = self.queue.as_mut().expect("opened for the file");
                 chosen.queue.start(transfer);
                 return None;
             }
             Reach::Later(later) => {
                 let to_fill = io.operation == Operation::Read;
-                later.start(Job {
+                let at = Started {
                     tag,
+                    device: index,
+                    operation: io.operation,
+                    at: now,
+                };
+                later.start(Job {
+                    tag: keep(&mut self.started, &mut self.free, at),
                     operation: io.operation,
                     offset_bytes,
                     bytes,
                     memory: self.buffers.memory(io.buffer, io.blocks, to_fill),
                 });
+                device.begin(now);
                 return None;
             }
         };
@@ -379,9 +421,15 @@ impl Members {
     }
 
     /// The next operation that has ended.
-    pub(crate) fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+    pub(crate) fn next_done(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
         let done = self.queue.as_mut()?.queue.next_done();
-        done.or_else(|| self.later().find_map(|later| later.next_done()))
+        let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
+        let (Tag(number), result) = done?;
+        let number = u32::try_from(number).expect("as it was given");
+        let started = self.started[usize::try_from(number).expect("64 bits")];
+        self.free.push(number);
+        self.devices[started.device.index()].end(&started, now);
+        Some((started.tag, result))
     }
 
     /// An operation of the device ended with an error, as `next_done` said.
@@ -511,6 +559,42 @@ impl Members {
                 let reach = &self.devices[device.index()].reach;
                 matches!(reach, Reach::Later(later) if later.in_flight() > 0)
             })
+    }
+}
+
+/// Keeps an operation that begins; returns what its queue calls it.
+#[inline]
+fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
+    if let Some(number) = free.pop() {
+        all[usize::try_from(number).expect("64 bits")] = started;
+        return Tag(number.into());
+    }
+    all.push(started);
+    Tag(u64::try_from(all.len() - 1).expect("64 bits"))
+}
+
+impl Device {
+    /// An operation begins.
+    #[inline]
+    fn begin(&mut self, now: Moment) {
+        if self.in_flight == 0 {
+            self.counted_until = now;
+        }
+        self.in_flight += 1;
+    }
+
+    /// An operation ends.
+    #[inline]
+    fn end(&mut self, started: &Started, now: Moment) {
+        self.in_flight -= 1;
+        self.counters.busy_ns += now.ns_since(self.counted_until);
+        self.counted_until = now;
+        let took_ns = now.ns_since(started.at);
+        match started.operation {
+            Operation::Read => self.counters.read_latencies.add(took_ns),
+            Operation::Write { .. } => self.counters.write_latencies.add(took_ns),
+            _ => {}
+        }
     }
 }
 

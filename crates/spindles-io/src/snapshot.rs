@@ -16,6 +16,8 @@ pub struct ArraySnapshot {
     pub bytes: u64,
     /// The length of its blocks in bytes.
     pub block_bytes: u32,
+    /// When it was last scrubbed, in seconds since 1970; 0 where that is not known.
+    pub last_scrub_s: u64,
     /// Its state.
     pub status: Status,
     /// What is in each position, in their order; nothing where its device was let go.

@@ -4,7 +4,7 @@
 use crate::managed::Managed;
 use crate::queues::{Watch, WatchId};
 use crate::{OpenError, TargetFacts};
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Reply, Request};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
 
 /// Carries block requests. It belongs to one thread, which polls it.
 ///
@@ -23,6 +23,9 @@ pub trait Target: Managed {
 
     /// The bytes of a buffer, to be changed.
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8];
+
+    /// The last reading of its clock, which costs nothing.
+    fn now(&self) -> Instant;
 
     /// Takes a request of at most `facts().request_blocks_max` blocks, or nothing. Reads fill the
     /// buffer, writes are taken from it; [`spindles_block::BufferSlice::ZEROS`] may be written.

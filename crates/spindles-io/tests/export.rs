@@ -37,6 +37,9 @@ impl Target for Shuffled {
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
         self.target.buffer_mut(buffer)
     }
+    fn now(&self) -> spindles_block::Instant {
+        self.target.now()
+    }
     fn submit(&mut self, request: Request) -> Result<(), Busy> {
         if self.held.len() == 5 {
             return Err(Busy);

@@ -680,6 +680,9 @@ mod tests {
         fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
             self.target.buffer_mut(buffer)
         }
+        fn now(&self) -> spindles_block::Instant {
+            self.target.now()
+        }
         fn submit(&mut self, request: Request) -> Result<(), Busy> {
             assert!(!self.lent.contains(&request.buffer), "it was lent");
             self.target.submit(request)

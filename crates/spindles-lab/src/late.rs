@@ -94,6 +94,9 @@ mod tests {
         fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
             self.target.buffer_mut(buffer)
         }
+        fn now(&self) -> spindles_block::Instant {
+            self.target.now()
+        }
         fn submit(&mut self, request: Request) -> Result<(), Busy> {
             self.target.submit(request)
         }

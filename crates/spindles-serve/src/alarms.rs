@@ -40,6 +40,10 @@ const DEGRADED: AlarmKind = mdadms(
     "DegradedArray",
     "the array lacks members where serving begins",
 );
+const NOT_CLOSED: AlarmKind = ours(
+    "NotClosedInOrder",
+    "serving begins, and the array was not closed in order",
+);
 const FAIL: AlarmKind = mdadms("Fail", "a member is out");
 const ARRAY_FAILED: AlarmKind = ours("ArrayFailed", "more is out than the array survives");
 const WRITING_STOPPED: AlarmKind = ours(
@@ -68,11 +72,21 @@ const ROT_FOUND: AlarmKind = ours(
     "RotFound",
     "a place of a member is rotten or can't be read, and was not repaired; once for each member until the next scrub",
 );
+const SCRUB_STARTED: AlarmKind = ours("ScrubStarted", "a scrub begins, or goes on");
+const SCRUB_FINISHED: AlarmKind = ours("ScrubFinished", "a scrub is done, and found nothing");
+const SCRUB_STOPPED: AlarmKind = ours("ScrubStopped", "a scrub was stopped before its end");
 const SCRUB_FINDINGS: AlarmKind = ours("ScrubFindings", "a scrub is done, and found something");
+const RESYNC_STARTED: AlarmKind = ours(
+    "ResyncStarted",
+    "redundancy is made to agree with data, as after a crash",
+);
+const RESYNC_FINISHED: AlarmKind = ours("ResyncFinished", "that is done");
 const RESYNC_INCOMPLETE: AlarmKind = ours(
     "ResyncIncomplete",
     "places could not be put in order that a crash left",
 );
+const GROWTH_STARTED: AlarmKind = ours("GrowthStarted", "the array grows, or grows on");
+const GROWTH_FINISHED: AlarmKind = ours("GrowthFinished", "the array has grown");
 const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for now");
 const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
 const DOOR_UNGUARDED: AlarmKind = ours(
@@ -87,6 +101,7 @@ const CLOSED_UNCLEAN: AlarmKind = ours(
 /// All kinds.
 pub static ALARM_KINDS: &[&AlarmKind] = &[
     &DEGRADED,
+    &NOT_CLOSED,
     &FAIL,
     &ARRAY_FAILED,
     &WRITING_STOPPED,
@@ -100,8 +115,15 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &NOT_FILLED,
     &BLOCKS_LOST,
     &ROT_FOUND,
+    &SCRUB_STARTED,
+    &SCRUB_FINISHED,
+    &SCRUB_STOPPED,
     &SCRUB_FINDINGS,
+    &RESYNC_STARTED,
+    &RESYNC_FINISHED,
     &RESYNC_INCOMPLETE,
+    &GROWTH_STARTED,
+    &GROWTH_FINISHED,
     &GROWTH_STUCK,
     &MEMBER_SLOW,
     &DOOR_UNGUARDED,
@@ -175,7 +197,15 @@ impl Watch {
             let what = format!("it begins without {}", positions(lacking));
             (!lacking.is_empty()).then(|| alarm(&[&DEGRADED], &array.name, arrays, &what))
         });
-        degraded.collect()
+        let grows = arrays.iter().filter_map(|array| growth(array, arrays));
+        degraded.chain(grows).collect()
+    }
+
+    /// The alarm that an array was not closed in order before serving began.
+    #[must_use]
+    pub fn not_closed(array: &str, arrays: &[ArraySnapshot]) -> Alarm {
+        let what = "it was not closed in order when it was last in use, and is put in order now";
+        alarm(&[&NOT_CLOSED], array, arrays, what)
     }
 
     /// The alarms that something is, with the arrays after it.
@@ -191,7 +221,7 @@ impl Watch {
                 let losses = self.losses.remove_entry(array);
                 losses.and_then(|(array, losses)| all_lost(&array, losses, arrays))
             }
-            News::Event { .. } | News::Taken(_) | News::Unguarded { .. } => None,
+            News::Event { .. } | News::Taken(_) | News::Unguarded { .. } | News::Grows(_) => None,
         };
         let alarm = self.alarm(news, arrays);
         lost.into_iter().chain(alarm).collect()
@@ -224,6 +254,10 @@ impl Watch {
                     message: taken.to_string(),
                     ..alarm(kinds, &taken.array, arrays, "")
                 });
+            }
+            News::Grows(array) => {
+                let array = arrays.iter().find(|it| it.name == *array)?;
+                return growth(array, arrays);
             }
             News::Unguarded { array, loss } => {
                 return Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss));
@@ -274,6 +308,13 @@ impl Watch {
     pub fn unclean(array: &str, why: &str) -> Alarm {
         alarm(&[&CLOSED_UNCLEAN], array, &[], why)
     }
+}
+
+/// The alarm that an array grows, if it does.
+fn growth(array: &ArraySnapshot, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+    array.status.growth.as_ref()?;
+    let what = "it grows: all of it is moved to the places of its new shape";
+    Some(alarm(&[&GROWTH_STARTED], &array.name, arrays, what))
 }
 
 /// The alarm for all that a crash took, unless that was told when the first of it was found.
@@ -406,6 +447,21 @@ fn kind_of(
             );
             (&[&SCRUB_FINDINGS], what)
         }
+        Event::ScrubStarted { .. } => (&[&SCRUB_STARTED], "a scrub begins".to_owned()),
+        Event::ScrubDone(_) => {
+            let what = "a scrub is done: nothing is wrong";
+            (&[&SCRUB_FINISHED], what.to_owned())
+        }
+        Event::ScrubStopped(_) => {
+            let what = "a scrub was stopped before its end";
+            (&[&SCRUB_STOPPED], what.to_owned())
+        }
+        Event::ResyncStarted => (&[&RESYNC_STARTED], "a resync begins".to_owned()),
+        Event::ResyncDone { mismatches } => {
+            let what = format!("a resync is done: {mismatches} stretches did not agree before");
+            (&[&RESYNC_FINISHED], what)
+        }
+        Event::Grown { .. } => (&[&GROWTH_FINISHED], "it has grown".to_owned()),
         Event::ResyncIncomplete { unsettled } => {
             let what = format!("{unsettled} stretches could not be put in order that a crash left");
             (&[&RESYNC_INCOMPLETE], what)
@@ -465,7 +521,9 @@ mod tests {
         assert!(told[0].message.starts_with(text), "{told:?}");
         // What was told is not told again; and what is held back in the end is.
         lose(&mut watch, 7);
-        assert!(alarms(&mut watch, Event::ResyncDone { mismatches: 0 }).is_empty());
+        let told = alarms(&mut watch, Event::ResyncDone { mismatches: 0 });
+        let names: Vec<&str> = told.iter().map(|alarm| alarm.kinds[0].name).collect();
+        assert_eq!(names, ["ResyncFinished"]);
         lose(&mut watch, 8);
         lose(&mut watch, 9);
         let told = watch.end(&[]);
@@ -491,7 +549,8 @@ mod tests {
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
         assert_eq!(heard(&mut watch, found(Fate::Left)), None);
         let from = BlockIndex(0);
-        assert_eq!(heard(&mut watch, Event::ScrubStarted { from }), None);
+        let started = heard(&mut watch, Event::ScrubStarted { from });
+        assert_eq!(started, Some(vec!["ScrubStarted"]));
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
     }
 

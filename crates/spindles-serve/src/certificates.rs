@@ -105,6 +105,71 @@ impl Certificates {
     }
 }
 
+/// The subject of a certificate, for people: `CN=host, O=Example`. `None` if it has none, or none that can be read.
+pub(crate) fn subject_of(certificate: &CertificateDer<'_>) -> Option<String> {
+    // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { [0] version, serialNumber, signature, issuer, validity, subject, ..
+    let (certificate, _) = der(certificate, SEQUENCE)?;
+    let (mut rest, _) = der(certificate, SEQUENCE)?;
+    if let Some((_, after)) = der(rest, VERSION) {
+        rest = after;
+    }
+    for tag in [INTEGER, SEQUENCE, SEQUENCE, SEQUENCE] {
+        rest = der(rest, tag)?.1;
+    }
+    let (mut names, _) = der(rest, SEQUENCE)?;
+    let mut parts = Vec::new();
+    while let Some((set, after)) = der(names, SET) {
+        let (pair, _) = der(set, SEQUENCE)?;
+        let (kind, value) = der(pair, OBJECT_IDENTIFIER)?;
+        let known = ATTRIBUTES.iter().find(|(id, _)| *id == kind);
+        if let (Some((_, name)), Some((_, value))) = (known, element(value)) {
+            let value = String::from_utf8_lossy(value.0);
+            parts.push(format!("{name}={}", value.replace(char::is_control, "?")));
+        }
+        names = after;
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+const INTEGER: u8 = 0x02;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const VERSION: u8 = 0xa0;
+
+/// The attributes of a subject that are shown, by their object identifiers.
+const ATTRIBUTES: &[(&[u8], &str)] = &[
+    (&[0x55, 0x04, 3], "CN"),
+    (&[0x55, 0x04, 6], "C"),
+    (&[0x55, 0x04, 7], "L"),
+    (&[0x55, 0x04, 8], "ST"),
+    (&[0x55, 0x04, 10], "O"),
+    (&[0x55, 0x04, 11], "OU"),
+];
+
+/// The contents of the first DER element if it has this tag, and the bytes after it.
+fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, both) = element(bytes)?;
+    (found == tag).then_some(both)
+}
+
+/// The tag of the first DER element, its contents, and the bytes after it.
+fn element(bytes: &[u8]) -> Option<(u8, (&[u8], &[u8]))> {
+    let (&[tag, first], mut rest) = bytes.split_first_chunk()?;
+    let mut length = usize::from(first);
+    if first & 0x80 != 0 {
+        let (octets, after) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        if octets.len() > size_of::<u32>() {
+            return None;
+        }
+        length = octets
+            .iter()
+            .fold(0, |sum, octet| sum << 8 | usize::from(*octet));
+        rest = after;
+    }
+    Some((tag, rest.split_at_checked(length)?))
+}
+
 /// The host names of a certificate. It is asked for one that no host has.
 fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
     let nobody = ServerName::try_from("nobody.invalid").expect("a name");

@@ -1,5 +1,6 @@
 //! What the server knows of a client, whatever it speaks.
 
+use crate::numbers::Origin;
 use spindles_block::RequestError;
 use spindles_io::Busy;
 use spindles_io::export::{Access, Answer, Export, SlotId};
@@ -121,6 +122,9 @@ pub(crate) trait Client: Debug + Send {
 
     /// What was moved until now.
     fn moved(&self) -> Moved;
+
+    /// Where it comes from.
+    fn origin(&self) -> Origin;
 
     /// Whether requests and replies go over an `io_uring` that the client shares.
     fn is_over_ring(&self) -> bool {

@@ -23,6 +23,7 @@ pub mod metrics;
 mod news;
 mod numbers;
 mod offer;
+mod paces;
 mod polling;
 mod readiness;
 pub mod sandbox;
@@ -37,7 +38,7 @@ pub use certificates::{Certificates, Clients};
 pub use hook::may_execute;
 pub use management::Handle;
 pub use news::{News, Newsroom};
-pub use numbers::{Served, ServerNumbers};
+pub use numbers::{ClientNumbers, JobPace, Origin, Served, ServerNumbers};
 pub use offer::{ExportFacts, Offer};
 pub use readiness::Readiness;
 pub use server::{Server, ServerError, ServerLimits};
@@ -45,6 +46,6 @@ pub use spindles_io::tls::CertificatesError;
 pub use stopper::Stopper;
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, Seen, TRANSPORTS, Transport, User, WatcherCommand,
-    by_users, watch,
+    by_users, lasts, watch,
 };
 pub use working_directory::own_working_directory;

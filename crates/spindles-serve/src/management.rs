@@ -277,7 +277,7 @@ impl Managed for Remote {
             match self.news.next()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
-                News::Unguarded { .. } => {} // The array is as it was.
+                News::Unguarded { .. } | News::Grows(_) => {} // The array is as it was.
             }
         }
     }

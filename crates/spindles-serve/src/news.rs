@@ -21,6 +21,8 @@ pub enum News {
     },
     /// A spare took a place.
     Taken(Taken),
+    /// The array of that name was opened again, and grows.
+    Grows(String),
     /// A process that a door depends on has ended.
     Unguarded {
         /// The name of the array, or what else is served.
@@ -176,6 +178,7 @@ mod tests {
             uuid: Uuid::NIL,
             bytes: 0,
             block_bytes: 4096,
+            last_scrub_s: 0,
             status,
             members: vec![Some(MemberSnapshot::Device(device))],
             journal: None,

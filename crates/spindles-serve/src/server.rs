@@ -4,8 +4,9 @@
 use crate::client::{Client, Desk, MayTake, Turn};
 use crate::guard::Guard;
 use crate::news::{News, Newsroom};
-use crate::numbers::{Served, ServerNumbers};
+use crate::numbers::{ClientNumbers, Served, ServerNumbers};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
+use crate::paces::Paces;
 use crate::polling::Polling;
 use crate::stopper::Stopper;
 use crate::wake::{Ticker, Waker};
@@ -18,7 +19,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// Longest access, in bytes: longer requests have several.
@@ -94,6 +95,14 @@ struct Guest {
     due: bool,
     /// For so many ticks it has held room and moved nothing.
     stuck_ticks: u32,
+    /// When it came, in seconds since 1970.
+    since_s: u64,
+}
+
+/// The time, in seconds since 1970.
+fn seconds_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Serves one array.
@@ -116,6 +125,8 @@ pub struct Server {
     served: Served,
     /// When it began, in seconds since 1970.
     since_s: u64,
+    /// How fast jobs are.
+    paces: Paces,
     /// The arrays of the target after the last news.
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
@@ -173,9 +184,8 @@ impl Server {
             stopper,
             limits,
             served: Served::default(),
-            since_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            since_s: seconds_now(),
+            paces: Paces::default(),
             arrays,
             facts,
             news: Newsroom::default(),
@@ -210,12 +220,28 @@ impl Server {
         let guests = || self.guests.iter().flatten();
         guests().for_each(|guest| served.add(guest.client.moved()));
         let over_ring = guests().filter(|guest| guest.client.is_over_ring());
+        let clients = guests().map(|guest| {
+            let moved = guest.client.moved();
+            ClientNumbers {
+                origin: guest.client.origin(),
+                since_s: guest.since_s,
+                requests: moved.requests,
+                read_bytes: moved.read_bytes,
+                written_bytes: moved.payload_bytes,
+            }
+        });
         ServerNumbers {
-            clients: u64::try_from(guests().count()).expect("64 bits"),
+            clients: clients.collect(),
+            paces: self.paces.known(&self.arrays_now()),
             over_ring: u64::try_from(over_ring.count()).expect("64 bits"),
             since_s: self.since_s,
             served,
+            latencies: self.export.latencies(),
         }
+    }
+
+    fn arrays_now(&self) -> Vec<ArraySnapshot> {
+        self.export.target().snapshot()
     }
 
     /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
@@ -411,6 +437,9 @@ impl Server {
         self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
         self.watch_own()?;
         self.arrays = self.export.target().snapshot();
+        let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
+        self.own_news
+            .extend(grow.map(|it| News::Grows(it.name.clone())));
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
@@ -532,6 +561,7 @@ impl Server {
             turn: Turn::More,
             due: false,
             stuck_ticks: 0,
+            since_s: seconds_now(),
         };
         if at == self.guests.len() {
             self.guests.push(None);
@@ -651,6 +681,9 @@ impl Server {
 
     /// Sends away who holds room and moves nothing, where that keeps others waiting.
     fn tick(&mut self) {
+        if self.export.target().is_working() {
+            self.paces.look(&self.arrays_now(), Instant::now());
+        }
         let waits = self.exchange.is_some() || self.stopper.is_stopping();
         let hinders = waits || !self.starved.is_empty();
         self.is_hindered = false;

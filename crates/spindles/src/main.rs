@@ -9,6 +9,7 @@ mod measuring;
 mod overview;
 mod progress;
 mod rate;
+mod rates;
 mod served;
 mod several;
 mod ui;

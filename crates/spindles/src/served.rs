@@ -14,7 +14,7 @@ use spindles_io::scan::{FoundArray, Given, lines};
 use spindles_io::sockets::{connect_to, is_full, listens};
 use spindles_serve::control::{Answer, Answers, Ask, Asked, Silent};
 use spindles_serve::sandbox::Sandbox;
-use spindles_serve::{Handle, Offer, Seen, Stopper, User};
+use spindles_serve::{Handle, Offer, Origin, Seen, Stopper, User, lasts};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::ErrorKind;
@@ -392,6 +392,22 @@ impl Serving {
             }
         }
         Ok(None)
+    }
+
+    /// Its clients over NBD, if there are some for a second: programs that only look are gone by then.
+    pub(crate) fn lasting_clients(&self) -> Vec<Origin> {
+        let clients = || {
+            let numbers = self.handle().numbers();
+            let clients = numbers.map_or_else(Vec::new, |numbers| numbers.clients);
+            let origins = clients.into_iter().map(|client| client.origin);
+            let over_nbd = origins.filter(|origin| origin.peer.is_some());
+            over_nbd.collect::<Vec<_>>()
+        };
+        if lasts(|| !clients().is_empty()) {
+            clients()
+        } else {
+            Vec::new()
+        }
     }
 
     /// For people: what of serving it does not work any more.

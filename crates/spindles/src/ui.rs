@@ -310,7 +310,7 @@ pub(crate) fn report_waits(what: &str) {
     write(&printable(&format!("spindles: {what}\n")));
 }
 
-fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row.get(column).map_or(0, |cell| cell.chars().count()))

@@ -1105,6 +1105,91 @@ fn the_first_signal_ends_a_command_that_only_waits() {
     std::fs::remove_file(path).expect("it is there");
 }
 
+/// A client over NBD is named by `status` and by `stop`, which leaves it its array unless that is forced.
+#[test]
+fn clients_are_named_and_kept() {
+    let mut place = Place::new("a b", 16 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    assert_eq!(
+        place.json("status pool")["served"]["client_list"],
+        json!([])
+    );
+    let export = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
+    // Another server has the export as it is, and stays.
+    let line = format!("serve {export} --as-is --nbd unix:second");
+    let mut client = place.command(&line);
+    let client = client.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut client = client.expect("it runs");
+    let pid = client.id();
+    let mut lines = BufReader::new(client.stderr.take().expect("it is piped"));
+    let mut said = String::new();
+    while !said.contains("is served") {
+        let read = lines.read_line(&mut said).expect("a line");
+        assert!(read > 0, "{said}");
+    }
+    let peer = format!("pid {pid}, spindles");
+    let status = place.json("status pool");
+    let clients = status["served"]["client_list"].as_array().expect("a list");
+    let named = clients.iter().find(|it| it["peer"] == json!(peer));
+    let named = named.unwrap_or_else(|| panic!("{status}"));
+    assert_eq!(named["transport"], json!("nbd"));
+    assert!(named["since_s"].as_u64().is_some_and(|at| at > 0));
+    let shown = place.does("status pool");
+    assert!(
+        shown.contains(&format!("client {peer} over nbd since ")),
+        "{shown}"
+    );
+    let refused = place.run("stop pool");
+    assert_eq!(refused.status, 1, "{refused:?}");
+    assert!(
+        refused.error.contains(&peer) && refused.error.contains("--force"),
+        "{refused:?}"
+    );
+    place.does("status pool");
+    place.does("stop pool --force");
+    client.kill().expect("it runs");
+    client.wait().expect("it ends");
+}
+
+/// A job that no command waits for is shown, in every form.
+#[test]
+fn jobs_of_a_server_are_shown() {
+    let mut place = Place::new("a b c", 64 << 20);
+    place.does("create pool raid1(a,b) --spare c");
+    std::fs::write(place.path("data"), vec![7; 48 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    place.serve(" --rebuild-rate 1M");
+    let mut scrub = place
+        .command("scrub pool")
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    place.until("the scrub", |place| {
+        let status = place.json("status pool");
+        status["jobs"]
+            .as_array()
+            .is_some_and(|jobs| jobs.iter().any(|it| it["what"] == "scrub"))
+    });
+    let status = place.json("status pool");
+    // It may have been through already.
+    if let Some(job) = status["jobs"].as_array().and_then(|jobs| jobs.first()) {
+        assert_eq!(job["array"], json!("pool"));
+        assert!(
+            job["total_bytes"].as_u64() > job["done_bytes"].as_u64(),
+            "{status}"
+        );
+        assert!(!status["users"][0]["work"].is_null(), "{status}");
+    }
+    assert!(
+        status["members"][0]["counters"]["reads"].as_u64() > Some(0),
+        "{status}"
+    );
+    scrub.kill().expect("it runs");
+    scrub.wait().expect("it ends");
+    place.does("stop pool");
+}
+
 /// Nothing is written for a server that only reads.
 #[test]
 fn what_is_served_for_reading_is_not_changed() {

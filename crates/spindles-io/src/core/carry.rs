@@ -331,7 +331,9 @@ impl Carry {
                     blocks: request.blocks,
                     buffer: request.buffer,
                 };
-                let started = self.members.start(tag(CLIENT, device, slot), device, &io);
+                let started = self
+                    .members
+                    .start(tag(CLIENT, device, slot), device, &io, self.now);
                 if let Some(result) = started {
                     self.client_done(slot, result);
                 }
@@ -401,7 +403,7 @@ impl Carry {
         };
         self.members.turn(wait);
         self.look_at_clock();
-        while let Some((tag, result)) = self.members.next_done() {
+        while let Some((tag, result)) = self.members.next_done(self.now) {
             let (owner, device, id) = untag(tag);
             if let Err(error) = result {
                 self.members.count_error(device, error);
@@ -429,6 +431,11 @@ impl Carry {
             result: Err(error),
             exchanged: None,
         });
+    }
+
+    /// The last reading of the clock.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
     }
 
     /// Whether there are answers for a client.
@@ -581,7 +588,7 @@ impl Carry {
                     buffer: io.buffer,
                 };
                 let tag = tag(index.0, device, io.id.0);
-                if let Some(result) = self.members.start(tag, device, &operation) {
+                if let Some(result) = self.members.start(tag, device, &operation, self.now) {
                     self.inputs.push_back(Input::Member(index, io.id, result));
                 }
             }

@@ -139,6 +139,7 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
             uuid: engine.record().map_or(Uuid::NIL, |record| record.uuid),
             bytes: engine.geometry().blocks() * u64::from(block_bytes),
             block_bytes,
+            last_scrub_s: engine.record().map_or(0, |record| record.last_scrub_s),
             status: status(carry, index),
             members: members.collect(),
             journal: array.journal().map(of_device),

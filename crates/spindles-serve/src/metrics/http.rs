@@ -1,7 +1,7 @@
 //! As much of HTTP/1.1 as it takes to hand out one page.
 
 use super::page::{MEDIA_TYPE, page};
-use super::{Facts, METRICS, address};
+use super::{Facts, HISTOGRAMS, METRICS, address};
 use crate::listening::port_failed;
 use crate::offer::Offer;
 use crate::transports::DoorError;
@@ -94,7 +94,7 @@ fn answer(mut stream: TcpStream, offers: &[Offer]) -> io::Result<()> {
     let response = match receive(&mut stream)? {
         Some(head) => respond(&head, || {
             let facts: Vec<Facts> = offers.iter().filter_map(Facts::of).collect();
-            (!facts.is_empty()).then(|| page(METRICS, &facts))
+            (!facts.is_empty()).then(|| page(METRICS, HISTOGRAMS, &facts))
         }),
         None => plain("431 Request Header Fields Too Large"),
     };

@@ -6,11 +6,11 @@ mod page;
 mod rows;
 
 pub use http::MetricsServer;
-pub use rows::METRICS;
+pub use rows::{HISTOGRAMS, METRICS};
 
 use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use spindles_io::ArraySnapshot;
+use spindles_io::{ArraySnapshot, Latencies};
 
 /// The label that says which array a sample is of.
 const ARRAY_LABEL: &str = "array";
@@ -20,14 +20,40 @@ const ARRAY_LABEL: &str = "array";
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// Whether it only grows while the array is open; otherwise it is how something is now.
-    pub counts: bool,
+    /// What its numbers are.
+    pub kind: Kind,
     /// What it is, with its unit.
     pub help: &'static str,
     /// What tells its samples from each other.
     pub labels: &'static [&'static str],
     sample: fn(&Facts, &mut Samples<'_>),
 }
+
+/// What the numbers of a metric are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// How something is now.
+    Gauge,
+    /// It only grows while the array is open.
+    Counter,
+    /// The same in nanoseconds, shown in seconds.
+    CounterOfNs,
+}
+
+/// A row of the page with latencies.
+#[derive(Debug)]
+pub struct HistogramMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// What tells its samples from each other.
+    pub labels: &'static [&'static str],
+    sample: fn(&Facts, &mut LatencySamples<'_>),
+}
+
+/// Takes latencies: the values of the labels, and the latencies.
+type LatencySamples<'a> = dyn FnMut(&[&str], &Latencies) + 'a;
 
 /// What samples are taken of, at one moment.
 #[derive(Debug)]

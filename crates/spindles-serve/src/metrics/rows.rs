@@ -1,15 +1,17 @@
 //! The metrics: a row each.
 
-use super::{Facts, Metric, Samples};
+use super::{Facts, HistogramMetric, Kind, Metric, Samples};
 use crate::alarms::state_of;
 use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
-use spindles_io::{ArraySnapshot, DeviceCounters};
+use spindles_io::{ArraySnapshot, DeviceCounters, DeviceSnapshot};
 
 const SERVER: &[&str] = &["array"];
 const ARRAY: &[&str] = &["array"];
 const MEMBER: &[&str] = &["array", "member", "device"];
 const JOB: &[&str] = &["array", "job"];
 const STATE: &[&str] = &["array", "state"];
+const OPERATION: &[&str] = &["array", "operation"];
+const MEMBER_OPERATION: &[&str] = &["array", "member", "device", "operation"];
 
 const STATES: [ArrayState; 3] = [
     ArrayState::Healthy,
@@ -26,7 +28,7 @@ const fn gauge(
 ) -> Metric {
     Metric {
         name,
-        counts: false,
+        kind: Kind::Gauge,
         help,
         labels,
         sample,
@@ -41,7 +43,7 @@ const fn counter(
 ) -> Metric {
     Metric {
         name,
-        counts: true,
+        kind: Kind::Counter,
         help,
         labels,
         sample,
@@ -123,6 +125,12 @@ pub static METRICS: &[Metric] = &[
         JOB,
         "Stretches of the array that a job under way could not do.",
         |facts, samples| of_jobs(facts, samples, |job| job.failed),
+    ),
+    gauge(
+        "spindles_array_last_scrub_time_seconds",
+        ARRAY,
+        "When the array was last scrubbed, in seconds since 1970; 0 where that is not known.",
+        |facts, samples| of_arrays(facts, samples, |array| array.last_scrub_s),
     ),
     gauge(
         "spindles_scrub_repaired_bytes",
@@ -258,6 +266,13 @@ pub static METRICS: &[Metric] = &[
         "Operations of the device that failed.",
         |facts, samples| of_devices(facts, samples, |device| device.errors),
     ),
+    Metric {
+        name: "spindles_device_busy_seconds_total",
+        kind: Kind::CounterOfNs,
+        help: "How long at least one operation of the device was under way.",
+        labels: MEMBER,
+        sample: |facts, samples| of_devices(facts, samples, |device| device.busy_ns),
+    },
     gauge(
         "spindles_server_start_time_seconds",
         SERVER,
@@ -268,7 +283,10 @@ pub static METRICS: &[Metric] = &[
         "spindles_server_clients",
         SERVER,
         "Clients that are connected.",
-        |facts, samples| samples(&[&facts.name], facts.numbers.clients),
+        |facts, samples| {
+            let clients = u64::try_from(facts.numbers.clients.len());
+            samples(&[&facts.name], clients.expect("64 bits"));
+        },
     ),
     counter(
         "spindles_server_connections_total",
@@ -300,6 +318,31 @@ pub static METRICS: &[Metric] = &[
         "Of that, what was not received into the memory that goes to the members, but copied there.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.copied_bytes),
     ),
+];
+
+/// Those of latencies.
+pub static HISTOGRAMS: &[HistogramMetric] = &[
+    HistogramMetric {
+        name: "spindles_device_latency_seconds",
+        help: "How long operations of the device took: read, write.",
+        labels: MEMBER_OPERATION,
+        sample: |facts, samples| {
+            each_device(facts, &mut |array, member, device| {
+                let labels = |operation| [array, member, device.name.as_str(), operation];
+                samples(&labels("read"), &device.counters.read_latencies);
+                samples(&labels("write"), &device.counters.write_latencies);
+            });
+        },
+    },
+    HistogramMetric {
+        name: "spindles_server_latency_seconds",
+        help: "How long requests of clients took, in parts of at most 1 MiB: read, write.",
+        labels: OPERATION,
+        sample: |facts, samples| {
+            samples(&[&facts.name, "read"], &facts.numbers.latencies.reads);
+            samples(&[&facts.name, "write"], &facts.numbers.latencies.writes);
+        },
+    },
 ];
 
 fn member_state(state: Member) -> &'static str {
@@ -345,21 +388,21 @@ fn of_members(
 }
 
 fn of_devices(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&DeviceCounters) -> u64) {
+    each_device(facts, &mut |array, member, device| {
+        samples(&[array, member, &device.name], number(&device.counters));
+    });
+}
+
+/// Every device, with the names of its array and of its position.
+fn each_device(facts: &Facts, visit: &mut dyn FnMut(&str, &str, &DeviceSnapshot)) {
     for array in &facts.arrays {
         for member in &array.status.members {
             if let Some(device) = array.device(member.member) {
-                let member = member.member.to_string();
-                samples(
-                    &[&array.name, &member, &device.name],
-                    number(&device.counters),
-                );
+                visit(&array.name, &member.member.to_string(), device);
             }
         }
         if let Some(device) = &array.journal {
-            samples(
-                &[&array.name, "journal", &device.name],
-                number(&device.counters),
-            );
+            visit(&array.name, "journal", device);
         }
     }
 }
@@ -375,7 +418,11 @@ mod tests {
             assert!(name.starts_with("spindles_"), "{name}");
             let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
             assert!(name.bytes().all(is_plain), "{name}");
-            assert_eq!(name.ends_with("_total"), metric.counts, "{name}");
+            assert_eq!(
+                name.ends_with("_total"),
+                metric.kind != Kind::Gauge,
+                "{name}"
+            );
             assert!(
                 metric.help.ends_with('.') && !metric.help.contains('\n'),
                 "{name}"
@@ -399,6 +446,10 @@ mod tests {
             let labels = metric.labels.join(", ");
             format!("| `{}` | {labels} | {} |", metric.name, metric.help)
         });
-        assert_eq!(rows, wanted.collect::<Vec<_>>());
+        let histograms = HISTOGRAMS.iter().map(|metric| {
+            let labels = metric.labels.join(", ");
+            format!("| `{}` | {labels} | {} |", metric.name, metric.help)
+        });
+        assert_eq!(rows, wanted.chain(histograms).collect::<Vec<_>>());
     }
 }

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
-pub use users::{User, by_users};
+pub use users::{User, by_users, lasts};
 use watcher::Find;
 pub use watcher::{WatcherCommand, watch};
 

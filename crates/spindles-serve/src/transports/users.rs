@@ -60,8 +60,8 @@ pub(crate) fn lasting_users(path: &Path, server: Option<Pid>) -> Option<Vec<User
     lasts(|| is_used(path, server)).then(|| users(path, server))
 }
 
-/// Whether something stays so for a second.
-pub(crate) fn lasts(mut is_so: impl FnMut() -> bool) -> bool {
+/// Returns true if something stays so for a second.
+pub fn lasts(mut is_so: impl FnMut() -> bool) -> bool {
     (0..TRIES).all(|_| {
         let still = is_so();
         if still {

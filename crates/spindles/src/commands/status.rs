@@ -4,23 +4,26 @@ use super::Command;
 use crate::arrays::{self, Scan};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::overview;
+use crate::rates::{self, Sample};
 use crate::served::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::{Member, OutReason, Policy, RegionsStatus, Status};
+use spindles_block::MemberIndex;
+use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
-use spindles_io::{ArraySnapshot, MemberSnapshot, why_out};
+use spindles_io::{ArraySnapshot, DeviceCounters, MemberSnapshot, why_out};
 
 use spindles_io::survey::{Health, User, another_owner, survey};
-use spindles_serve::ServerNumbers;
 use spindles_serve::sandbox::Sandbox;
+use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process;
 use std::thread::sleep;
 use std::time::Duration;
@@ -38,7 +41,8 @@ pub(crate) static COMMAND: Command = Command {
               the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing, or that its server writes \
               nothing any more; 1 and 2 as everywhere. Of several arrays it is the highest, of all that of the worst.\n\n\
-              With --watch it is shown again and again, until Ctrl-C.\n\n\
+              With --watch it is shown again and again, until Ctrl-C, of a served array with the throughput, operations \
+              per second and latency of its export and of each member since the last look.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\
@@ -98,11 +102,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         bail!("too few devices were found to know how the array is: {denied}");
     }
     let open = survey.open.as_slice();
+    let numbers = ui.serving().and_then(|serving| serving.handle().numbers());
+    let jobs = ui
+        .serving()
+        .map_or_else(Vec::new, |_| jobs(open, numbers.as_ref()));
     let view = View {
+        jobs: &jobs,
         open,
         users: &survey.users,
         is_in_use: !survey.users.is_empty(),
-        numbers: ui.serving().and_then(|serving| serving.handle().numbers()),
+        numbers: numbers.as_ref(),
         addresses: ui.serving().map_or(&[], Serving::addresses),
         sandbox: (ui.serving().and_then(Serving::sandbox)).map_or(&[], Sandbox::holding),
         ui,
@@ -158,16 +167,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     document["served"] = json!(view.numbers.map(|numbers| json!({
         "addresses": view.addresses,
         "since_s": numbers.since_s,
-        "clients": numbers.clients,
+        "clients": numbers.clients.len(),
+        "client_list": numbers.clients.iter().map(client).collect::<Vec<_>>(),
         "over_ring": numbers.over_ring,
         "connections": numbers.served.connections,
         "requests": numbers.served.requests,
         "payload_bytes": numbers.served.payload_bytes,
         "copied_bytes": numbers.served.copied_bytes,
         "read_bytes": numbers.served.read_bytes,
+        "reads": numbers.latencies.reads.count(),
+        "read_ns": numbers.latencies.reads.sum_ns,
+        "writes": numbers.latencies.writes.count(),
+        "write_ns": numbers.latencies.writes.sum_ns,
         "sandbox": view.sandbox,
     })));
-    document["users"] = survey.users.iter().map(user).collect();
+    document["users"] = survey.users.iter().map(|it| user(it, &jobs)).collect();
+    document["jobs"] = jobs.iter().map(RunningJob::document).collect();
     ui.json(&document);
     answer(survey.health())
 }
@@ -191,6 +206,7 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
     let mut out = io::stdout();
     let in_place = out.is_terminal();
     let mut is_first = true;
+    let mut before: Option<Sample> = None;
     loop {
         let shown = process::Command::new(&program).args(&words).output()?;
         let status = shown.status.code().and_then(|code| u8::try_from(code).ok());
@@ -200,7 +216,13 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
             io::stderr().write_all(&shown.stderr)?;
             return Err(Answer(status.unwrap_or(STATUS_FAILED)).into());
         }
-        let text = [shown.stdout, shown.stderr].concat();
+        let now = (!words.iter().any(|word| word == "--json"))
+            .then(|| sample(&program, &words))
+            .flatten();
+        let rates = before.as_ref().zip(now.as_ref());
+        let rates = rates.map_or_else(String::new, |(before, now)| now.rates_since(before));
+        before = now;
+        let text = [shown.stdout, rates.into_bytes(), shown.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let text = match (in_place, is_first) {
             // Each line is written over the one before, so that nothing flickers.
@@ -217,10 +239,136 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
     }
 }
 
+/// What the same command says as JSON of an array that is served.
+fn sample(program: &Path, words: &[OsString]) -> Option<Sample> {
+    let mut command = process::Command::new(program);
+    let said = command.args(words).arg("--json").output().ok()?;
+    Sample::of(&serde_json::from_slice(&said.stdout).ok()?)
+}
+
+/// A job that goes on in the server of an array.
+struct RunningJob {
+    array: String,
+    /// The name of the array, where it is not the outermost.
+    inner: bool,
+    job: JobStatus,
+    /// Once it is known.
+    bytes_per_s: Option<u64>,
+}
+
+/// The jobs of the arrays of a server.
+fn jobs(open: &[ArraySnapshot], numbers: Option<&ServerNumbers>) -> Vec<RunningJob> {
+    let paces = numbers.map_or(&[][..], |numbers| &numbers.paces);
+    let of_array = |(at, array): (usize, &ArraySnapshot)| {
+        let going = array.status.jobs.iter().filter(|job| job.going);
+        let running = going.map(move |job| {
+            let is_it = |pace: &&JobPace| pace.array == array.name && pace.job == job.name;
+            RunningJob {
+                array: array.name.clone(),
+                inner: at > 0,
+                job: *job,
+                bytes_per_s: paces.iter().find(is_it).map(|pace| pace.bytes_per_s),
+            }
+        });
+        running.collect::<Vec<_>>()
+    };
+    open.iter().enumerate().flat_map(of_array).collect()
+}
+
+impl RunningJob {
+    /// How long it still takes, if it goes on as it went lately.
+    fn left_s(&self) -> Option<u64> {
+        let left = self.job.total_bytes.saturating_sub(self.job.done_bytes);
+        left.checked_div(self.bytes_per_s?)
+    }
+
+    /// `scrub: 43 % done, 4.3 GiB of 10 GiB, 120 MiB/s, about 48 s left`.
+    fn line(&self) -> String {
+        let JobStatus {
+            name,
+            done_bytes,
+            total_bytes,
+            failed,
+            ..
+        } = self.job;
+        let of = if self.inner {
+            format!(" of array '{}'", self.array)
+        } else {
+            String::new()
+        };
+        let pace = self.bytes_per_s.map_or_else(String::new, |bytes| {
+            format!(", {:.1} MiB/s", rates::mib(bytes))
+        });
+        let left = self.left_s().map_or_else(String::new, |left_s| {
+            format!(", about {} left", arrays::duration(left_s))
+        });
+        let failed = match failed {
+            0 => String::new(),
+            some => format!("; stretches that can't be done: {some}"),
+        };
+        format!(
+            "{name}{of}: {} % done, {} of {}{pace}{left}{failed}",
+            percent(done_bytes, total_bytes),
+            arrays::size(done_bytes),
+            arrays::size(total_bytes)
+        )
+    }
+
+    fn document(&self) -> Value {
+        json!({
+            "array": self.array,
+            "what": self.job.name,
+            "done_bytes": self.job.done_bytes,
+            "total_bytes": self.job.total_bytes,
+            "bytes_per_s": self.bytes_per_s,
+            "left_s": self.left_s(),
+            "failed": self.job.failed,
+        })
+    }
+}
+
+/// What a device was asked since the array was opened.
+fn counters(counters: &DeviceCounters) -> Value {
+    json!({
+        "reads": counters.reads,
+        "read_bytes": counters.bytes_read,
+        "read_ns": counters.read_latencies.sum_ns,
+        "writes": counters.writes,
+        "written_bytes": counters.bytes_written,
+        "write_ns": counters.write_latencies.sum_ns,
+        "busy_ns": counters.busy_ns,
+    })
+}
+
+fn client(client: &ClientNumbers) -> Value {
+    json!({
+        "transport": client.origin.transport,
+        "peer": client.origin.peer,
+        "subject": client.origin.subject,
+        "since_s": client.since_s,
+        "requests": client.requests,
+        "read_bytes": client.read_bytes,
+        "written_bytes": client.written_bytes,
+    })
+}
+
+/// `client 127.0.0.1:40312 over nbd since 2026-11-26 08:15:07 UTC, 3 min ago: read 12 MiB, wrote 3 MiB`.
+fn client_line(client: &ClientNumbers) -> String {
+    format!(
+        "client {} over {} since {}: read {}, wrote {}",
+        client.origin,
+        client.origin.transport,
+        arrays::moment(client.since_s),
+        arrays::size(client.read_bytes),
+        arrays::size(client.written_bytes)
+    )
+}
+
 /// `served since 2026-11-26 08:15:07 UTC, 3 min ago: 2 clients, 5 in all, 1234 requests`.
 fn numbers_line(numbers: &ServerNumbers) -> String {
     let since = arrays::moment(numbers.since_s);
-    let (clients, served) = (numbers.clients, numbers.served);
+    let served = numbers.served;
+    let clients = numbers.clients.len().try_into().unwrap_or(u64::MAX);
     let over_ring = match numbers.over_ring {
         0 => String::new(),
         some => format!(" ({some} over io_uring)"),
@@ -233,16 +381,22 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
     )
 }
 
-fn user(user: &User) -> Value {
-    json!({
-        "pid": user.pid,
-        "command": user.command,
-        "work": user.work.as_ref().map(|work| json!({
+/// The work of a server without a command is its first job.
+fn user(user: &User, jobs: &[RunningJob]) -> Value {
+    let work = user.work.as_ref().map(|work| {
+        json!({
             "what": work.what,
             "done_bytes": work.done_bytes,
             "total_bytes": work.total_bytes,
             "left_s": work.left_s,
-        })),
+        })
+    });
+    let is_server = user.pid == Some(process::id());
+    let job = jobs.first().filter(|_| is_server).map(RunningJob::document);
+    json!({
+        "pid": user.pid,
+        "command": user.command,
+        "work": work.or(job),
     })
 }
 
@@ -365,7 +519,9 @@ struct View<'a> {
     users: &'a [User],
     is_in_use: bool,
     /// Of the server that has it and does this.
-    numbers: Option<ServerNumbers>,
+    numbers: Option<&'a ServerNumbers>,
+    /// Its jobs.
+    jobs: &'a [RunningJob],
     /// Where clients find it there.
     addresses: &'a [String],
     /// The parts of the sandbox that hold for that.
@@ -440,8 +596,13 @@ impl View<'_> {
             self.users
                 .iter()
                 .for_each(|user| line(format!("  {}", user_line(user))));
-            if let Some(numbers) = &self.numbers {
+            self.jobs
+                .iter()
+                .for_each(|job| line(format!("  {}", job.line())));
+            if let Some(numbers) = self.numbers {
                 line(format!("  {}", numbers_line(numbers)));
+                let clients = numbers.clients.iter();
+                clients.for_each(|it| line(format!("  {}", client_line(it))));
                 for address in self.addresses {
                     line(format!("  clients find it at {address}"));
                 }
@@ -482,6 +643,9 @@ impl View<'_> {
                     .and(status.and_then(|status| status.members.get(index)))
                     .map(|member| member.lacks_regions)
             );
+            let device = array.zip(u8::try_from(index).ok());
+            let device = device.and_then(|(array, index)| array.device(MemberIndex(index)));
+            document["counters"] = json!(device.map(|it| counters(&it.counters)));
             match member {
                 MemberReport::Device {
                     name,
@@ -560,6 +724,9 @@ impl View<'_> {
 
     /// A member that is being filled, or was, so far.
     fn rebuilding(&self, percent: u64) -> String {
+        if self.jobs.iter().any(|it| it.job.name == "rebuild") {
+            return format!("being rebuilt, {percent} % done"); // The line of the job says more.
+        }
         let mut works = self.users.iter().filter_map(|user| user.work.as_ref());
         match works.find(|work| work.what == "rebuild") {
             Some(work) => {

@@ -20,9 +20,8 @@ pub(crate) static COMMAND: Command = Command {
     name: "stop",
     about: "End serving arrays: what is under way is answered, and each is closed in order",
     details: "The same as Ctrl-C where spindles serve was typed, from anywhere: the command waits until the array is \
-              closed. Unlike Ctrl-C it does nothing while somebody uses the file of --fuse or the block device of \
-              --ublk: it says who, and how they let go. Clients over NBD do not keep it from its end; many of them connect \
-              again when the array is served again. Several arrays are stopped one after the other, also where one can't be; the exit \
+              closed. Unlike Ctrl-C it does nothing while the file of --fuse or the block device of --ublk is in use, \
+              or clients are connected over NBD: it names them, and how they let go. Several arrays are stopped one after the other, also where one can't be; the exit \
               status is the highest of theirs. What is served without being an array that is kept, as memory and what \
               --as-is serves, is found by no command: it names the process, which kill ends in order.\n\n\
               spindles stop pool\n\
@@ -33,11 +32,14 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
+/// Clients that a refusal names.
+const NAMED_MAX: usize = 5;
+
 #[derive(Args)]
 struct Arguments {
-    /// Stop it also while its file or block device is in use, as Ctrl-C does: who has the file gets errors, and what a
-    /// file system on it had not written yet is lost; who has the block device waits until the array is served
-    /// with --ublk again
+    /// Stop it also while it is in use, as Ctrl-C does. Users of the file get errors, and what a file system on it had
+    /// not written yet is lost; users of the block device wait until the array is served with --ublk again; clients
+    /// over NBD lose their connection, and many of them connect again when the array is served again
     #[arg(long)]
     force: bool,
     /// The array: its name, or its devices in any order; or the names of several
@@ -146,7 +148,7 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
 /// A file or block device that goes away while somebody uses it is a disk that is pulled out.
 fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
     let Some((path, users)) = serving.in_use()? else {
-        return Ok(());
+        return refuse_clients(serving, name);
     };
     let path = path.display();
     let remedies: Vec<String> = users.iter().map(User::remedy).collect();
@@ -158,5 +160,24 @@ fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
         "{path}, which is array '{name}', is in use {}: it is served as before. To stop it, first: {first}. What --force \
          does to them says spindles stop --help",
         by_users(&users)
+    )
+}
+
+/// A connection that is cut is the same for a client that does not connect again.
+fn refuse_clients(serving: &Serving, name: &str) -> anyhow::Result<()> {
+    let clients = serving.lasting_clients();
+    let (named, more) = clients.split_at(clients.len().min(NAMED_MAX));
+    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    let more = match more.len() {
+        0 => String::new(),
+        count => format!(", and {count} more"),
+    };
+    bail!(
+        "array '{name}' is in use over NBD by {}{more}: it is served as before. To stop it, disconnect these first \
+         (`nbd-client -d`, `qemu-nbd -d`, or end the program), or cut their connections: --force",
+        named.join(", ")
     )
 }

@@ -13,6 +13,7 @@ use super::leaving::Leaving;
 use super::message::{Ask, HEAD_BYTES, Message, Reply, features};
 use super::ring::{EntryId, Ring};
 use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::numbers::Origin;
 use rustix::io::Errno;
 use spindles_block::{Operation, RequestError};
 use spindles_io::export::{Access, Answer, SlotId};
@@ -274,6 +275,10 @@ impl Kernel {
 }
 
 impl Client for Kernel {
+    fn origin(&self) -> Origin {
+        Origin::kernel("fuse")
+    }
+
     fn descriptor(&self) -> RawFd {
         self.descriptors.watched()
     }

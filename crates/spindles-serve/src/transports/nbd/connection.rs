@@ -3,6 +3,7 @@
 use super::request::{Requests, Stage};
 use super::socket::Socket;
 use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::numbers::Origin;
 use spindles_block::Operation;
 use spindles_io::export::{Access, Answer, Export};
 use spindles_nbd::handshake::Agreed;
@@ -44,6 +45,8 @@ enum Line {
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Socket,
+    /// Its address or process, for people.
+    peer: String,
     headers: Headers,
     allocation: Option<u32>,
     read_only: bool,
@@ -76,6 +79,7 @@ impl Connection {
         let mut input = vec![0; AHEAD_BYTES].into_boxed_slice();
         input[..received.len()].copy_from_slice(received);
         Self {
+            peer: socket.peer(),
             socket,
             headers: agreed.headers,
             allocation: agreed.allocation,
@@ -504,6 +508,14 @@ impl Connection {
 }
 
 impl Client for Connection {
+    fn origin(&self) -> Origin {
+        Origin {
+            transport: "nbd",
+            peer: Some(self.peer.clone()),
+            subject: self.socket.subject().map(str::to_owned),
+        }
+    }
+
     fn descriptor(&self) -> RawFd {
         self.socket.descriptor()
     }

@@ -1,10 +1,13 @@
 //! Sockets of both kinds, with TLS or without. None of them ever waits.
 
 use super::address::Address;
+use crate::certificates::subject_of;
 use crate::left_behind;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustls::ServerConnection;
+use spindles_io::sockets::process_behind;
 use spindles_io::tls::Session;
+use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
@@ -32,6 +35,8 @@ pub(crate) enum Stream {
 pub(crate) struct Socket {
     stream: Stream,
     session: Option<Box<Session>>,
+    /// The subject of the certificate that the client showed.
+    subject: Option<String>,
 }
 
 impl Listener {
@@ -90,14 +95,37 @@ impl Socket {
         Self {
             stream,
             session: None,
+            subject: None,
         }
     }
 
     pub(crate) fn encrypted(stream: Stream, connection: ServerConnection) -> Self {
+        let shown = connection.peer_certificates();
+        let subject = shown.and_then(<[_]>::first).and_then(|it| subject_of(it));
         Self {
             stream,
             session: Some(Box::new(Session::new(connection))),
+            subject,
         }
+    }
+
+    /// The address or the process at the other end, for people.
+    pub(crate) fn peer(&self) -> String {
+        match &self.stream {
+            Stream::Unix(socket) => process_behind(socket).map_or_else(
+                || self.stream.peer(),
+                |pid| match fs::read_to_string(format!("/proc/{pid}/comm")) {
+                    Ok(program) => format!("pid {pid}, {}", program.trim_end()),
+                    Err(_) => format!("pid {pid}"),
+                },
+            ),
+            Stream::Tcp(_) => self.stream.peer(),
+        }
+    }
+
+    /// The subject of the certificate that the client showed.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
     }
 
     /// What carries its bytes.

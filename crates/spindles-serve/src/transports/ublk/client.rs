@@ -5,6 +5,7 @@
 
 use super::leaving::Leaving;
 use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::numbers::Origin;
 use rustix::io::Errno;
 use spindles_block::{Operation, RequestError};
 use spindles_io::export::{Access, Answer};
@@ -152,6 +153,10 @@ impl Kernel {
 }
 
 impl Client for Kernel {
+    fn origin(&self) -> Origin {
+        Origin::kernel("ublk")
+    }
+
     fn descriptor(&self) -> RawFd {
         self.queue.descriptor()
     }

@@ -243,13 +243,17 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     if let Some((report, ..)) = &subject.array {
         offer.identify(report.uuid.0);
     }
+    let mut alarms = Watch::begin(server.arrays());
+    if let Some(name) = &subject.not_closed {
+        alarms.push(Watch::not_closed(name, server.arrays()));
+    }
     let facts = Facts {
         subject,
         offer,
         stopper: server.stopper(),
         news: server.news(),
         state: state_line(server.arrays()),
-        alarms: Watch::begin(server.arrays()),
+        alarms,
     };
     Ok((server, facts))
 }

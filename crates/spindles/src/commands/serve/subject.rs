@@ -23,6 +23,8 @@ pub(super) struct Subject {
     pub(super) warnings: Vec<String>,
     /// The array that commands can be given for: how it was found, its devices, and how it was opened.
     pub(super) array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
+    /// The name of the array, if it was not closed in order before.
+    pub(super) not_closed: Option<String>,
 }
 
 fn open_options(arguments: &Arguments) -> OpenOptions {
@@ -73,6 +75,9 @@ pub(super) fn open(
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
                 warnings: report.warnings(),
+                // A new array that was never written has nothing to be put in order but its first resync.
+                not_closed: (!report.is_clean() && report.last_written_s > 0)
+                    .then(|| report.name.clone()),
                 name: report.name.clone(),
                 array: Some((report, devices, options)),
             };
@@ -93,6 +98,7 @@ pub(super) fn open(
                 name,
                 warnings: Vec::new(),
                 array: None,
+                not_closed: None,
             };
             Ok((target, subject))
         }
@@ -112,6 +118,7 @@ pub(super) fn open(
                 description: "a device".to_owned(),
                 warnings: warning.into_iter().collect(),
                 array: None,
+                not_closed: None,
             };
             Ok((target, subject))
         }
