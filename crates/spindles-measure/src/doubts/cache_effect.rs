@@ -2,7 +2,7 @@
 //! through the page cache, and whatever else the rules of caches see. What is to be done about it is another
 //! thing for workloads on files, which go through the page cache on purpose.
 
-use super::{Kind, by_workload, percent};
+use super::{Kind, Rank, by_workload, percent};
 use crate::verdicts::hit_share;
 use crate::{Analysis, Cell, Run, Traffic};
 
@@ -12,6 +12,7 @@ const HIT_MAX: f64 = 0.05;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "cache-effect",
+    rank: Rank::Untrue,
     title: "A cache may have answered",
     remedy: "These figures may be those of memory, not of a disk. Use members on a file system \
              that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, \
@@ -23,6 +24,7 @@ pub(super) static KIND: Kind = Kind {
 /// The same of workloads on files.
 pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
+    rank: Rank::Untrue,
     title: "The page cache may have answered",
     remedy: "Workloads on files go through the page cache on purpose, so these figures may be those of \
              memory. Use files of at least twice the memory, and flush what is written within the time that \

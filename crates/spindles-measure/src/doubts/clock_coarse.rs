@@ -1,6 +1,6 @@
 //! Latencies near the resolution of the clock.
 
-use super::{Kind, by_workload};
+use super::{Kind, Rank, by_workload};
 
 /// A median latency below this many ticks of the clock is called coarse.
 const TICKS_MIN: u64 = 20;
@@ -8,6 +8,7 @@ const TICKS_MIN: u64 = 20;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "clock-coarse",
+    rank: Rank::Note,
     title: "The clock is coarse",
     remedy: "These latencies are only a few ticks of the clock; their percentiles are steps of it. \
              Rates are not affected.",

@@ -1,6 +1,6 @@
 //! The CPUs, not the disks, set the pace.
 
-use super::{Kind, by_workload, percent};
+use super::{Kind, Rank, by_workload, percent};
 
 /// Share of all CPUs busy from which on they set the pace.
 const BUSY: f64 = 0.9;
@@ -8,6 +8,7 @@ const BUSY: f64 = 0.9;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "cpu-bound",
+    rank: Rank::Note,
     title: "The CPUs were the limit",
     remedy: "Nearly all CPU time of the machine was used, so these figures are of the CPUs more \
              than of the disks. More CPUs would give other figures, and other work beside it too.",

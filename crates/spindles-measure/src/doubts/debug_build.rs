@@ -1,10 +1,11 @@
 //! A program built without optimisation.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "debug-build",
+    rank: Rank::Untrue,
     title: "Debug build",
     remedy: "The program was built without optimisation, so everything that costs CPU is many \
              times too slow. Run it with `cargo run --release`.",

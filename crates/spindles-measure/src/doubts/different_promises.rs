@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, listed};
+use super::{Kind, Rank, listed};
 use crate::{Analysis, System};
 
 /// A promise: the option that chooses it, what holds where nothing was chosen, and whom it concerns.
@@ -29,6 +29,7 @@ static PROMISES: &[Promise] = &[
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "different-promises",
+    rank: Rank::Unlike,
     title: "Different promises",
     remedy: "After a crash these systems do not keep the same, so one may be faster because it promises \
              less. Compare those that promise the same, or read the difference as the price of the promise.",

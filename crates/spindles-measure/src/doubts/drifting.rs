@@ -1,6 +1,6 @@
 //! The machine grew faster or slower in the course of the experiment.
 
-use super::{Kind, signed};
+use super::{Kind, Rank, signed};
 use crate::analysis::SIGNIFICANCE;
 use crate::histogram::to_f64;
 use crate::statistics::{drift, median};
@@ -11,6 +11,7 @@ const EXCURSION_MIN: f64 = 0.02;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "drifting",
+    rank: Rank::Unsure,
     title: "Drift",
     remedy: "The machine itself changed while the experiment ran (heat, ageing of the device, \
              other work). The random order within blocks keeps comparisons fair, but the absolute \

@@ -1,10 +1,11 @@
 //! Runs that did not finish, or were discarded.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "failed-runs",
+    rank: Rank::Untrue,
     title: "Runs failed",
     remedy: "They count nowhere else in this report. A comparison uses only the repetition blocks \
              in which neither side failed, so it need not be the ratio of the rates beside it.",

@@ -1,6 +1,6 @@
 //! Too few repetition blocks for an interval that can be relied on.
 
-use super::Kind;
+use super::{Kind, Rank};
 use crate::statistics::BOOTSTRAP_BLOCKS_MIN;
 
 /// `1 repetition block`.
@@ -12,6 +12,7 @@ pub(crate) fn blocks(count: usize) -> String {
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "few-blocks",
+    rank: Rank::Unsure,
     title: "Few repetitions",
     remedy: "Intervals from so few repetitions assume well-behaved noise. Ask for at least 5 \
              repetition blocks, better 8.",

@@ -1,6 +1,6 @@
 //! Repetitions that jump rather than scatter: the middle ones lie far apart.
 
-use super::{Kind, by_workload};
+use super::{Kind, Rank, by_workload};
 use crate::statistics::{deviation, mean};
 
 /// Slowest to fastest repetition, as a ratio, from which on we call it a jump.
@@ -9,6 +9,7 @@ const SPREAD: f64 = 2.0;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "fluctuating",
+    rank: Rank::Unsure,
     title: "Fluctuates between repetitions",
     remedy: "The fastest repetition is at least twice as fast as the slowest. Something else used \
              the device or the CPUs: stop it, or ask for more repetition blocks.",

@@ -1,10 +1,11 @@
 //! Members that answered late.
 
-use super::{Kind, by_workload};
+use super::{Kind, Rank, by_workload};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "late-members",
+    rank: Rank::Unsure,
     title: "Members answered late",
     remedy: "A member kept reads waiting for much longer than its peers take (stalled), or took much \
              longer than they do for seconds (slow). Where there is redundancy it was read around \

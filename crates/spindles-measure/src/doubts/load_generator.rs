@@ -1,10 +1,11 @@
 //! Results that say more of the harness than of the system.
 
-use super::{Kind, by_workload, percent};
+use super::{Kind, Rank, by_workload, percent};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "load-generator",
+    rank: Rank::Untrue,
     title: "The load generator was the limit",
     remedy: "These rates are above 70 % of what the harness itself does on a target that does nothing, \
              so they are refused as results: no verdict is made of them. Ask for more per operation, or \

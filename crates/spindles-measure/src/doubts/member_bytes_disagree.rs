@@ -1,11 +1,12 @@
 //! Bytes written by the workload that the members never saw, or members whose
 //! own counters do not add up.
 
-use super::{Kind, by_workload, percent};
+use super::{Kind, Rank, by_workload, percent};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "member-bytes-disagree",
+    rank: Rank::Untrue,
     title: "Bytes at the members do not add up",
     remedy: "Fewer bytes were written to the members than the workload wrote, or the members' \
              counters contradict their sum. Please report this with the records: it is a fault \

@@ -1,10 +1,11 @@
 //! Runs of a block that was begun and is not complete.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "missing-runs",
+    rank: Rank::Partial,
     title: "A block is not complete",
     remedy: "The experiment ended in the middle of a repetition block. Rates are of all runs that \
              finished, differences only of the blocks in which both sides did: they need not be the ratios of the rates.",

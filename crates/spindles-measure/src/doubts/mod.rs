@@ -47,6 +47,8 @@ use crate::{Analysis, Run};
 pub struct Kind {
     /// Its name in records: `few-blocks`.
     pub name: &'static str,
+    /// How much it matters: reports give the doubts in this order.
+    pub rank: Rank,
     /// A few plain words.
     pub title: &'static str,
     /// What it means for the reader and what to do about it.
@@ -55,11 +57,24 @@ pub struct Kind {
     pub find: fn(&Analysis) -> Vec<String>,
 }
 
-/// All kinds, what matters most first: what makes figures wrong or of something else, then what
-/// they are not about, then what makes them vary, then what is worth knowing.
+/// How much a doubt matters, the most important first. Kinds of one rank come in the order of [`KINDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The figures are wrong, or measure something other than the systems.
+    Untrue,
+    /// The systems are not compared like with like.
+    Unlike,
+    /// Noise may explain the differences.
+    Unsure,
+    /// Less was measured than the report seems to say.
+    Partial,
+    /// A circumstance to know, which explains no figure by itself.
+    Note,
+}
+
+/// All kinds, by rank.
 pub static KINDS: &[&Kind] = &[
     &failed_runs::KIND,
-    &missing_runs::KIND,
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
     &no_disk::KIND,
@@ -75,6 +90,7 @@ pub static KINDS: &[&Kind] = &[
     &fluctuating::KIND,
     &late_members::KIND,
     &drifting::KIND,
+    &missing_runs::KIND,
     &scaled::KIND,
     &recorded_again::KIND,
     &short_runs::KIND,
@@ -138,12 +154,14 @@ impl Finding {
     }
 }
 
-/// Everything to be doubted in an analysis: the kinds in the order of the table, then
+/// Everything to be doubted in an analysis: the kinds by rank, then
 /// recorded doubts of kinds this version does not know.
 pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     let mut recorded = recorded(&analysis.runs);
     let mut findings = Vec::new();
-    for kind in KINDS {
+    let mut kinds = KINDS.to_vec();
+    kinds.sort_by_key(|kind| kind.rank);
+    for kind in kinds {
         let mut details = (kind.find)(analysis);
         for detail in recorded.remove(kind.name).unwrap_or_default() {
             if !details.contains(&detail) {

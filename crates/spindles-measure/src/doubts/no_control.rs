@@ -1,10 +1,11 @@
 //! No A/A pair.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "no-control",
+    rank: Rank::Partial,
     title: "No A/A pair",
     remedy: "Without the same system measured twice under two names, nobody knows how large \
              a difference this machine shows where there is none. Add one to the experiment.",

@@ -1,11 +1,12 @@
 //! Members that are memory or nothing at all.
 
-use super::Kind;
+use super::{Kind, Rank};
 use crate::Run;
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "no-disk",
+    rank: Rank::Untrue,
     title: "No disk was involved",
     remedy: "Members in memory show what the software costs at most, never what storage delivers. \
              For that use files or block devices.",

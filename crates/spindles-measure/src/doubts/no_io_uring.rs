@@ -1,10 +1,11 @@
 //! Threads in place of `io_uring`. Only the runner can see why.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "no-io-uring",
+    rank: Rank::Note,
     title: "Threads carried the I/O instead of io_uring",
     remedy: "A pool of threads costs more CPU time for each operation. Where the system forbids \
              io_uring, as many containers do, allow it for this program.",

@@ -1,6 +1,6 @@
 //! Two identical systems came out different.
 
-use super::{Kind, signed};
+use super::{Kind, Rank, signed};
 
 /// Difference of an A/A pair from which on it is worth a word, as a log-ratio (5 %).
 const FLOOR_MAX: f64 = 0.048_79;
@@ -8,6 +8,7 @@ const FLOOR_MAX: f64 = 0.048_79;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "noise-floor-high",
+    rank: Rank::Unsure,
     title: "Identical systems came out different",
     remedy: "The baseline was measured twice under two names. Where the two differ, so may \
              everything else by as much: no verdict is given unless the whole interval lies beyond that. Quieten the \

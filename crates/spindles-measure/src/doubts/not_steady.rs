@@ -1,11 +1,12 @@
 //! The steady state test fails: over the last five repetitions, or within a run that was timed.
 
-use super::{Kind, by_workload, percent};
+use super::{Kind, Rank, by_workload, percent};
 use crate::statistics::{Steady, steady_over};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "not-steady",
+    rank: Rank::Partial,
     title: "Not steady",
     remedy: "Over the last five repetitions, or within a run after its warm-up, these figures range by \
              more than 20 % of their mean or trend by more than 10 %. Their intervals say how much that \

@@ -1,10 +1,11 @@
 //! Repetitions far from their fellows.
 
-use super::{Kind, by_workload, signed};
+use super::{Kind, Rank, by_workload, signed};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "outliers",
+    rank: Rank::Note,
     title: "Outliers",
     remedy: "These repetitions lie far from their fellows (median ± 3.5 scaled median deviations); \
              given is the distance from the median. \

@@ -1,10 +1,11 @@
 //! Systems that did not keep up with the rate at which operations came.
 
-use super::{Kind, by_workload};
+use super::{Kind, Rank, by_workload};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "overload",
+    rank: Rank::Untrue,
     title: "Did not keep up",
     remedy: "Operations came faster than they were answered, and response times have what piled up in them: which is \
              slower holds, by how much does not. Where all runs fell behind, lower `arrivals`; where only some did, \

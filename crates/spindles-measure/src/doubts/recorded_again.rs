@@ -1,10 +1,11 @@
 //! Runs that are in the records more than once.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "recorded-again",
+    rank: Rank::Partial,
     title: "Recorded more than once",
     remedy: "The same runs are in the records again, as where files were put one after the other. Each \
              counts once; leave the others out.",

@@ -1,10 +1,11 @@
 //! All members on one physical device.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "shared-device",
+    rank: Rank::Unlike,
     title: "All members share one physical device",
     remedy: "This measures the cost of the software, not the gain of the spindles: more members \
              are faster only as far as the device they share, such as a virtual disk, does more at once. For the gain, \

@@ -1,6 +1,6 @@
 //! Runs too short to mean much.
 
-use super::{Kind, by_workload};
+use super::{Kind, Rank, by_workload};
 use crate::histogram::to_f64;
 use crate::statistics::median;
 use crate::{Analysis, Cell};
@@ -11,6 +11,7 @@ const SECONDS_MIN: f64 = 0.1;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "short-runs",
+    rank: Rank::Partial,
     title: "Short runs",
     remedy: "A run of less than 0.1 s is over before caches, queues and the CPU's frequency have \
              settled. Give the workload more to do.",

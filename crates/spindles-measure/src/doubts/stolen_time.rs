@@ -1,10 +1,11 @@
 //! CPU time that the hypervisor gave to others.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table. The runner reads the kernel's counters and records the doubt.
 pub(super) static KIND: Kind = Kind {
     name: "stolen-time",
+    rank: Rank::Partial,
     title: "CPU time was stolen",
     remedy: "The hypervisor gave CPU time of this virtual machine to others during these runs. They \
              are kept; repeat at a quieter hour, or on a machine of your own.",

@@ -1,10 +1,11 @@
 //! Fewer repetition blocks than the experiment asks for.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "stopped-early",
+    rank: Rank::Partial,
     title: "Fewer repetitions than asked for",
     remedy: "The time limit or somebody ended the experiment before its last block, so intervals are \
              wider than planned. Raise the limit, or let it run to its end.",

@@ -1,6 +1,6 @@
 //! Comparisons whose interval is too wide to say anything of use.
 
-use super::{Kind, listed};
+use super::{Kind, Rank, listed};
 use crate::Verdict;
 use crate::resolution::HALF_WIDTH_TARGET;
 
@@ -10,6 +10,7 @@ const BLOCKS_MAX: u32 = 100;
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "undecided",
+    rank: Rank::Partial,
     title: "Not resolvable here",
     remedy: "The repetitions scatter more than the systems differ, so no winner is named. The \
              number of repetition blocks that would narrow the interval to ± 5 % is given.",

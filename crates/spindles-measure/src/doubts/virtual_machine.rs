@@ -1,10 +1,11 @@
 //! A machine that shares its hardware with neighbours nobody here can see.
 
-use super::Kind;
+use super::{Kind, Rank};
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "virtual-machine",
+    rank: Rank::Note,
     title: "Virtual machine",
     remedy: "Neighbours on the same hardware may take CPU and disk time at any moment, and the \
              host may cache. Intervals show the part of it that varied.",
