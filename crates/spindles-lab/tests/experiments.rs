@@ -45,12 +45,20 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
              `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `control`, `nodes`, `token_file`, `listen`, \
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `weights`, `control`, `nodes`, `token_file`, `listen`, \
              `system`, `workload`",
         ),
         (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
             "x.toml, line 7: `systems` names none: name some, or leave it out for all",
+        ),
+        (
+            head("weights = { seeks = 1 }"),
+            "x.toml, line 3: weight of \"seeks\": it is none of the workloads: use one of dd-read",
+        ),
+        (
+            head("weights = { dd-read = 0 }"),
+            "x.toml, line 3: weight of \"dd-read\": 0 is not possible: give a number above 0, or leave it out",
         ),
         (
             head("flushes = \"lost\""),
@@ -327,6 +335,11 @@ fn what_is_not_said_has_its_default() {
     let priced = text.replacen("\"single\"", "\"single\"\nprice = 120", 1);
     let priced = Experiment::parse("x.toml", &priced).unwrap();
     assert_eq!(priced.systems[0].price, Some(120.0));
+    let kind = experiment.workloads[0].name.clone();
+    assert!(experiment.weights.is_empty());
+    let weighed = format!("weights = {{ {kind} = 0.7 }}\n{text}");
+    let weighed = Experiment::parse("x.toml", &weighed).unwrap();
+    assert_eq!(weighed.weights, [(kind, 0.7)].into());
 }
 
 /// A list runs the workload once for each of its values, and two lists for each pair.

@@ -12,7 +12,7 @@ use crate::statistics::{
 };
 use crate::verdicts::{CellVerdicts, is_refused};
 use crate::{
-    Calibration, Cpu, Discard, Environment, Experiment, Finding, Histogram, LateMember,
+    Calibration, Choice, Cpu, Discard, Environment, Experiment, Finding, Histogram, LateMember,
     OverallScope, Quantity, Rate, Record, Response, Run, Singles, System, Traffic, Workload,
     overall, quantity, totals,
 };
@@ -46,6 +46,8 @@ pub struct Analysis {
     pub overall: Vec<Comparison>,
     /// Which workloads those are over.
     pub overall_scope: OverallScope,
+    /// Which system to take: each two of them beside each other.
+    pub choice: Choice,
     /// Each system against the mean of several single devices, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub singles: Option<Singles>,
@@ -196,6 +198,20 @@ impl Verdict {
             Self::AaPair => "A/A pair",
         }
     }
+
+    /// The verdict on the other of two systems.
+    #[must_use]
+    pub fn of_the_other(self) -> Self {
+        match self {
+            Self::Faster => Self::Slower,
+            Self::Slower => Self::Faster,
+            Self::NoDifferenceShown
+            | Self::OneBlock
+            | Self::Failed
+            | Self::Refused
+            | Self::AaPair => self,
+        }
+    }
 }
 
 /// A cell against the cell of a baseline in the same repetition blocks. The estimates are
@@ -249,12 +265,7 @@ pub fn difference_of(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64
     if !quantity.is_time() {
         return percent_of(log_ratio);
     }
-    percent_of(&Estimate {
-        value: -log_ratio.value,
-        low: -log_ratio.high,
-        high: -log_ratio.low,
-        ..*log_ratio
-    })
+    percent_of(&log_ratio.negated())
 }
 
 /// A log-ratio as a difference in percent: the figure, the lower and the upper end.
@@ -359,6 +370,7 @@ impl Analysis {
         let mut analysis = Self {
             overall: Vec::new(),
             overall_scope: OverallScope::default(),
+            choice: Choice::default(),
             singles: Singles::of(&experiment, &cells, &runs),
             experiment,
             environment,
@@ -381,6 +393,7 @@ impl Analysis {
             cell.verdicts = verdicts;
         }
         (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
+        analysis.choice = Choice::of(&analysis);
         analysis.findings = crate::doubts::findings(&analysis);
         Ok(analysis)
     }
@@ -845,35 +858,44 @@ fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<Question, 
         quantities.map(move |&quantity| (workload, quantity))
     });
     for (workload, quantity) in asked {
-        let rows: Vec<&Cell> = cells
-            .iter()
-            .filter(|cell| cell.workload == workload.name && !cell.repetitions.is_empty())
-            .collect();
-        let blocks: Vec<u32> = rows
-            .first()
-            .iter()
-            .flat_map(|cell| cell.repetitions.iter().map(|repetition| repetition.block))
-            .filter(|block| {
-                rows.iter()
-                    .all(|cell| cell.repetitions.iter().any(|r| r.block == *block))
-            })
-            .collect();
-        let logs = |cell: &Cell| -> Vec<f64> {
-            let complete = cell
-                .repetitions
-                .iter()
-                .filter(|r| blocks.contains(&r.block));
-            complete
-                .filter_map(|repetition| repetition.speed(quantity))
-                .map(f64::ln)
-                .collect()
-        };
-        let table: Vec<Vec<f64>> = rows.iter().map(|cell| logs(cell)).collect();
-        if let Some(error) = design_error(&table) {
+        if let Some(error) = design_error_of(cells, workload, quantity) {
             errors.insert((workload.name.clone(), quantity), error);
         }
     }
     errors
+}
+
+/// The error of one question.
+pub(crate) fn design_error_of(
+    cells: &[Cell],
+    workload: &Workload,
+    quantity: Quantity,
+) -> Option<DesignError> {
+    let rows: Vec<&Cell> = cells
+        .iter()
+        .filter(|cell| cell.workload == workload.name && !cell.repetitions.is_empty())
+        .collect();
+    let blocks: Vec<u32> = rows
+        .first()
+        .iter()
+        .flat_map(|cell| cell.repetitions.iter().map(|repetition| repetition.block))
+        .filter(|block| {
+            rows.iter()
+                .all(|cell| cell.repetitions.iter().any(|r| r.block == *block))
+        })
+        .collect();
+    let logs = |cell: &Cell| -> Vec<f64> {
+        let complete = cell
+            .repetitions
+            .iter()
+            .filter(|r| blocks.contains(&r.block));
+        complete
+            .filter_map(|repetition| repetition.speed(quantity))
+            .map(f64::ln)
+            .collect()
+    };
+    let table: Vec<Vec<f64>> = rows.iter().map(|cell| logs(cell)).collect();
+    design_error(&table)
 }
 
 fn compared(

@@ -208,6 +208,7 @@ pub fn records(blocks: u32) -> Vec<Record> {
             scaled_how: "64 to 512 MiB a run instead of the sizes the workloads define".to_owned(),
             shared_device: true,
             definition: "name = \"example\"\n".to_owned(),
+            weights: BTreeMap::new(),
         }),
         Record::Environment(environment()),
     ];

@@ -6,6 +6,7 @@
 
 mod analysis;
 mod change;
+mod choice;
 pub mod doubts;
 mod evidence;
 pub mod example;
@@ -29,6 +30,7 @@ pub use analysis::{
     UNCORRECTED_COMPARISONS_MAX, Verdict, difference_of, factor_of, percent_of,
 };
 pub use change::{Change, ChangeRow, Verdicts, change};
+pub use choice::{Choice, Pair, Place, Ranking, Share, Standing, Weighted};
 pub use doubts::Finding;
 pub use evidence::{
     CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, Requests, Series, Slot,

@@ -106,7 +106,7 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
         Some(Reason::Refused)
     } else if analysis.experiment.total_with(&workload.name).is_some() {
         Some(Reason::InTotal)
-    } else if cells().any(is_cached) {
+    } else if cells().any(Cell::is_cached) {
         Some(Reason::Cached)
     } else if cells().any(|cell| seconds_if_short(analysis, cell).is_some()) {
         Some(Reason::TooShort)
@@ -115,12 +115,14 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
     }
 }
 
-/// Whether the figure of a cell is one of a cache more than of the disks.
-fn is_cached(cell: &Cell) -> bool {
-    let verdicts = cell.verdicts.iter().flat_map(|it| &it.cache);
-    verdicts
-        .into_iter()
-        .any(|it| it.grade == Grade::CacheFigure)
+impl Cell {
+    /// Whether its figure is one of a cache more than of the disks.
+    pub fn is_cached(&self) -> bool {
+        let verdicts = self.verdicts.iter().flat_map(|it| &it.cache);
+        verdicts
+            .into_iter()
+            .any(|it| it.grade == Grade::CacheFigure)
+    }
 }
 
 /// One for each system that is compared in at least two workloads that count; the `workload` of each says

@@ -63,6 +63,9 @@ pub struct Experiment {
     pub shared_device: bool,
     /// The experiment file, as it was read.
     pub definition: String,
+    /// How much workloads matter to who asks, by name: any positive numbers. Empty: not stated.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, f64>,
 }
 
 impl Experiment {

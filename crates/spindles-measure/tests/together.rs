@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use spindles_measure::{
-    Analysis, Cpu, Difference, Experiment, Record, Run, System, Traffic, Verdicts, Workload,
-    change, example,
+    Analysis, Calibration, Choice, Cpu, Difference, Experiment, Place, Reason, Record, Run,
+    Standing, System, Traffic, Verdict, Verdicts, Workload, change, example,
 };
 
 /// A run of so many MB in a second, with so many milliseconds of CPU time.
@@ -211,4 +211,191 @@ fn other_parameters_are_other_work() {
         what(&of("1000", 7, 50)),
         ["varmail: arrivals a second none: a closed loop before, 50 after"]
     );
+}
+
+/// A system's rates in three workloads, with a scatter of its own from block to block.
+const ENTRANTS: &[(&str, [u64; 3])] = &[
+    ("wd0", [1000, 1000, 1000]),
+    ("stripe", [2000, 1990, 500]),
+    ("wide", [2010, 2000, 490]),
+    ("mirror", [1500, 600, 2000]),
+];
+
+fn entrants(blocks: u32) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for block in 0..blocks {
+        for (at, (system, rates)) in (0_u64..).zip(ENTRANTS) {
+            for (workload, rate) in ["read", "write", "mail"].iter().zip(rates) {
+                // At most 2 % to each side, the same for no two systems.
+                let scatter = 980 + (u64::from(block) * 17 + at * 13) % 41;
+                runs.push(run(system, workload, block, rate * scatter / 1000, 1));
+            }
+        }
+    }
+    runs
+}
+
+fn choice_of(weights: &[(&str, f64)], runs: Vec<Run>, more: Vec<Record>) -> Choice {
+    let weights = weights.iter();
+    let experiment = Experiment {
+        baseline: "wd0".to_owned(),
+        control: Some("wd0-again".to_owned()),
+        weights: weights
+            .map(|(name, weight)| ((*name).to_owned(), *weight))
+            .collect(),
+        ..Experiment::default()
+    };
+    let runs = runs.into_iter().map(|run| Record::Run(Box::new(run)));
+    let head = std::iter::once(Record::Experiment(experiment)).chain(more);
+    let records: Vec<Record> = head.chain(runs).collect();
+    Analysis::of(&records).expect("there are runs").choice
+}
+
+fn places(standings: &[Standing]) -> Vec<(&str, Place)> {
+    let places = standings.iter();
+    places.map(|it| (&*it.system, it.place)).collect()
+}
+
+/// All pairs are one family: each system beside each other in each workload, the control in none.
+#[test]
+fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
+    let mut runs = entrants(6);
+    let again = runs.iter().filter(|it| it.system.name == "wd0").cloned();
+    let again: Vec<Run> = again
+        .map(|mut run| {
+            "wd0-again".clone_into(&mut run.system.name);
+            run
+        })
+        .collect();
+    runs.extend(again);
+    let choice = choice_of(&[], runs, Vec::new());
+    assert_eq!((choice.pairs, choice.workloads.len()), (18, 3));
+    assert!(choice.weighted.is_none());
+    let read = &choice.workloads[0];
+    assert_eq!(
+        places(&read.standings),
+        [
+            ("wide", Place::Best),
+            ("stripe", Place::Best),
+            ("mirror", Place::Behind),
+            ("wd0", Place::Behind),
+        ]
+    );
+    let behind = read.standings[2].behind.expect("it is not the fastest");
+    assert!((behind.value - (0.75_f64).ln()).abs() < 0.03 && behind.high < -0.2);
+    assert!(read.standings[0].behind.is_none());
+    let pair = |system: &str, other: &str| {
+        let mut pairs = read.pairs.iter();
+        pairs.find(|it| it.system == system && it.other == other)
+    };
+    let verdict = |system, other| pair(system, other).map(|it| it.verdict);
+    assert_eq!(verdict("wide", "stripe"), Some(Verdict::NoDifferenceShown));
+    // Neither of them is the baseline.
+    assert_eq!(verdict("mirror", "wide"), Some(Verdict::Slower));
+    assert!(pair("mirror", "wide").unwrap().p_corrected < 0.05);
+    assert_eq!(choice.best_in("stripe"), 2);
+    assert_eq!(choice.best_in("mirror"), 1);
+    assert_eq!(choice.counting().count(), 3);
+    // Among so many more pairs a small difference is not shown.
+    let small = |pairs: usize| {
+        let mut runs = entrants(4);
+        runs.retain(|run| ["wide", "mirror"].contains(&&*run.system.name));
+        runs.retain(|run| run.workload.name == "read");
+        for run in &mut runs {
+            let scatter = [0, 60, 20, 90][usize::try_from(run.repetition_block).unwrap()];
+            let rate = if run.system.name == "wide" {
+                1100
+            } else {
+                1000 + scatter
+            };
+            run.counted = rate * 1_000_000;
+        }
+        let one = runs.clone();
+        for copy in 1..pairs {
+            let named = one.iter().cloned().map(|mut run| {
+                run.workload.name = format!("read {copy}");
+                run.counted = 1_000_000 * (1000 + u64::from(run.repetition_block));
+                run
+            });
+            runs.extend(named);
+        }
+        choice_of(&[], runs, Vec::new()).workloads[0].pairs[0].clone()
+    };
+    let (alone, among) = (small(1), small(30));
+    assert!(alone.p_corrected < 0.05 && among.p_corrected > 0.05);
+    assert_eq!(among.verdict, Verdict::NoDifferenceShown);
+}
+
+/// One block, a failure or the load generator's figure is no place among the best.
+#[test]
+fn what_is_no_result_is_no_choice() {
+    let of_one = choice_of(&[("read", 1.0)], entrants(1), Vec::new());
+    for ranking in &of_one.workloads {
+        assert!(
+            ranking
+                .standings
+                .iter()
+                .all(|it| it.place == Place::OneBlock)
+        );
+    }
+    assert_eq!(of_one.counting().count(), 0);
+    assert_eq!(of_one.weighted.unwrap().best().count(), 0);
+    let mut runs = entrants(5);
+    for run in runs.iter_mut().filter(|it| it.system.name == "mirror") {
+        run.failed = Some("gone".to_owned());
+    }
+    let ceilings = [("write".to_owned(), 2.5e9)].into();
+    let calibration = Calibration {
+        ceilings,
+        ..Calibration::default()
+    };
+    let more = vec![Record::Calibration(Box::new(calibration))];
+    let choice = choice_of(&[("read", 1.0), ("write", 1.0)], runs, more);
+    let place = |at: usize, system: &str| choice.workloads[at].standing(system).unwrap().place;
+    assert_eq!(place(0, "mirror"), Place::Failed);
+    assert_eq!(place(1, "wide"), Place::Refused);
+    assert_eq!(place(1, "wd0"), Place::Best);
+    assert_eq!(choice.workloads[1].not_counted, Some(Reason::Refused));
+    // The fastest may be one of those that were refused.
+    assert_eq!(choice.counting().count(), 2);
+    let weighted = choice.weighted.expect("there are weights");
+    let place = |system: &str| {
+        let mut standings = weighted.standings.iter();
+        standings.find(|it| it.system == system).unwrap().place
+    };
+    assert_eq!(place("mirror"), Place::Failed);
+    assert_eq!(place("wide"), Place::Refused);
+    assert_eq!(weighted.shares[1].not_counted, Some(Reason::Refused));
+}
+
+/// The weights decide which is first, and the interval is that of the weighted log-ratios over blocks.
+#[test]
+fn weights_rank_the_systems() {
+    let weighted = |weights: &[(&str, f64)]| {
+        let choice = choice_of(weights, entrants(6), Vec::new());
+        choice.weighted.expect("there are weights")
+    };
+    let of_mail = weighted(&[("mail", 0.7), ("read", 0.3)]);
+    assert_eq!(of_mail.best().collect::<Vec<_>>(), ["mirror"]);
+    let expected = 0.7 * (1000.0_f64 / 2000.0).ln() + 0.3 * (1000.0_f64 / 1500.0).ln();
+    let last = of_mail.standings.iter().find(|it| it.system == "wd0");
+    let behind = last.unwrap().behind.expect("it is behind");
+    assert!((behind.value - expected).abs() < 0.03, "{behind:?}");
+    assert!(behind.low < behind.value && behind.value < behind.high && behind.high < 0.0);
+    assert_eq!(behind.blocks, 6);
+    let of_reads = weighted(&[("mail", 1.0), ("read", 19.0), ("tape", 5.0)]);
+    let best: Vec<&str> = of_reads.best().collect();
+    assert!(
+        best.contains(&"wide") && !best.contains(&"mirror"),
+        "{best:?}"
+    );
+    assert_eq!(of_reads.not_run, ["tape"]);
+    let shares: Vec<f64> = of_reads.shares.iter().map(|it| it.share).collect();
+    assert_eq!(shares, [0.05, 0.95]);
+    // Of a workload of several phases each counts the same part.
+    let of_files = Analysis::of(&example::file_records(3)).unwrap();
+    let weighted = of_files.choice.weighted.expect("the example has weights");
+    assert!(weighted.shares.len() > 2 && weighted.not_run.is_empty());
+    let sum: f64 = weighted.shares.iter().map(|it| it.share).sum();
+    assert!((sum - 1.0).abs() < 1e-12);
 }

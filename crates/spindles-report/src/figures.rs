@@ -38,6 +38,13 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{} {}", three_digits(value), units[unit])
 }
 
+/// The same where there is little room: `512M`, `1.5G`.
+pub(crate) fn short_bytes(size: f64) -> String {
+    let text = round(&bytes(size));
+    let (digits, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    format!("{digits}{}", &unit[..unit.len().min(1)])
+}
+
 /// Nanoseconds: `830 ns`, `12.4 µs`, `3.05 ms`, `1.20 s`.
 pub(crate) fn time(nanoseconds: f64) -> String {
     let units = ["ns", "µs", "ms", "s"];
@@ -255,6 +262,8 @@ mod tests {
             (bytes(0.0), "0 B"),
             (bytes(1023.0), "1.00 KiB"),
             (bytes(536_870_912.0), "512 MiB"),
+            (short_bytes(536_870_912.0), "512M"),
+            (short_bytes(1_610_612_736.0), "1.5G"),
             (time(999.0), "999 ns"),
             (time(999.7), "1.00 µs"),
             (time(3_051_000.0), "3.05 ms"),

@@ -10,10 +10,12 @@
 )]
 
 mod charts;
+mod choice;
 mod comparisons;
 mod figures;
 mod jobs;
 mod legacy;
+mod matrix;
 mod nodes;
 pub mod outputs;
 mod own_baselines;

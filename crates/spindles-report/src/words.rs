@@ -329,11 +329,34 @@ pub(crate) fn marked(comparison: &Comparison) -> String {
     }
 }
 
+/// What the marks mean that there are.
+pub(crate) fn legend(analysis: &Analysis) -> String {
+    let all = || analysis.comparisons.iter().chain(&analysis.overall);
+    marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
+}
+
+/// A line that explains the marks of verdicts: always those for faster, slower and neither, others where they occur.
+pub(crate) fn marks(is_there: impl Fn(Verdict) -> bool) -> String {
+    let meanings = [
+        (Verdict::Faster, "faster"),
+        (Verdict::Slower, "slower"),
+        (Verdict::NoDifferenceShown, "none shown"),
+        (Verdict::OneBlock, Verdict::OneBlock.words()),
+        (Verdict::Refused, Verdict::Refused.words()),
+    ];
+    let there = meanings
+        .iter()
+        .enumerate()
+        .filter(|(at, (verdict, _))| *at < 3 || is_there(*verdict));
+    let words = there.map(|(_, (verdict, words))| format!("{} {words}", figures::mark(*verdict)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
     let most = |verdict: Verdict, sign: f64| {
         asked
             .iter()
-            .filter(|c| c.verdict == verdict)
+            .filter(|c| c.verdict == verdict && analysis.choice.not_counted(&c.workload).is_none())
             .max_by(|a, b| (sign * a.log_ratio.value).total_cmp(&(sign * b.log_ratio.value)))
     };
     let said = |what: &str, comparison: &Comparison| {
@@ -351,7 +374,9 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
         Some(comparison) => extremes.push(said("Largest gain", comparison)),
         None if asked.iter().any(|c| c.verdict == Verdict::Slower) => {
             let all = &analysis.comparisons;
-            let what = if all.iter().any(|it| it.verdict == Verdict::Faster) {
+            let what = if asked.iter().any(|it| it.verdict == Verdict::Faster) {
+                "No gain was shown but in figures of a cache."
+            } else if all.iter().any(|it| it.verdict == Verdict::Faster) {
                 "No gain was shown but in parts of totals."
             } else {
                 "No gain was shown anywhere."
@@ -422,7 +447,7 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
 }
 
 /// A doubt with the first of its evidence.
-fn short(finding: &Finding) -> String {
+pub(crate) fn short(finding: &Finding) -> String {
     let more = match finding.details.len() {
         0 | 1 => String::new(),
         // The evidence itself may end with how much more there is of it.

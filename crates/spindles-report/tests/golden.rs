@@ -88,6 +88,14 @@ fn judged() -> Analysis {
     Analysis::of(&records).expect("the example has runs")
 }
 
+/// All that the terminal has.
+fn with_tables() -> Options {
+    Options {
+        tables: true,
+        ..Options::default()
+    }
+}
+
 fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -113,15 +121,17 @@ fn check(name: &str, found: &str) {
 #[test]
 fn reports_read_as_they_did() {
     let analysis = analysis(6, 100);
-    for (output, name, width) in [
-        ("terminal", "report-100.txt", 100),
-        ("terminal", "report-60.txt", 60),
-        ("markdown", "report.md", 100),
-        ("csv", "report.csv", 100),
-        ("json", "report.json", 100),
+    for (output, name, width, tables) in [
+        ("terminal", "screen-80.txt", 80, false),
+        ("terminal", "report-100.txt", 100, true),
+        ("terminal", "report-60.txt", 60, true),
+        ("markdown", "report.md", 100, false),
+        ("csv", "report.csv", 100, false),
+        ("json", "report.json", 100, false),
     ] {
         let options = Options {
             width,
+            tables,
             ..Options::default()
         };
         let output = outputs::by_name(output).unwrap();
@@ -204,7 +214,7 @@ fn odd_questions_read_as_they_did() {
         ("csv", "odd.csv"),
     ] {
         let output = outputs::by_name(output).unwrap();
-        check(name, &(output.report)(&analysis, &Options::default()));
+        check(name, &(output.report)(&analysis, &with_tables()));
     }
     let options = Options {
         sections: ["overview", "difference", "comparison"]
@@ -275,13 +285,13 @@ fn verdicts_read_as_they_did() {
     ] {
         let options = Options {
             sections: vec!["verdicts".to_owned()],
-            ..Options::default()
+            ..with_tables()
         };
         let text = (outputs::by_name(output).unwrap().report)(&analysis, &options);
         let found = match name {
             "verdicts.html" => between(&text, "<section id=\"verdicts\"", "</section>"),
             "verdicts.markdown.txt" => between(&text, "## Bottlenecks", "## Doubts"),
-            _ => between(&text, "bottleneck of ", "Doubts"),
+            _ => between(&text, "bottleneck of ", "\n\n"),
         };
         // A line for each card and each row, so that a change shows.
         check(
@@ -300,7 +310,7 @@ fn latencies_are_of_all_operations_together_and_say_so() {
     let report = |name: &str| {
         let options = Options {
             width: 140,
-            ..Options::default()
+            ..with_tables()
         };
         (outputs::by_name(name).unwrap().report)(&analysis, &options)
     };
@@ -322,7 +332,7 @@ fn latencies_are_of_all_operations_together_and_say_so() {
     let table = between(&terminal, "varmail · ", " wd0 ");
     assert!(table.contains("p99 of all"), "{table}");
     let page = report("html");
-    let head = between(&page, "<span>varmail <small>", "</small>");
+    let head = between(&page, "<b>varmail</b> <small>", "</small>");
     assert!(
         head.contains("; latencies of all operations; CPU"),
         "{head}"
@@ -342,7 +352,7 @@ fn verdicts_are_few_on_a_terminal_and_folded_in_the_page() {
     let report = |name: &str, width: u16| {
         let options = Options {
             width,
-            ..Options::default()
+            ..with_tables()
         };
         (outputs::by_name(name).unwrap().report)(&analysis, &options)
     };
@@ -354,12 +364,14 @@ fn verdicts_are_few_on_a_terminal_and_folded_in_the_page() {
     }
     let page = report("html", 100);
     let section = between(&page, "<section id=\"verdicts\"", "</section>");
-    let (shown, folded) = section.split_once("<details").expect("the rest is folded");
+    let (shown, folded) = section
+        .split_once("<details class=\"more\"")
+        .expect("the rest is folded");
     assert_eq!(shown.matches("<article").count(), 12);
     let first_undetermined = shown.find("bonnie putc").unwrap();
     assert!(shown.find("waiting for flushes").unwrap() < first_undetermined);
     for workload in &analysis.experiment.workloads {
-        let heading = format!("<h3>{}</h3>", workload.name);
+        let heading = format!("<span class=\"of\">{}</span>", workload.name);
         assert!(
             shown.contains(&heading) || folded.contains(&heading),
             "{heading}"
@@ -418,13 +430,16 @@ fn nothing_is_wider_than_the_terminal() {
     for records in [example::records(5), example::file_records(2)] {
         let analysis = Analysis::of(&records).unwrap();
         for width in [56, 60, 72, 80, 100, 132, 200] {
-            let options = Options {
-                width,
-                ..Options::default()
-            };
-            for line in (output.report)(&analysis, &options).lines() {
-                let wide = line.chars().count();
-                assert!(wide <= usize::from(width), "{wide} of {width}: {line}");
+            for tables in [false, true] {
+                let options = Options {
+                    width,
+                    tables,
+                    ..Options::default()
+                };
+                for line in (output.report)(&analysis, &options).lines() {
+                    let wide = line.chars().count();
+                    assert!(wide <= usize::from(width), "{wide} of {width}: {line}");
+                }
             }
         }
     }
@@ -446,7 +461,7 @@ fn no_system_is_left_out_for_want_of_room() {
     for width in [40, 60, 80, 100, 200] {
         let options = Options {
             width,
-            ..Options::default()
+            ..with_tables()
         };
         let text = (outputs::by_name("terminal").unwrap().report)(&analysis, &options);
         let prices = between(&text, "In the currency", "Difference from");
@@ -455,7 +470,7 @@ fn no_system_is_left_out_for_want_of_room() {
             words.join(" ").contains("per 1,000 op/s in seeks"),
             "{prices}"
         );
-        let differences = between(&text, "Difference from", "Doubts");
+        let differences = between(&text, "Difference from", "Each system");
         for part in [prices, differences] {
             for system in analysis.compared() {
                 let words = part.split_whitespace();
@@ -473,6 +488,121 @@ fn no_system_is_left_out_for_want_of_room() {
         let is_said = text.contains("left out for");
         assert_eq!(is_said, width < 200, "{width}");
     }
+}
+
+/// What to take, and the doubts about that, are one screen, whatever was measured: with many systems and workloads those
+/// are left out that are nowhere among the best.
+#[test]
+fn the_first_screen_is_one_screen() {
+    const LINES_MAX: usize = 42;
+    let output = outputs::by_name("terminal").unwrap();
+    let mut many = example::records(3);
+    let copies = 1..4;
+    let more: Vec<Record> = copies
+        .flat_map(|copy| many.clone().into_iter().map(move |record| (copy, record)))
+        .filter_map(|(copy, mut record)| {
+            let Record::Run(run) = &mut record else {
+                return None;
+            };
+            run.system.name = format!("{} {copy}", run.system.name);
+            run.workload.name = format!("{} {}", run.workload.name, copy % 2);
+            run.elapsed_ns += copy;
+            Some(record)
+        })
+        .collect();
+    many.extend(more);
+    let mut one_block = example::records(1);
+    one_block.retain(|record| !matches!(record, Record::Calibration(_)));
+    for records in [
+        example::records(6),
+        example::file_records(3),
+        one_block,
+        many,
+    ] {
+        let analysis = Analysis::of(&records).unwrap();
+        for width in [60, 72, 80, 100, 160] {
+            let options = Options {
+                width,
+                command: Some("spindles lab report results".to_owned()),
+                ..Options::default()
+            };
+            let text = (output.report)(&analysis, &options);
+            let lines = text.lines().count();
+            assert!(lines <= LINES_MAX, "{lines} lines at {width}:\n{text}");
+            assert!(text.starts_with("Which should I take? "), "{text}");
+            assert!(
+                text.contains("\n  spindles lab report results --tables\n"),
+                "{text}"
+            );
+            // The doubts are the first three by rank, in that order.
+            let doubts = text.lines().filter_map(|line| line.strip_prefix("! "));
+            let words = |text: &str| {
+                let words = text.split_whitespace().take(2);
+                words.collect::<Vec<_>>().join(" ").replace(':', "")
+            };
+            let titles = analysis.findings.iter().take(3);
+            let titles = titles.map(|it| words(&it.title));
+            assert!(doubts.map(words).eq(titles), "{text}");
+            for word in ["survives", "holds", "members"] {
+                assert!(text.contains(word), "{width}: {text}");
+            }
+        }
+    }
+}
+
+/// A rate of a cache or of the load generator has no price, since it is none of the system.
+#[test]
+fn what_the_page_calls_a_caches_has_no_price() {
+    let analysis = Analysis::of(&example::file_records(3)).unwrap();
+    let cells = analysis.cells.iter();
+    let mut cached = cells.filter(|it| it.is_cached() && it.system != "wd0-again");
+    let cached = cached.next().expect("the example has a cache figure");
+    for form in ["terminal", "markdown", "html"] {
+        let options = Options {
+            sections: vec!["prices".to_owned()],
+            ..with_tables()
+        };
+        let text = (outputs::by_name(form).unwrap().report)(&analysis, &options);
+        let row = format!("in {}", cached.workload);
+        let rows = text.split("per ");
+        let row = rows.filter(|it| it.contains(&row)).last();
+        let row = row.expect("a row of prices");
+        assert!(row.contains("cache figure"), "{form}: {row}");
+    }
+    // Nor is it the largest gain.
+    let rankings = analysis.choice.workloads.iter();
+    for ranking in rankings.filter(|it| it.not_counted.is_some()) {
+        let name = format!(" in {}, ", ranking.workload);
+        let extremes = spindles_report::headline(&analysis).extremes;
+        assert!(
+            !extremes.iter().any(|it| it.contains(&name)),
+            "{extremes:?}"
+        );
+    }
+}
+
+/// A difference of one block is no result, and each picture and table says so.
+#[test]
+fn one_block_has_its_mark_in_the_page() {
+    let analysis = Analysis::of(&example::records(1)).unwrap();
+    let page = |sections: &[&str]| {
+        let options = Options {
+            sections: sections.iter().map(|it| (*it).to_owned()).collect(),
+            ..Options::default()
+        };
+        (outputs::by_name("html").unwrap().report)(&analysis, &options)
+    };
+    let compared = analysis.compared().count() * analysis.questions().len();
+    let overview = page(&["overview"]);
+    assert_eq!(
+        overview.matches("<i>?</i>").count(),
+        compared + analysis.overall.len() - 1
+    );
+    assert!(overview.contains("? one block: no verdict"), "{overview}");
+    let choice = page(&["choice"]);
+    assert!(choice.contains("? one block, no verdict") && !choice.contains("n best"));
+    let bars = page(&["difference"]);
+    assert!(bars.matches(" ?</text>").count() >= compared, "{bars}");
 }
 
 /// Three doubts, and how to see the others.
@@ -499,8 +629,8 @@ fn doubts_are_folded_after_the_third() {
     assert_eq!(all.matches("\n! ").count(), count);
     for form in ["html", "markdown"] {
         let text = report(form, false);
-        let (_, folded) = text.split_once("<summary>").expect("something is folded");
-        assert!(folded.starts_with(&format!("{} more</summary>", count - 3)));
+        let summary = format!("<summary>{} more</summary>", count - 3);
+        let (_, folded) = text.split_once(&summary).expect("something is folded");
         for (at, finding) in analysis.findings.iter().enumerate() {
             let is_folded = folded.contains(&format!("{}<", finding.title))
                 || folded.contains(&format!("{}.**", finding.title));
@@ -518,7 +648,7 @@ fn every_output_names_every_system_and_workload() {
         let Some(change_of) = output.change else {
             continue;
         };
-        let text = (output.report)(&analysis, &Options::default());
+        let text = (output.report)(&analysis, &with_tables());
         let same = change_of(
             &change(&analysis, &analysis, Verdicts::SameWork),
             &Options::default(),
@@ -536,12 +666,12 @@ fn every_output_names_every_system_and_workload() {
 fn colours_appear_only_where_asked_for() {
     let analysis = analysis(5, 100);
     let output = outputs::by_name("terminal").unwrap();
-    let plain = (output.report)(&analysis, &Options::default());
+    let plain = (output.report)(&analysis, &with_tables());
     let coloured = (output.report)(
         &analysis,
         &Options {
             colour: true,
-            ..Options::default()
+            ..with_tables()
         },
     );
     assert!(!plain.contains('\u{1b}'));

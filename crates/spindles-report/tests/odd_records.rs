@@ -231,12 +231,12 @@ fn trials_are_shown_and_count_in_no_result() {
         assert_eq!(before.log_rate, after.log_rate);
     }
     let html = OUTPUTS.iter().find(|output| output.name == "html").unwrap();
-    let page = (html.report)(&tried, &Options::default());
+    let page = (html.report)(&tried, &with_tables());
     let badge = "<b class=\"badge\">confirmed</b> ask with twice as many actors: the rate should grow by at least 50 %, \
                  and it grew by 100 % (100 … 100 %)";
     assert!(page.contains(badge));
     let terminal = OUTPUTS.iter().find(|output| output.name == "terminal");
-    let shown = (terminal.unwrap().report)(&tried, &Options::default());
+    let shown = (terminal.unwrap().report)(&tried, &with_tables());
     let tail = shown.split("more in the page (--format html)").last();
     assert!(tail.unwrap().contains("confirmed by trial, "), "{shown}");
     // All of it can be drawn again from the page.
@@ -281,7 +281,7 @@ fn every_output_says_that_it_is_scaled() {
             runs(&mut records).for_each(|run| run.scaled = is_scaled);
             let options = Options {
                 width: 200,
-                ..Options::default()
+                ..with_tables()
             };
             let mut analysis = Analysis::of(&records).unwrap();
             let text = (output.report)(&analysis, &options);
@@ -323,15 +323,23 @@ fn failed_cells_and_single_blocks_are_said() {
     );
     for name in ["terminal", "markdown", "html"] {
         let output = outputs::by_name(name).unwrap();
-        let text = (output.report)(&failed, &Options::default());
+        let text = (output.report)(&failed, &with_tables());
         assert!(text.contains("✗ failed"), "{name}: {text}");
         for none in [" 0 op/s", ">0 op/s", " 0 B/s", ">0 B/s"] {
             let (before, _) = text.split_once(none).unwrap_or_default();
             assert_eq!(before, "", "{name}: {none}");
         }
-        let text = (output.report)(&of(1, &[]), &Options::default());
+        let text = (output.report)(&of(1, &[]), &with_tables());
         assert!(text.contains("one block: no verdict"), "{name}: {text}");
         assert!(!text.contains("no difference shown"), "{name}: {text}");
+    }
+}
+
+/// All that the terminal has.
+fn with_tables() -> Options {
+    Options {
+        tables: true,
+        ..Options::default()
     }
 }
 
@@ -348,8 +356,8 @@ fn every_output_draws_odd_records() {
             assert!(!headline(&analysis).lead.is_empty(), "{name}");
             let same = change(&analysis, &analysis, Verdicts::SameWork);
             for output in OUTPUTS {
-                let report = (output.report)(&analysis, &Options::default());
-                let change = output.change.map(|it| it(&same, &Options::default()));
+                let report = (output.report)(&analysis, &with_tables());
+                let change = output.change.map(|it| it(&same, &with_tables()));
                 for text in change.iter().chain([&report]) {
                     for bad in ["NaN", "inf ", "inf%", "−inf", ">inf<", "\"inf"] {
                         assert!(!text.contains(bad), "{name}, {}: {bad}", output.name);
@@ -405,14 +413,14 @@ fn what_each_node_got_is_said() {
     let analysis = Analysis::of(&on_two_nodes(2)).expect("the example has runs");
     for name in ["terminal", "markdown"] {
         let output = outputs::by_name(name).expect("there is one");
-        let text = (output.report)(&analysis, &Options::default());
+        let text = (output.report)(&analysis, &with_tables());
         for words in ["fairness", "0.800", "1.00 MiB/s", "3.00 MiB/s"] {
             assert!(text.contains(words), "no {words} in {name}: {text}");
         }
     }
     let alone = Analysis::of(&few_files(2)).expect("the example has runs");
     let output = outputs::by_name("terminal").expect("there is one");
-    assert!(!(output.report)(&alone, &Options::default()).contains("fairness"));
+    assert!(!(output.report)(&alone, &with_tables()).contains("fairness"));
 }
 
 #[test]
@@ -485,7 +493,7 @@ fn latency_beside_a_job_is_shown() {
     let analysis = Analysis::of(&beside_a_rebuild(8)).unwrap();
     for name in ["terminal", "markdown", "html"] {
         let output = outputs::by_name(name).unwrap();
-        let text = (output.report)(&analysis, &Options::default());
+        let text = (output.report)(&analysis, &with_tables());
         for words in ["mine", "10.0 MiB/s", "40.0 MiB/s", "25 %"] {
             assert!(text.contains(words), "{name} lacks {words}");
         }

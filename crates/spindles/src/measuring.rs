@@ -266,6 +266,16 @@ pub(crate) struct ViewArguments {
     all_doubts: bool,
 }
 
+// How much of the report of an experiment is shown.
+#[derive(Args)]
+pub(crate) struct ReportArguments {
+    #[command(flatten)]
+    pub(crate) view: ViewArguments,
+    /// Before that, print a table for each workload, each system beside each other, and the bottlenecks
+    #[arg(long)]
+    pub(crate) tables: bool,
+}
+
 /// How reports look on this terminal. `command` draws them again, where there is one.
 pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> outputs::Options {
     let terminal = std::io::stdout().is_terminal();
@@ -280,13 +290,18 @@ pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> o
     }
 }
 
-/// The report for the terminal and as JSON: `{"report": ...}`. `path` is where its records are, if they are kept.
+/// The report for the terminal, with tables before what to take where these are wanted, and as JSON: `{"report": ...}`.
+/// `path` is where its records are, if they are kept.
 pub(crate) fn report(
     analysis: &Analysis,
     view: &ViewArguments,
+    tables: bool,
     path: Option<&Path>,
 ) -> anyhow::Result<(String, Value)> {
-    let options = report_options(view, path.and_then(spindles_lab::report_command));
+    let options = outputs::Options {
+        tables,
+        ..report_options(view, path.and_then(spindles_lab::report_command))
+    };
     let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))

@@ -21,6 +21,7 @@ use spindles_measure::Stage;
 use spindles_workload::file::{self, FilePlan};
 use spindles_workload::network::CopyPlan;
 use spindles_workload::{Kind, Params, Streams};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,6 +97,8 @@ pub struct Experiment {
     pub systems: Vec<SystemSpec>,
     /// Name of the system that all others are compared with.
     pub baseline: String,
+    /// How much workloads matter to who asks, by name; none: not stated.
+    pub weights: BTreeMap<String, f64>,
     /// Whether the baseline runs once more as another system (the A/A pair).
     pub control: bool,
     /// The workloads in the order in which they run.
@@ -346,6 +349,7 @@ impl Experiment {
                 line: 0,
             }],
             baseline: target.to_owned(),
+            weights: BTreeMap::new(),
             control: false,
             workloads: vec![workload],
             nodes: None,
@@ -454,6 +458,7 @@ impl Experiment {
         let workload_names: Vec<&str> = workloads.iter().map(|spec| spec.name.as_str()).collect();
         let spans = raw_workloads.iter().map(|raw| raw.kind.span());
         reader.unique("workload", spans, &workload_names)?;
+        let weights = reader.weights(raw.weights.as_ref(), &workload_names)?;
         for raw in &raw_workloads {
             if let Some(listed) = &raw.systems {
                 for name in listed.get_ref() {
@@ -516,6 +521,7 @@ impl Experiment {
             folder: raw.folder,
             systems,
             baseline,
+            weights,
             control: raw.control.unwrap_or(true),
             workloads,
             nodes,

@@ -30,6 +30,7 @@ pub(super) struct RawFile {
     pub(super) read_policy: Option<Spanned<String>>,
     pub(super) flushes: Option<Spanned<String>>,
     pub(super) baseline: Option<Spanned<String>>,
+    pub(super) weights: Option<BTreeMap<String, Spanned<f64>>>,
     pub(super) control: Option<bool>,
     pub(super) nodes: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) token_file: Option<PathBuf>,

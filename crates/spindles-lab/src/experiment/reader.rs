@@ -368,6 +368,31 @@ impl Reader<'_> {
         Err(self.at(&price.span(), what))
     }
 
+    pub(super) fn weights(
+        &self,
+        weights: Option<&BTreeMap<String, Spanned<f64>>>,
+        workloads: &[&str],
+    ) -> Result<BTreeMap<String, f64>, ExperimentError> {
+        let given = weights.into_iter().flatten();
+        let checked = given.map(|(name, weight)| {
+            let value = *weight.get_ref();
+            if !workloads.contains(&&**name) {
+                let names = workloads.join(", ");
+                let what =
+                    format!("weight of \"{name}\": it is none of the workloads: use one of {names}");
+                return Err(self.at(&weight.span(), what));
+            }
+            if !value.is_finite() || value <= 0.0 {
+                let what = format!(
+                    "weight of \"{name}\": {value} is not possible: give a number above 0, or leave it out"
+                );
+                return Err(self.at(&weight.span(), what));
+            }
+            Ok((name.clone(), value))
+        });
+        checked.collect()
+    }
+
     fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
         let names: Vec<_> = FILE_SYSTEMS.iter().map(|one| one.name).collect();
         let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;

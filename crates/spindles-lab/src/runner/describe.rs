@@ -204,6 +204,7 @@ impl Runner<'_> {
             scaled_how: experiment.scaled_how.clone(),
             shared_device,
             definition: experiment.definition.clone(),
+            weights: experiment.weights.clone(),
         }
     }
 }

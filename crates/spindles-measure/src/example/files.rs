@@ -375,6 +375,9 @@ pub fn file_records(blocks: u32) -> Vec<Record> {
             systems: SIDES.iter().map(system).collect(),
             workloads: rows.iter().map(workload).collect(),
             definition: format!("name = \"{NAME}\"\n"),
+            weights: [("varmail", 0.7), ("touch", 0.3)]
+                .map(|(name, weight)| (name.to_owned(), weight))
+                .into(),
             ..Experiment::default()
         }),
         Record::Environment(environment()),

@@ -66,6 +66,17 @@ impl Estimate {
         (self.high - self.low) / 2.0
     }
 
+    /// The same of the inverse ratio.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        Self {
+            value: -self.value,
+            low: -self.high,
+            high: -self.low,
+            ..*self
+        }
+    }
+
     fn unknown(value: f64, blocks: usize) -> Self {
         Self {
             value,

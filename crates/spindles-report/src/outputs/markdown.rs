@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{comparisons, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{choice, comparisons, headline, jobs, nodes, own_baselines, prices, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -21,6 +21,7 @@ pub(super) static OUTPUT: Output = Output {
 fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = format!("# {}\n\n", cell(&analysis.experiment.name));
     let headline = headline(analysis);
+    which(analysis, &mut text);
     line(&mut text, &format!("**{}**", cell(&headline.lead)));
     for sentence in headline.scaled.iter().chain(&headline.extremes) {
         line(&mut text, &cell(sentence));
@@ -42,6 +43,36 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
     text
+}
+
+/// What to take: all systems in all workloads.
+fn which(analysis: &Analysis, text: &mut String) {
+    let Some(matrix) = choice::Matrix::of(analysis) else {
+        return;
+    };
+    let answer = choice::answer(analysis);
+    for sentence in answer.iter().chain(&choice::weighted(analysis)) {
+        line(text, &format!("**{}**\n", cell(sentence)));
+    }
+    line(text, &format!("{}\n", cell(&matrix.legend(analysis))));
+    let systems = matrix.systems.iter().map(|it| cell(&it.name));
+    let titles: Vec<String> = std::iter::once(String::new()).chain(systems).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    table_head(text, &titles);
+    for (name, texts) in &matrix.facts {
+        let texts: Vec<String> = texts.iter().map(|it| cell(it)).collect();
+        line(text, &format!("| {name} | {} |", texts.join(" | ")));
+    }
+    for row in &matrix.rows {
+        let places = row.places.iter();
+        let places = places.map(|it| it.map_or(String::new(), choice::cell));
+        let places: Vec<String> = places.collect();
+        line(
+            text,
+            &format!("| {} | {} |", cell(&row.name), places.join(" | ")),
+        );
+    }
+    text.push('\n');
 }
 
 fn overall(analysis: &Analysis, text: &mut String) {

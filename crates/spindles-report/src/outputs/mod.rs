@@ -46,9 +46,11 @@ pub struct Options {
     pub width: u16,
     /// Whether the terminal shows colours.
     pub colour: bool,
+    /// Whether the terminal has a table for each workload before what to take.
+    pub tables: bool,
     /// Whether all doubts are listed where else the first few are.
     pub all_doubts: bool,
-    /// The command that draws this again and takes `--all-doubts` and `--format`: `spindles lab report results`. `None`
+    /// The command that draws this again and takes `--tables`, `--all-doubts` and `--format`: `spindles lab report results`. `None`
     /// where there are no records to draw it from.
     pub command: Option<String>,
     /// Names of the sections wanted, of those that have sections. Empty: all.
@@ -60,6 +62,7 @@ impl Default for Options {
         Self {
             width: 100,
             colour: false,
+            tables: false,
             all_doubts: false,
             command: None,
             sections: Vec::new(),

@@ -1,5 +1,5 @@
-//! The terminal: a table for each workload, everything at a glance, the doubts
-//! that matter most and the headline, because a terminal shows its end. Columns that do
+//! The terminal: what to take, and the doubts that matter most, on one screen; before that, where they are
+//! asked for, a table for each workload and everything at a glance. Columns that do
 //! not fit are left out, least needed first, and named; where none can be, a table goes on below itself.
 
 use std::fmt::Write as _;
@@ -11,7 +11,9 @@ use spindles_measure::{
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
-use crate::{figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{
+    choice, figures, headline, jobs, matrix, nodes, own_baselines, prices, verdicts, words,
+};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -39,6 +41,27 @@ struct Tables {
 }
 
 fn report(analysis: &Analysis, options: &Options) -> String {
+    let matrix = choice::Matrix::of(analysis);
+    let mut text = String::new();
+    if options.tables || matrix.is_none() {
+        all_tables(analysis, options, &mut text);
+    }
+    if let Some(matrix) = &matrix {
+        text += &first_screen(analysis, matrix, options);
+    } else {
+        doubts(&analysis.findings, options, &mut text);
+        let headline = headline(analysis);
+        let floor = words::noise_floor(analysis);
+        let sentences = floor.iter().chain([&headline.lead]);
+        for sentence in sentences.chain(&headline.scaled) {
+            wrapped(&mut text, sentence, "", options.width);
+        }
+    }
+    coloured(&text, options)
+}
+
+/// A table for each workload, everything beside the baseline, and the bottlenecks.
+fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     let mut tables = Tables::default();
     systems(analysis, options, &mut tables.text);
     for workload in &analysis.experiment.workloads {
@@ -60,21 +83,146 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     on_nodes(analysis, options, &mut tables);
     priced(analysis, options, &mut tables);
     overview(analysis, options, &mut tables);
-    let mut text = tables.done(options);
-    bottlenecks(analysis, options, &mut text);
-    doubts(&analysis.findings, options, &mut text);
+    each_beside_each(analysis, options, &mut tables);
+    *text += &tables.done(options);
+    bottlenecks(analysis, options, text);
+    if choice::Matrix::of(analysis).is_some() {
+        let floor = words::noise_floor(analysis);
+        let headline = headline(analysis);
+        let among = words::not_shown_among(analysis);
+        for sentence in floor.iter().chain(&among).chain(&headline.extremes) {
+            wrapped(text, sentence, "", options.width);
+        }
+        text.push('\n');
+    }
+}
+
+/// Lines of the first screen at most, without those that follow it: where the page and the records are.
+const FIRST_SCREEN_LINES_MAX: usize = 42;
+
+/// What to take, and what to doubt about that, in few lines.
+fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Options) -> String {
+    let mut text = String::new();
     let headline = headline(analysis);
-    let floor = words::noise_floor(analysis);
-    for sentence in floor
-        .iter()
-        .chain(&words::not_shown_among(analysis))
-        .chain([&headline.lead])
-        .chain(&headline.scaled)
-        .chain(&headline.extremes)
-    {
+    let answer = choice::answer(analysis);
+    let weighted = choice::weighted(analysis);
+    let sentences = answer.iter().chain(&weighted).chain([&headline.lead]);
+    for sentence in sentences.chain(&headline.scaled) {
         wrapped(&mut text, sentence, "", options.width);
     }
-    coloured(&text, options)
+    text.push('\n');
+    let mut doubts_text = String::new();
+    let mut after = String::new();
+    if options.all_doubts {
+        doubts(&analysis.findings, options, &mut doubts_text);
+    } else {
+        more_doubts(&analysis.findings, options, &mut after);
+    }
+    if !options.tables {
+        let said = if verdicts::sentences(analysis).is_empty() {
+            "Tables for each workload"
+        } else {
+            "Tables for each workload, and what the bottlenecks were"
+        };
+        match &options.command {
+            Some(command) => line(&mut after, &format!("{said}:\n  {command} --tables")),
+            None => wrapped(
+                &mut after,
+                &format!("{said}: the same command with --tables"),
+                "  ",
+                options.width,
+            ),
+        }
+    }
+    // The matrix comes before the remedies of doubts: those can be asked for.
+    let brief = brief_doubts(&analysis.findings, options, 0);
+    let used = |text: &str| text.lines().count();
+    let rest = if options.all_doubts {
+        0
+    } else {
+        used(&brief) + 1
+    };
+    let room = FIRST_SCREEN_LINES_MAX.saturating_sub(used(&text) + used(&after) + rest);
+    text += &drawn_matrix(analysis, matrix, options, room);
+    text.push('\n');
+    if !options.all_doubts {
+        let room = FIRST_SCREEN_LINES_MAX.saturating_sub(used(&text) + used(&after));
+        let with_remedies = (0..=words::DOUBTS_SHOWN).rev();
+        let mut drawn = with_remedies.map(|it| brief_doubts(&analysis.findings, options, it));
+        doubts_text = drawn.find(|it| used(it) <= room).unwrap_or(brief);
+    }
+    text + &doubts_text + &after
+}
+
+/// The first doubts, each with the first of its evidence; so many of them with what to do about it.
+fn brief_doubts(findings: &[Finding], options: &Options, remedies: usize) -> String {
+    let mut text = String::new();
+    if !findings.is_empty() {
+        line(&mut text, "Doubts");
+    }
+    for (at, finding) in findings.iter().take(words::DOUBTS_SHOWN).enumerate() {
+        let doubt = format!("! {}", words::short(finding));
+        wrapped(&mut text, &doubt, "  ", options.width);
+        if at < remedies {
+            let remedy = format!("  {}", finding.remedy);
+            wrapped(&mut text, &remedy, "  ", options.width);
+        }
+    }
+    text
+}
+
+/// The matrix in so many lines.
+fn drawn_matrix(
+    analysis: &Analysis,
+    matrix: &choice::Matrix<'_>,
+    options: &Options,
+    room: usize,
+) -> String {
+    let mut text = String::new();
+    wrapped(&mut text, &matrix.legend(analysis), "  ", options.width);
+    // The titles, the rule, and what is left out.
+    let rows_max = room.saturating_sub(text.lines().count() + 3);
+    let width = usize::from(options.width);
+    let (grid, left_out) = matrix::fitted(analysis, matrix, width, rows_max);
+    for drawn in matrix::lines(&grid) {
+        line(&mut text, &drawn);
+    }
+    if !left_out.is_empty() {
+        let said = format!("and {left_out}: in the page, or with --tables");
+        wrapped(&mut text, &said, "  ", options.width);
+    }
+    text
+}
+
+/// The verdict on each two systems, workload by workload.
+fn each_beside_each(analysis: &Analysis, options: &Options, tables: &mut Tables) {
+    let choice = &analysis.choice;
+    let rankings = choice.workloads.iter().filter(|it| it.pairs.len() > 1);
+    for (at, ranking) in rankings.enumerate() {
+        if at == 0 {
+            let title = format!(
+                "Each system beside each other, the one of the row: {}. All {} pairs are corrected together (Holm).",
+                choice::legend_of_pairs(analysis),
+                choice.pairs
+            );
+            wrapped(&mut tables.text, &title, "  ", options.width);
+        }
+        let (systems, rows) = choice::pairs(ranking);
+        let first = Column {
+            title: ranking.workload.clone(),
+            texts: systems.iter().map(|it| (*it).to_owned()).collect(),
+            figures: false,
+            expendable: 0,
+        };
+        let others = systems.iter().enumerate().map(|(column, system)| Column {
+            title: (*system).to_owned(),
+            texts: rows.iter().map(|row| row[column].clone()).collect(),
+            figures: true,
+            expendable: 0,
+        });
+        let columns = std::iter::once(first).chain(others).collect();
+        tables.draw(columns, options);
+    }
 }
 
 /// What the systems are of which the tables have names.
@@ -291,7 +439,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let baseline = words::baseline_name(analysis);
     let mut title = format!(
         "Difference from {baseline} in percent, or from twice (2 ×) on as a factor: {}.",
-        legend(analysis)
+        words::legend(analysis)
     );
     title += &words::exceptions(analysis);
     if !analysis.overall.is_empty() {
@@ -299,29 +447,6 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     }
     wrapped(&mut tables.text, &title, "  ", options.width);
     tables.draw(columns, options);
-}
-
-/// What the marks mean that there are.
-fn legend(analysis: &Analysis) -> String {
-    let all = || analysis.comparisons.iter().chain(&analysis.overall);
-    marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
-}
-
-/// A line that explains the marks of verdicts: always those for faster, slower and neither, others where they occur.
-fn marks(is_there: impl Fn(Verdict) -> bool) -> String {
-    let meanings = [
-        (Verdict::Faster, "faster"),
-        (Verdict::Slower, "slower"),
-        (Verdict::NoDifferenceShown, "none shown"),
-        (Verdict::OneBlock, Verdict::OneBlock.words()),
-        (Verdict::Refused, Verdict::Refused.words()),
-    ];
-    let there = meanings
-        .iter()
-        .enumerate()
-        .filter(|(at, (verdict, _))| *at < 3 || is_there(*verdict));
-    let words = there.map(|(_, (verdict, words))| format!("{} {words}", figures::mark(*verdict)));
-    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What the bottlenecks were, in few lines: the page has all of them.
@@ -373,7 +498,7 @@ fn change(change: &Change, options: &Options) -> String {
         let is_there = |verdict| change.rows.iter().any(|row| row.verdict == Some(verdict));
         wrapped(
             &mut tables.text,
-            &format!("{}.", marks(is_there)),
+            &format!("{}.", words::marks(is_there)),
             "  ",
             options.width,
         );
@@ -499,10 +624,15 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
             line(text, &format!("  - and {more} more"));
         }
     }
-    if let Some(rest @ [_, ..]) = findings
-        .get(words::DOUBTS_SHOWN..)
-        .filter(|_| !options.all_doubts)
-    {
+    if !options.all_doubts {
+        more_doubts(findings, options, text);
+    }
+    text.push('\n');
+}
+
+/// The titles of the doubts that are not shown, and where they are.
+fn more_doubts(findings: &[Finding], options: &Options, text: &mut String) {
+    if let Some(rest @ [_, ..]) = findings.get(words::DOUBTS_SHOWN..) {
         let titles: Vec<&str> = rest.iter().map(|finding| &*finding.title).collect();
         let count = rest.len();
         let more = format!("and {count} more: {}", titles.join("; "));
@@ -510,7 +640,6 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
         let elsewhere = "the same command with --all-doubts";
         all_of_them(options, "--all-doubts", elsewhere, text);
     }
-    text.push('\n');
 }
 
 /// Where what is left out can be seen: by the command that draws this with one more option, in a line of its own so that

@@ -301,7 +301,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
-    let (text, mut value) = measuring::report(&analysis, &arguments.view, None)?;
+    let (text, mut value) = measuring::report(&analysis, &arguments.view, false, None)?;
     ui.drawn(text.trim_end());
     value["incidents"] = arrays::incidents(&measured.incidents);
     ui.json(&value);

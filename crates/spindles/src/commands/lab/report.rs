@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) static COMMAND: Command = Command {
     name: "report",
     about: "Report again from the records of a run",
-    details: "Prints the table and writes report.html anew; with --format prints the report in \
+    details: "Prints which system to take, with --tables all figures, and writes report.html again; with --format prints the report in \
               that form and writes nothing; of several folders as one text, such as one document of JSON.\n\n\
               spindles lab report lab-results/*\n\
               spindles lab report results --format csv > results.csv",
@@ -33,7 +33,7 @@ struct Arguments {
     #[command(flatten)]
     format: measuring::FormatArguments,
     #[command(flatten)]
-    view: measuring::ViewArguments,
+    report: measuring::ReportArguments,
     /// Only these sections of the page, with commas between them
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sections())]
     sections: Vec<String>,
@@ -70,7 +70,8 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
         let command = spindles_lab::report_command(folder);
         let options = outputs::Options {
             sections: arguments.sections.clone(),
-            ..measuring::report_options(&arguments.view, command)
+            tables: arguments.report.tables,
+            ..measuring::report_options(&arguments.report.view, command)
         };
         let report = (output.report)(&analysis_of(folder)?, &options);
         reports.push(report);
@@ -123,9 +124,11 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
         }
     }
     let mut reports = Vec::new();
+    let shown = &arguments.report;
     for folder in &arguments.folders {
         let analysis = analysis_of(folder)?;
-        let (text, mut json) = measuring::report(&analysis, &arguments.view, Some(folder))?;
+        let (text, mut json) =
+            measuring::report(&analysis, &shown.view, shown.tables, Some(folder))?;
         ui.drawn(text.trim_end());
         if folder.is_dir() && !ui.wants_json() {
             let page = measuring::write_page(&analysis, folder, &arguments.sections)?;

@@ -18,8 +18,9 @@ pub(crate) static COMMAND: Command = Command {
     name: "run",
     about: "Run an experiment: every workload on every system, several times over",
     details: "Without a file it runs `quickstart`: every RAID level beside a single disk, on files \
-              in a temporary folder. The table goes to standard output, the page for the browser \
-              to report.html in the folder of results, beside the records from which everything \
+              in a temporary folder. Which system to take goes to standard output, with the doubts about \
+              that, and with --tables all figures; the page for the browser \
+              goes to report.html in the folder of results, beside the records from which everything \
               can be drawn again. Ctrl-C keeps the records made so far.\n\n\
               spindles lab run\n\
               spindles lab run mirrors-vs-parity --out results\n\
@@ -75,7 +76,7 @@ struct Arguments {
     #[command(flatten)]
     device: measuring::DeviceArguments,
     #[command(flatten)]
-    view: measuring::ViewArguments,
+    report: measuring::ReportArguments,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -117,7 +118,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, out, &[])?;
-    let (text, value) = measuring::report(&analysis, &arguments.view, Some(out))?;
+    let shown = &arguments.report;
+    let (text, value) = measuring::report(&analysis, &shown.view, shown.tables, Some(out))?;
     ui.drawn(text.trim_end());
     ui.line(format!("\n{}", kept(out, &page)));
     ui.json(&with_folder(value, out));

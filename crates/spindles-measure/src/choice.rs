@@ -1,0 +1,532 @@
+//! Which system to take: every system beside every other, workload by workload, and over the workloads
+//! together that the experiment weighs. All pairs are corrected together (Holm), so that the systems that
+//! cannot be told apart from the fastest are known with one error rate, however many there are.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::{Cell, SIGNIFICANCE, Verdict, design_error_of, seed_of, verdict};
+use crate::overall::Reason;
+use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks};
+use crate::{Analysis, Quantity, Workload};
+
+/// Which system to take.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Choice {
+    /// One for each workload that two systems or more ran, in the order of the experiment. Phases that have a total
+    /// are left to that.
+    pub workloads: Vec<Ranking>,
+    /// Over the workloads that the experiment weighs. `None` where it weighs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighted: Option<Weighted>,
+    /// Pairs of systems among which each verdict on a workload holds.
+    pub pairs: usize,
+}
+
+/// All systems in one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ranking {
+    /// Name of the workload.
+    pub workload: String,
+    /// The quantity that is compared.
+    pub quantity: Quantity,
+    /// Why the ranking says nothing about the systems, if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<Reason>,
+    /// Each system, the fastest first; those without a result last.
+    pub standings: Vec<Standing>,
+    /// Each two systems that have a result.
+    pub pairs: Vec<Pair>,
+}
+
+/// All systems over the workloads that the experiment weighs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Weighted {
+    /// The share of each workload; together they are 1.
+    pub shares: Vec<Share>,
+    /// Weighted workloads that were not run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
+    /// Each system, the fastest first: of the geometric means of its speeds, weighted by the shares.
+    pub standings: Vec<Standing>,
+    /// Each two systems that have a result.
+    pub pairs: Vec<Pair>,
+}
+
+/// How much a workload counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Name of the workload.
+    pub workload: String,
+    /// Its part of all weights.
+    pub share: f64,
+    /// Why its figures say nothing about the systems, if they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<Reason>,
+}
+
+/// Where a system stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct Standing {
+    /// Name of the system.
+    pub system: String,
+    /// Its place.
+    pub place: Place,
+    /// Log-ratio of its speed to that of the fastest. `None` of the fastest itself, and without a common block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Estimate>,
+}
+
+/// The places there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The fastest, or not told apart from it.
+    Best,
+    /// Slower than the fastest.
+    Behind,
+    /// It shares fewer than two repetition blocks with the fastest: no verdict.
+    OneBlock,
+    /// No repetition finished.
+    Failed,
+    /// Its figure is one of the load generator.
+    Refused,
+}
+
+/// Two systems beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    /// Name of the one.
+    pub system: String,
+    /// Name of the other.
+    pub other: String,
+    /// Log-ratio of the one's speed to the other's: mean over the blocks of both.
+    pub log_ratio: f64,
+    /// Blocks of both.
+    pub blocks: usize,
+    /// The p-value of the block design after Holm's correction over all pairs.
+    pub p_corrected: f64,
+    /// What it came to for the one.
+    pub verdict: Verdict,
+}
+
+impl Choice {
+    /// The choice, from an analysis whose cells and comparisons are there.
+    pub(crate) fn of(analysis: &Analysis) -> Self {
+        let workloads = analysis.experiment.workloads.iter();
+        let counting = workloads.filter(|it| analysis.experiment.total_with(&it.name).is_none());
+        let mut asked: Vec<(&Workload, Contest)> = counting
+            .map(|workload| (workload, Contest::of_workload(analysis, workload)))
+            .filter(|(_, contest)| contest.systems() > 1)
+            .collect();
+        let mut contests: Vec<&mut Contest> =
+            asked.iter_mut().map(|(_, contest)| contest).collect();
+        let pairs = judge(&mut contests, analysis.experiment.seed);
+        let rankings = asked.into_iter().map(|(workload, contest)| Ranking {
+            workload: workload.name.clone(),
+            quantity: analysis.quantities(workload)[0],
+            not_counted: not_counted(analysis, workload),
+            standings: contest.standings(analysis.experiment.seed),
+            pairs: contest.pairs,
+        });
+        Self {
+            workloads: rankings.collect(),
+            weighted: Weighted::of(analysis),
+            pairs,
+        }
+    }
+
+    /// The rankings that say something about the systems.
+    pub fn counting(&self) -> impl Iterator<Item = &Ranking> {
+        let rankings = self.workloads.iter();
+        rankings.filter(|it| it.not_counted.is_none() && it.best().next().is_some())
+    }
+
+    /// Why a workload says nothing about the systems, if it does not.
+    pub fn not_counted(&self, workload: &str) -> Option<Reason> {
+        let mut rankings = self.workloads.iter();
+        rankings.find(|it| it.workload == workload)?.not_counted
+    }
+
+    /// In how many of these a system is among the best.
+    pub fn best_in(&self, system: &str) -> usize {
+        let is_best = |it: &&Ranking| it.best().any(|best| best == system);
+        self.counting().filter(is_best).count()
+    }
+}
+
+impl Ranking {
+    /// The fastest system and those that are not told apart from it.
+    pub fn best(&self) -> impl Iterator<Item = &str> {
+        best(&self.standings)
+    }
+
+    /// Where a system stands.
+    pub fn standing(&self, system: &str) -> Option<&Standing> {
+        self.standings.iter().find(|it| it.system == system)
+    }
+}
+
+impl Weighted {
+    /// The fastest system and those that are not told apart from it.
+    pub fn best(&self) -> impl Iterator<Item = &str> {
+        best(&self.standings)
+    }
+
+    fn of(analysis: &Analysis) -> Option<Self> {
+        let experiment = &analysis.experiment;
+        let (shares, not_run) = shares(analysis);
+        if shares.is_empty() {
+            return None;
+        }
+        let mut contest = Contest::of_shares(analysis, &shares);
+        judge(&mut [&mut contest], experiment.seed);
+        Some(Self {
+            standings: contest.standings(experiment.seed),
+            pairs: contest.pairs,
+            shares,
+            not_run,
+        })
+    }
+}
+
+fn best(standings: &[Standing]) -> impl Iterator<Item = &str> {
+    let best = standings.iter().filter(|it| it.place == Place::Best);
+    best.map(|it| &*it.system)
+}
+
+/// The weights of an experiment as shares of workloads that ran, and the names of those that did not. The weight of a
+/// workload of several phases or stages is divided among these.
+fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
+    let experiment = &analysis.experiment;
+    let (mut weights, mut not_run) = (Vec::new(), Vec::new());
+    for (name, &weight) in &experiment.weights {
+        let is_of = |workload: &&Workload| {
+            workload.name == *name
+                || workload
+                    .part
+                    .as_ref()
+                    .is_some_and(|it| it.workload == *name)
+                || (workload.beside.as_ref()).is_some_and(|it| it.workload == *name)
+        };
+        let counts = |it: &&Workload| {
+            let mut cells = analysis.cells.iter();
+            experiment.total_with(&it.name).is_none() && cells.any(|cell| cell.workload == it.name)
+        };
+        let phases: Vec<&Workload> = (experiment.workloads.iter())
+            .filter(is_of)
+            .filter(counts)
+            .collect();
+        let Ok(count @ 1..) = u32::try_from(phases.len()) else {
+            not_run.push(name.clone());
+            continue;
+        };
+        let each = weight / f64::from(count);
+        weights.extend(phases.into_iter().map(|phase| (phase, each)));
+    }
+    let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    let shares = weights.into_iter().map(|(workload, weight)| Share {
+        workload: workload.name.clone(),
+        share: weight / sum,
+        not_counted: not_counted(analysis, workload),
+    });
+    (shares.collect(), not_run)
+}
+
+/// Why a workload says nothing about the systems, if it does not.
+fn not_counted(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
+    let cells = analysis.cells.iter();
+    let mut mine = cells.filter(|it| it.workload == workload.name);
+    if mine.clone().any(|cell| analysis.is_refused(cell)) {
+        Some(Reason::Refused)
+    } else if mine.any(Cell::is_cached) {
+        Some(Reason::Cached)
+    } else {
+        None
+    }
+}
+
+/// Systems that are held against each other: by block the logarithm of the speed of each.
+struct Contest {
+    /// What it is about, for seeds.
+    name: String,
+    runners: Vec<Runner>,
+    /// Systems without a result.
+    without: Vec<(String, Place)>,
+    /// How far apart identical systems came out.
+    floor: Option<f64>,
+    error: Option<DesignError>,
+    pairs: Vec<Pair>,
+}
+
+struct Runner {
+    system: String,
+    /// Logarithms of its speeds, by block.
+    speeds: BTreeMap<u32, f64>,
+}
+
+/// The speeds of a system, or why it has none.
+type Speeds = Result<BTreeMap<u32, f64>, Place>;
+
+impl Contest {
+    fn new(analysis: &Analysis, name: &str, speeds: impl Fn(&str) -> Option<Speeds>) -> Self {
+        let baseline = &analysis.experiment.baseline;
+        // The baseline first, so that a pair with it is the ratio that the comparison with it has.
+        let mut systems: Vec<&str> = (analysis.experiment.systems.iter())
+            .map(|it| &*it.name)
+            .filter(|it| Some(*it) != analysis.experiment.control.as_deref())
+            .collect();
+        systems.sort_by_key(|it| it != baseline);
+        let mut contest = Self {
+            name: name.to_owned(),
+            runners: Vec::new(),
+            without: Vec::new(),
+            floor: None,
+            error: None,
+            pairs: Vec::new(),
+        };
+        for system in systems {
+            match speeds(system) {
+                Some(Ok(speeds)) => contest.runners.push(Runner {
+                    system: system.to_owned(),
+                    speeds,
+                }),
+                Some(Err(place)) => contest.without.push((system.to_owned(), place)),
+                None => {}
+            }
+        }
+        contest
+    }
+
+    fn of_workload(analysis: &Analysis, workload: &Workload) -> Self {
+        let quantity = analysis.quantities(workload)[0];
+        let speeds = |system: &str| {
+            let cell = analysis.cell(system, &workload.name)?;
+            Some(speeds_of(analysis, cell, quantity))
+        };
+        let mut contest = Self::new(analysis, &workload.name, speeds);
+        let mut comparisons = analysis.comparisons.iter();
+        let pair = comparisons
+            .find(|it| it.control && it.workload == workload.name && it.quantity == quantity);
+        let pair = pair.filter(|it| it.log_ratio.blocks > 0);
+        let floors = pair.map(|it| it.log_ratio.value.abs());
+        contest.floor = floors.into_iter().chain(quantity.floor()).reduce(f64::max);
+        contest.error = design_error_of(&analysis.cells, workload, quantity);
+        contest
+    }
+
+    fn of_shares(analysis: &Analysis, shares: &[Share]) -> Self {
+        let parts = shares.iter().filter_map(|share| {
+            let mut workloads = analysis.experiment.workloads.iter();
+            let workload = workloads.find(|it| it.name == share.workload)?;
+            Some((workload, analysis.quantities(workload)[0], share.share))
+        });
+        let parts: Vec<(&Workload, Quantity, f64)> = parts.collect();
+        let speeds = |system: &str| -> Speeds {
+            let mut sums: Option<BTreeMap<u32, f64>> = None;
+            for &(workload, quantity, share) in &parts {
+                let cell = analysis.cell(system, &workload.name).ok_or(Place::Failed)?;
+                let speeds = speeds_of(analysis, cell, quantity)?;
+                let weighted = |block: &u32| Some(speeds.get(block)? * share);
+                // A block without one of the workloads is a mean of something else.
+                sums = Some(match sums {
+                    None => speeds.iter().map(|(at, it)| (*at, it * share)).collect(),
+                    Some(sums) => sums
+                        .into_iter()
+                        .filter_map(|(block, sum)| Some((block, sum + weighted(&block)?)))
+                        .collect(),
+                });
+            }
+            sums.filter(|it| !it.is_empty()).ok_or(Place::Failed)
+        };
+        let mut contest = Self::new(analysis, "weighted", |system| Some(speeds(system)));
+        let control = analysis.experiment.control.as_deref();
+        let floor_of_pair = control.and_then(|control| {
+            let (again, first) = (speeds(control).ok()?, contest.runners.first()?);
+            let ratios = ratios(&again, &first.speeds);
+            let is_baseline = first.system == analysis.experiment.baseline;
+            (is_baseline && !ratios.is_empty()).then(|| mean(&ratios).abs())
+        });
+        let of_buckets = parts.iter();
+        let of_buckets = of_buckets.filter_map(|(_, it, share)| Some(it.floor()? * share));
+        let of_buckets: f64 = of_buckets.sum();
+        contest.floor = Some(floor_of_pair.unwrap_or(0.0).max(of_buckets));
+        let complete = contest.complete_blocks();
+        let rows = contest.runners.iter().map(|runner| {
+            let speeds = complete.iter().map(|block| runner.speeds[block]);
+            speeds.collect::<Vec<f64>>()
+        });
+        contest.error = design_error(&rows.collect::<Vec<_>>());
+        contest
+    }
+
+    fn systems(&self) -> usize {
+        self.runners.len() + self.without.len()
+    }
+
+    /// Blocks that all have that have a result.
+    fn complete_blocks(&self) -> Vec<u32> {
+        let first = self.runners.first().into_iter();
+        let blocks = first.flat_map(|runner| runner.speeds.keys().copied());
+        let is_complete = |block: &u32| {
+            let mut runners = self.runners.iter();
+            runners.all(|runner| runner.speeds.contains_key(block))
+        };
+        blocks.filter(is_complete).collect()
+    }
+
+    /// The systems that have a result, the fastest first: by the mean over the blocks that all have.
+    fn ranked(&self) -> Vec<&Runner> {
+        let complete = self.complete_blocks();
+        let of = |runner: &Runner| {
+            let all = runner.speeds.iter();
+            let counting = all.filter(|(at, _)| complete.is_empty() || complete.contains(at));
+            mean(&counting.map(|(_, speed)| *speed).collect::<Vec<_>>())
+        };
+        let mut ranked: Vec<&Runner> = self.runners.iter().collect();
+        ranked.sort_by(|a, b| of(b).total_cmp(&of(a)));
+        ranked
+    }
+
+    /// The ratio of one system to an earlier one.
+    fn estimate(&self, system: usize, other: usize, seed: u64) -> Estimate {
+        let (system, other) = (&self.runners[system], &self.runners[other]);
+        let seed = seed_of(seed, &[&system.system, &self.name]);
+        mean_of_blocks(&ratios(&system.speeds, &other.speeds), seed)
+    }
+
+    fn standings(&self, seed: u64) -> Vec<Standing> {
+        let ranked = self.ranked();
+        let at = |system: &str| {
+            let mut runners = self.runners.iter();
+            runners.position(|it| it.system == system)
+        };
+        let fastest = ranked.first().and_then(|it| at(&it.system));
+        let mut standings: Vec<Standing> = ranked
+            .iter()
+            .filter_map(|runner| {
+                let (mine, first) = (at(&runner.system)?, fastest?);
+                let behind = match mine.cmp(&first) {
+                    std::cmp::Ordering::Equal => None,
+                    std::cmp::Ordering::Greater => Some(self.estimate(mine, first, seed)),
+                    std::cmp::Ordering::Less => Some(self.estimate(first, mine, seed).negated()),
+                };
+                Some(Standing {
+                    system: runner.system.clone(),
+                    place: match self.verdict(mine, first) {
+                        Some(Verdict::Slower) => Place::Behind,
+                        Some(Verdict::OneBlock | Verdict::Failed) => Place::OneBlock,
+                        None
+                        | Some(
+                            Verdict::Faster
+                            | Verdict::NoDifferenceShown
+                            | Verdict::Refused
+                            | Verdict::AaPair,
+                        ) => Place::Best,
+                    },
+                    behind: behind.filter(|it| it.blocks > 0),
+                })
+            })
+            .collect();
+        // Where nothing has two blocks beside the fastest, nothing shows that it is.
+        if let [first, others @ ..] = standings.as_mut_slice()
+            && !others.is_empty()
+            && others.iter().all(|it| it.place == Place::OneBlock)
+        {
+            first.place = Place::OneBlock;
+        }
+        standings.extend(self.without.iter().map(|(system, place)| Standing {
+            system: system.clone(),
+            place: *place,
+            behind: None,
+        }));
+        standings
+    }
+
+    /// The verdict on one system beside another; `None` of one beside itself.
+    fn verdict(&self, system: usize, other: usize) -> Option<Verdict> {
+        let (system, other) = (&self.runners[system].system, &self.runners[other].system);
+        self.pairs.iter().find_map(|it| {
+            if it.system == *system && it.other == *other {
+                Some(it.verdict)
+            } else if it.system == *other && it.other == *system {
+                Some(it.verdict.of_the_other())
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// Holds each two systems of each contest against each other, all corrected together. Returns how many pairs there are.
+fn judge(contests: &mut [&mut Contest], seed: u64) -> usize {
+    let mut p_values = Vec::new();
+    for contest in contests.iter_mut() {
+        for (at, system) in contest.runners.iter().enumerate() {
+            for other in &contest.runners[..at] {
+                let ratios = ratios(&system.speeds, &other.speeds);
+                let log_ratio = mean(&ratios);
+                let p_value = match &contest.error {
+                    Some(error) if ratios.len() > 1 => error.p_value(log_ratio),
+                    _ => 1.0,
+                };
+                p_values.push(p_value);
+                contest.pairs.push(Pair {
+                    system: system.system.clone(),
+                    other: other.system.clone(),
+                    log_ratio,
+                    blocks: ratios.len(),
+                    p_corrected: p_value,
+                    verdict: Verdict::NoDifferenceShown,
+                });
+            }
+        }
+    }
+    let corrected = holm(&p_values);
+    let mut next = corrected.iter();
+    for contest in contests {
+        let mut pairs = std::mem::take(&mut contest.pairs);
+        for pair in &mut pairs {
+            pair.p_corrected = *next.next().expect("a p-value for each pair");
+            let at = |system: &str| {
+                let mut runners = contest.runners.iter();
+                runners
+                    .position(|it| it.system == system)
+                    .expect("a pair of runners")
+            };
+            // The interval takes thousands of resamples, and decides nothing where the p-value is too large.
+            pair.verdict = match pair.blocks {
+                0 => Verdict::Failed,
+                1 => Verdict::OneBlock,
+                _ if pair.p_corrected >= SIGNIFICANCE => Verdict::NoDifferenceShown,
+                _ => {
+                    let estimate = contest.estimate(at(&pair.system), at(&pair.other), seed);
+                    verdict(&estimate, Some(pair.p_corrected), contest.floor)
+                }
+            };
+        }
+        contest.pairs = pairs;
+    }
+    p_values.len()
+}
+
+fn speeds_of(analysis: &Analysis, cell: &Cell, quantity: Quantity) -> Speeds {
+    if analysis.is_refused(cell) {
+        return Err(Place::Refused);
+    }
+    let speeds: BTreeMap<u32, f64> = (cell.repetitions.iter())
+        .filter_map(|it| Some((it.block, it.speed(quantity)?.ln())))
+        .collect();
+    if speeds.is_empty() {
+        return Err(Place::Failed);
+    }
+    Ok(speeds)
+}
+
+/// Log-ratios over the blocks of both.
+fn ratios(system: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>) -> Vec<f64> {
+    let common = system.iter();
+    let common = common.filter_map(|(block, mine)| Some(mine - other.get(block)?));
+    common.collect()
+}

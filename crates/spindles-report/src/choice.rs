@@ -1,0 +1,381 @@
+//! Which system to take: the matrix of all systems and workloads, and the sentences that lead to it, as texts that every
+//! output shows.
+
+use std::collections::BTreeMap;
+
+use spindles_measure::{
+    Analysis, Pair, Place, Quantity, Ranking, Standing, System, Verdict, Weighted, factor_of,
+    percent_of,
+};
+
+use crate::{figures, words};
+
+/// The heading of the matrix.
+pub(crate) const TITLE: &str = "Which should I take?";
+
+/// What a cell says of the fastest and of those that are not told apart from it.
+pub(crate) const BEST: &str = "best";
+
+/// The mark of a workload whose figures say nothing about the systems.
+const NOT_COUNTED: &str = "*";
+
+/// The row over all workloads that have a weight.
+const WEIGHTED: &str = "by your weights";
+
+/// More names than these are counted in a sentence.
+const NAMES_MAX: usize = 4;
+
+/// What each system is, and where it stands in each workload.
+#[derive(Debug)]
+pub(crate) struct Matrix<'a> {
+    /// The systems, in the order of the experiment, without the control.
+    pub(crate) systems: Vec<&'a System>,
+    /// What they survive, hold and cost: a name, and a text for each system.
+    pub(crate) facts: Vec<(&'static str, Vec<String>)>,
+    /// The workloads; first all of them by their weights, where there are some.
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// A workload of the matrix.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    /// Its name, marked where its figures say nothing about the systems.
+    pub(crate) name: String,
+    /// What the workload does.
+    pub(crate) summary: &'a str,
+    /// The figure of the fastest. Empty where there is no single one.
+    pub(crate) fastest: String,
+    /// The place of each system; `None` where it did not run.
+    pub(crate) places: Vec<Option<&'a Standing>>,
+}
+
+impl<'a> Matrix<'a> {
+    /// The matrix; `None` where there are no two systems to choose from.
+    pub(crate) fn of(analysis: &'a Analysis) -> Option<Self> {
+        let choice = &analysis.choice;
+        let ran = |system: &&System| {
+            let mut rankings = choice.workloads.iter();
+            rankings.any(|it| it.standing(&system.name).is_some())
+        };
+        let systems: Vec<&System> = analysis.experiment.systems.iter().filter(ran).collect();
+        if systems.len() < 2 {
+            return None;
+        }
+        let weighted = choice.weighted.iter().map(|it| Row {
+            name: WEIGHTED.to_owned(),
+            summary: "the weighted geometric mean of the speeds",
+            fastest: String::new(),
+            places: places(&systems, &it.standings),
+        });
+        let workloads = choice.workloads.iter().map(|ranking| Row {
+            name: name(ranking),
+            summary: summary(analysis, ranking),
+            fastest: fastest(analysis, ranking),
+            places: places(&systems, &ranking.standings),
+        });
+        Some(Self {
+            facts: facts(&systems),
+            rows: weighted.chain(workloads).collect(),
+            systems,
+        })
+    }
+
+    /// What its marks mean, those that there are.
+    pub(crate) fn legend(&self, analysis: &Analysis) -> String {
+        let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
+        let has = |place: Place| places.clone().any(|it| it.place == place);
+        let mut said = format!(
+            "{BEST}: the fastest, or not told apart from it among {} pairs; others: by how many percent, or times \
+             (×), they are slower",
+            analysis.choice.pairs
+        );
+        for (place, words) in [
+            (Place::OneBlock, "one block, no verdict"),
+            (Place::Failed, "failed"),
+            (Place::Refused, "refused, the load generator's figure"),
+        ] {
+            if has(place) {
+                said += &format!("; {} {words}", mark(place));
+            }
+        }
+        if places.next().is_some() && self.rows.iter().any(|it| it.name.ends_with(NOT_COUNTED)) {
+            said += &format!("; {NOT_COUNTED} {}", not_counted(analysis));
+        }
+        said + "."
+    }
+}
+
+/// Why workloads are marked.
+fn not_counted(analysis: &Analysis) -> String {
+    let mut reasons: Vec<&str> = (analysis.choice.workloads.iter())
+        .filter_map(|it| it.not_counted.map(spindles_measure::Reason::words))
+        .collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    format!("{}, counted nowhere", reasons.join(" or "))
+}
+
+fn places<'a>(systems: &[&System], standings: &'a [Standing]) -> Vec<Option<&'a Standing>> {
+    let places = systems.iter().map(|system| {
+        let mut standings = standings.iter();
+        standings.find(|it| it.system == system.name)
+    });
+    places.collect()
+}
+
+fn name(ranking: &Ranking) -> String {
+    let mark = ranking.not_counted.map_or("", |_| NOT_COUNTED);
+    format!("{}{mark}", ranking.workload)
+}
+
+fn summary<'a>(analysis: &'a Analysis, ranking: &Ranking) -> &'a str {
+    let mut workloads = analysis.experiment.workloads.iter();
+    let workload = workloads.find(|it| it.name == ranking.workload);
+    workload.map_or("", |it| &*it.summary)
+}
+
+/// The figure of the fastest system.
+fn fastest(analysis: &Analysis, ranking: &Ranking) -> String {
+    let first = ranking.standings.first();
+    let cell = first.and_then(|it| analysis.cell(&it.system, &ranking.workload));
+    cell.map_or(String::new(), |cell| words::figure(cell, ranking.quantity))
+}
+
+fn facts(systems: &[&System]) -> Vec<(&'static str, Vec<String>)> {
+    let of = |text: &dyn Fn(&System) -> String| systems.iter().map(|it| text(it)).collect();
+    let mut facts: Vec<(&'static str, Vec<String>)> = vec![
+        (
+            "survives",
+            of(&|system| match system.known_to_survive() {
+                None => "unknown".to_owned(),
+                Some(0) => "none".to_owned(),
+                Some(losses) => format!("any {losses}"),
+            }),
+        ),
+        (
+            "holds",
+            of(&|system| match system.capacity_bytes {
+                0 => String::new(),
+                bytes => figures::short_bytes(figures::float(bytes)),
+            }),
+        ),
+        ("members", of(&|system| system.members.max(1).to_string())),
+        (
+            "costs",
+            of(&|system| {
+                let price = system.price.filter(|it| it.is_finite());
+                price.map_or(String::new(), |it| {
+                    figures::three_digits(it).replace(".00", "")
+                })
+            }),
+        ),
+    ];
+    facts.retain(|(_, texts)| texts.iter().any(|text| !text.is_empty()));
+    facts
+}
+
+/// The mark of a place that is no verdict.
+fn mark(place: Place) -> &'static str {
+    match place {
+        Place::Best | Place::Behind => "",
+        Place::OneBlock => figures::mark(Verdict::OneBlock),
+        Place::Failed => figures::mark(Verdict::Failed),
+        Place::Refused => figures::mark(Verdict::Refused),
+    }
+}
+
+/// What a cell says: `best`, `−31`, `2.1 ×`, `−4.0 ?`.
+pub(crate) fn cell(standing: &Standing) -> String {
+    let behind = standing.behind.map(|it| match factor_of(it.value) {
+        Some((times, _)) => format!("{} ×", figures::how_often(times)),
+        None => figures::signed(percent_of(&it).0),
+    });
+    match (standing.place, behind) {
+        (Place::Best, _) => BEST.to_owned(),
+        (Place::Behind, behind) => behind.unwrap_or_default(),
+        (Place::OneBlock, None) => format!("first {}", mark(standing.place)),
+        (Place::OneBlock, Some(behind)) => format!("{behind} {}", mark(standing.place)),
+        (Place::Failed | Place::Refused, _) => mark(standing.place).to_owned(),
+    }
+}
+
+/// The same in a sentence, with the interval: `−31 % (−34 … −27)`.
+pub(crate) fn in_words(standing: &Standing) -> String {
+    let behind = standing.behind.map(|it| {
+        let said = words::difference_of(Quantity::Rate, &it, "times");
+        let interval = words::interval_of(Quantity::Rate, &it, "times");
+        format!("{said} ({interval})")
+    });
+    match (standing.place, behind) {
+        (Place::Best, None) => "the fastest".to_owned(),
+        (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
+        (Place::Behind, behind) => behind.unwrap_or_default(),
+        (Place::OneBlock, None) => "the fastest in one block: no verdict".to_owned(),
+        (Place::OneBlock, Some(behind)) => format!("{behind} in one block: no verdict"),
+        (Place::Failed, _) => "failed".to_owned(),
+        (Place::Refused, _) => "refused: the load generator's figure".to_owned(),
+    }
+}
+
+/// The answer in one sentence: which systems are among the best in most workloads.
+pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
+    let choice = &analysis.choice;
+    let matrix = Matrix::of(analysis)?;
+    let all = choice.counting().count();
+    if all == 0 {
+        let of_one_block = (choice.workloads.iter()).any(|it| it.not_counted.is_none());
+        let why = if of_one_block {
+            "no two systems have two repetition blocks in common. Ask for at least 5 blocks"
+        } else {
+            "every figure is one of a cache or of the load generator. The doubts say what to do about it"
+        };
+        return Some(format!("{TITLE} There is no answer: {why}."));
+    }
+    let (of_all, any_of) = match all {
+        1 => ("the one workload".to_owned(), "the one workload".to_owned()),
+        _ => (
+            format!("all {all} workloads"),
+            format!("any of {all} workloads"),
+        ),
+    };
+    let counts: Vec<(&System, usize)> = (matrix.systems.iter())
+        .map(|system| (*system, choice.best_in(&system.name)))
+        .collect();
+    if counts.iter().all(|(_, best)| *best == all) {
+        return Some(format!(
+            "{TITLE} No system was told apart from the fastest in {any_of}: take the one that survives, holds and costs \
+             what suits you."
+        ));
+    }
+    let first = most(&counts)?;
+    let of = match first.1 {
+        best if best == all => of_all,
+        best => format!("{best} of {all} workloads"),
+    };
+    let mut said = format!("{TITLE} {} among the best in {of}", named(&first.0));
+    // Speed without redundancy is half an answer.
+    let survives =
+        |system: &System| system.members > 1 && system.known_to_survive().is_some_and(|it| it > 0);
+    let safe: Vec<(&System, usize)> = (counts.into_iter())
+        .filter(|(system, _)| survives(system))
+        .collect();
+    let is_safe = |name: &&str| safe.iter().any(|(system, _)| system.name == *name);
+    let of_first: Vec<&str> = first.0.iter().copied().filter(is_safe).collect();
+    if of_first.len() == first.0.len() {
+        return Some(said + ".");
+    }
+    said += &match (of_first.as_slice(), most(&safe)) {
+        ([], None | Some((_, 0))) => "; none of those that survive a loss is in any".to_owned(),
+        ([], Some((names, best))) => {
+            format!(
+                "; of those that survive a loss, {} in {best}",
+                named(&names)
+            )
+        }
+        ([only], _) => format!("; of these, {only} survives a loss"),
+        (several, _) => format!("; of these, {} survive a loss", listed(several)),
+    };
+    Some(said + ".")
+}
+
+/// The systems that are among the best most often, and how often.
+fn most<'a>(counts: &[(&'a System, usize)]) -> Option<(Vec<&'a str>, usize)> {
+    let best = counts.iter().map(|(_, best)| *best).max()?;
+    let names = counts.iter().filter(|(_, it)| *it == best);
+    Some((names.map(|(system, _)| &*system.name).collect(), best))
+}
+
+/// Names with their verb: `raid0 is`, `raid0 and raid10 are`.
+fn named(names: &[&str]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", listed(names))
+}
+
+/// `raid0, raid10 and raid1`; of many the first.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [all @ .., last] if names.len() <= NAMES_MAX => format!("{} and {last}", all.join(", ")),
+        names => {
+            let (first, rest) = names.split_at(NAMES_MAX - 1);
+            format!("{} and {} more", first.join(", "), rest.len())
+        }
+    }
+}
+
+/// The answer by the weights of the experiment: the rank of each system, and how far it is behind the first.
+pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
+    let weighted = analysis.choice.weighted.as_ref()?;
+    let ran = |name: &String| !weighted.not_run.contains(name);
+    let given = &analysis.experiment.weights;
+    let given: BTreeMap<&String, f64> = (given.iter())
+        .filter(|(name, _)| ran(name))
+        .map(|(name, weight)| (name, *weight))
+        .collect();
+    let sum: f64 = given.values().sum();
+    let shares = given
+        .iter()
+        .map(|(name, weight)| format!("{name} {:.0} %", weight / sum * 100.0));
+    let ranks = weighted.standings.iter().enumerate().map(|(at, it)| {
+        let is_ranked = !matches!(it.place, Place::Failed | Place::Refused);
+        match (is_ranked, at) {
+            (true, 0) if it.place == Place::Best => format!("1. {}", it.system),
+            (true, at) => format!("{}. {}, {}", at + 1, it.system, in_words(it)),
+            (false, _) => format!("{}: {}", it.system, in_words(it)),
+        }
+    });
+    let (shares, ranks): (Vec<String>, Vec<String>) = (shares.collect(), ranks.collect());
+    let said = format!(
+        "By your weights ({}): {}.",
+        shares.join(", "),
+        ranks.join("; ")
+    );
+    Some(said + &weighted_exceptions(weighted))
+}
+
+/// Which of the weighted workloads are left out, or say nothing about the systems.
+pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
+    let mut said = String::new();
+    let doubtful = weighted.shares.iter();
+    let doubtful = doubtful.filter_map(|it| Some((&*it.workload, it.not_counted?)));
+    for (workload, reason) in doubtful {
+        said += &format!(" {workload} is {}.", reason.words());
+    }
+    if !weighted.not_run.is_empty() {
+        said += &format!(" Not run, and left out: {}.", weighted.not_run.join(", "));
+    }
+    said
+}
+
+/// What the marks of pairs mean.
+pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
+    let rankings = &analysis.choice.workloads;
+    let is_one = |verdict: Verdict| {
+        let mut pairs = rankings.iter().flat_map(|it| &it.pairs);
+        pairs.any(|it| it.verdict == verdict)
+    };
+    words::marks(is_one)
+}
+
+/// Each two systems of a ranking: a row and a column for each system that has a result, in the order of their speed. A
+/// cell is the verdict on the row's system beside the column's.
+pub(crate) fn pairs(ranking: &Ranking) -> (Vec<&str>, Vec<Vec<String>>) {
+    let has_result = |it: &&Standing| !matches!(it.place, Place::Failed | Place::Refused);
+    let systems: Vec<&str> = (ranking.standings.iter())
+        .filter(has_result)
+        .map(|it| &*it.system)
+        .collect();
+    let verdict = |system: &str, other: &str| {
+        let of = |it: &Pair| match (it.system == system, it.other == other) {
+            (true, true) => Some(it.verdict),
+            _ if it.system == other && it.other == system => Some(it.verdict.of_the_other()),
+            _ => None,
+        };
+        let verdict = ranking.pairs.iter().find_map(of);
+        verdict.map_or(String::new(), |it| figures::mark(it).to_owned())
+    };
+    let row = |system: &&str| systems.iter().map(|other| verdict(system, other)).collect();
+    let rows = systems.iter().map(row).collect();
+    (systems, rows)
+}
