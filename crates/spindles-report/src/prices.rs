@@ -1,12 +1,15 @@
 //! What a system costs for what it holds and for what it moves, as rows of texts that every output shows.
 
-use spindles_measure::{Analysis, Quantity, Rate, System};
+use spindles_measure::{Analysis, Quantity, Rate, System, Verdict};
 
 use crate::figures;
 
 /// How to read them.
 pub(crate) const CAPTION: &str = "In the currency in which the experiment gives prices. GB and MB are powers of ten; a rate is the \
-    geometric mean of all repetitions. Less is better.";
+    geometric mean of all repetitions. Less is better. A rate of a cache or of the load generator has no price.";
+
+/// What stands in place of a price where the rate is none of the system.
+const CACHED: &str = "cache figure";
 
 /// A megabyte and a gigabyte as they are sold.
 const MB: f64 = 1e6;
@@ -54,13 +57,21 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
             Rate::Bytes => (MB, "MB/s"),
             Rate::Operations => (1000.0, "1,000 op/s"),
         };
-        rows.push(row(
-            format!("per {words} in {}", workload.name),
-            &|system| {
-                let cell = analysis.cell(&system.name, &workload.name)?;
-                Some(cell.geometric_mean / unit)
-            },
-        ));
+        let mut row = row(format!("per {words} in {}", workload.name), &|system| {
+            let cell = analysis.cell(&system.name, &workload.name)?;
+            Some(cell.geometric_mean / unit)
+        });
+        for ((system, _), text) in systems.iter().zip(&mut row[1..]) {
+            let Some(cell) = analysis.cell(&system.name, &workload.name) else {
+                continue;
+            };
+            if analysis.is_refused(cell) {
+                Verdict::Refused.words().clone_into(text);
+            } else if cell.is_cached() {
+                CACHED.clone_into(text);
+            }
+        }
+        rows.push(row);
     }
     // What no system has a figure of says nothing.
     rows.retain(|row| row[1..].iter().any(|figure| !figure.is_empty()));

@@ -37,7 +37,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
         let mine = all.filter(move |it| it.quantity.is_time() == is_time);
         let logs = mine.clone().map(|it| logs(it.quantity, &it.log_ratio));
-        Frame::of(logs, mine.map(words::difference))
+        Frame::of(logs, mine.map(figure))
     };
     let (of_rates, of_times) = (frame_of(false), frame_of(true));
     let baseline = words::baseline_name(analysis);
@@ -195,7 +195,7 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
         logs: logs(comparison.quantity, &comparison.log_ratio),
         class,
         figure_class,
-        figure: words::difference(comparison),
+        figure: figure(comparison),
         title: format!(
             "{} in {workload}: {}, 95 % interval {}, {}",
             comparison.system,
@@ -203,6 +203,15 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
             words::interval(comparison),
             words::verdict(comparison),
         ),
+    }
+}
+
+/// The difference; of one block with its mark, since a bar without an interval would read as a result.
+fn figure(comparison: &Comparison) -> String {
+    let difference = words::difference(comparison);
+    match comparison.verdict {
+        Verdict::OneBlock => format!("{difference} {}", figures::mark(Verdict::OneBlock)),
+        _ => difference,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, classed, folded};
+use super::{Body, Section, classed, fold, folded};
 use crate::charts::{Chart, Panel};
 use crate::svg::escape;
 
@@ -25,13 +25,13 @@ fn grid(panels: &[Panel]) -> String {
     let figures: String = panels
         .iter()
         .map(|panel| {
-            format!(
-                "<figure><figcaption><b>{}</b> <span>{}</span></figcaption>{}{}</figure>",
+            let summary = format!(
+                "<b>{}</b> <span>{}</span>",
                 escape(&panel.title),
-                escape(&panel.note),
-                legend(&panel.legend),
-                panel.svg
-            )
+                escape(&panel.note)
+            );
+            let body = legend(&panel.legend) + &panel.svg;
+            format!("<figure>{}</figure>", fold("", &summary, &body))
         })
         .collect();
     format!("<div class=\"panels\">{figures}</div>")

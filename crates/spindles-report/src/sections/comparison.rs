@@ -3,7 +3,7 @@
 
 use spindles_measure::{Analysis, Cell, Comparison, Latency, Quantity, Workload};
 
-use super::{Body, Section, section, table};
+use super::{Body, Section, fold, section};
 use crate::charts::class;
 use crate::svg::escape;
 use crate::{comparisons, figures, words};
@@ -36,29 +36,15 @@ const COLUMNS: &[(&str, bool)] = &[
 ];
 
 fn body(analysis: &Analysis) -> String {
-    let mut workloads = analysis.experiment.workloads.iter();
-    let has_times = workloads.any(|it| analysis.quantities(it) == [Quantity::Time]);
-    let head: String = COLUMNS
-        .iter()
-        .map(|(title, figures)| {
-            let class = if *figures { " class=\"n\"" } else { "" };
-            let title = match *title {
-                "rate" if has_times => "rate or time",
-                title => title,
-            };
-            format!("<th scope=\"col\"{class}>{title}</th>")
-        })
-        .collect();
-    let bodies: String = analysis
-        .experiment
-        .workloads
-        .iter()
+    let workloads = analysis.experiment.workloads.iter();
+    let groups: String = workloads
         .map(|workload| group(analysis, workload))
         .collect();
-    let table = table(SECTION.title, "full", &head, &bodies);
-    section(SECTION.name, SECTION.title, CAPTION, &table)
+    let body = format!("<div class=\"frame\">{groups}</div>");
+    section(SECTION.name, SECTION.title, CAPTION, &body)
 }
 
+/// The table of a workload.
 fn group(analysis: &Analysis, workload: &Workload) -> String {
     let rows: String = analysis
         .experiment
@@ -72,17 +58,33 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!(
-        "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{} <small>{}; {}CPU \
-         {}{}</small></span></th></tr>{rows}</tbody>",
-        COLUMNS.len(),
+    let has_times = analysis.quantities(workload) == [Quantity::Time];
+    let head: String = COLUMNS
+        .iter()
+        .map(|(title, figures)| {
+            let class = if *figures { " class=\"n\"" } else { "" };
+            let title = match *title {
+                "rate" if has_times => "time",
+                title => title,
+            };
+            format!("<th scope=\"col\"{class}>{title}</th>")
+        })
+        .collect();
+    let summary = format!(
+        "<b>{}</b> <small>{}; {}CPU {}{}</small>",
         escape(&workload.name),
         escape(workload.summary.trim_end_matches('.')),
         latencies_of(analysis, workload),
         figures::cpu_unit(workload.rate),
         words::how_compared(analysis, workload)
             .map_or(String::new(), |how| format!(". {}", escape(&how))),
-    )
+    );
+    let table = format!(
+        "<table class=\"full even\"><caption class=\"hidden\">{}</caption><thead><tr>{head}</tr></thead>\
+         <tbody>{rows}</tbody></table>",
+        escape(&workload.name)
+    );
+    fold("group", &summary, &table)
 }
 
 /// Of which operations the latencies are, where there are several.

@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, section};
+use super::{Body, Section, fold, section};
 use crate::svg::escape;
 use crate::{figures, words};
 
@@ -56,8 +56,17 @@ fn body(analysis: &Analysis) -> String {
         SECTION.title,
         "",
         &format!(
-            "<dl class=\"table\">{facts}</dl><h3>Systems</h3><dl class=\"table\">{systems}</dl>\
-             {definition}"
+            "{}{}{definition}",
+            fold(
+                "",
+                "<b>The machine</b>",
+                &format!("<dl class=\"table\">{facts}</dl>")
+            ),
+            fold(
+                "",
+                "<b>The systems</b>",
+                &format!("<dl class=\"table\">{systems}</dl>")
+            ),
         ),
     )
 }

@@ -2,9 +2,10 @@
 
 use spindles_measure::{Analysis, Verdict};
 
+use super::choice::caveats_of;
 use super::{Body, Section};
 use crate::svg::escape;
-use crate::{figures, headline, words};
+use crate::{choice, figures, headline, words};
 
 pub(super) static SECTION: Section = Section {
     name: "headline",
@@ -19,50 +20,52 @@ fn body(analysis: &Analysis) -> String {
         "" => &*experiment.name,
         summary => summary.trim_end_matches('.'),
     };
-    let kicker = [
-        &*experiment.name,
-        &*figures::date(experiment.started_unix_ms),
-    ]
-    .iter()
-    .filter(|part| !part.is_empty())
-    .map(|part| escape(part))
-    .collect::<Vec<_>>()
-    .join(" · ");
-    let scaled = headline.scaled.map_or(String::new(), |scaled| {
-        format!("<p class=\"caption\">{}</p>", escape(&scaled))
+    let named = [
+        experiment.name.clone(),
+        figures::date(experiment.started_unix_ms),
+    ];
+    let kicker = named
+        .into_iter()
+        .chain(facts(analysis))
+        .filter(|part| !part.is_empty())
+        .map(|part| escape(&part))
+        .collect::<Vec<_>>()
+        .join(" · ");
+    let scaled = headline.scaled.as_ref().map_or(String::new(), |scaled| {
+        format!("<p class=\"caption\">{}</p>", escape(scaled))
     });
+    // Where there is something to choose from, that comes first, and what the comparisons came to with them.
+    let (lead, rest) = match choice::answer(analysis) {
+        Some(answer) => (answer, String::new()),
+        None => (
+            headline.lead.clone(),
+            caveats_of(&headline.caveats, analysis.findings.len()),
+        ),
+    };
+    format!(
+        "<section id=\"headline\"><p class=\"kicker\">{kicker}</p><h1>{}</h1>\
+         <p class=\"lead\">{}</p>{scaled}{rest}</section>\n",
+        escape(title),
+        escape(
+            lead.strip_prefix(choice::TITLE)
+                .unwrap_or(&lead)
+                .trim_start()
+        ),
+    )
+}
+
+/// What the comparisons with the baseline came to, and where they are largest.
+pub(super) fn sums(analysis: &Analysis) -> String {
+    let headline = headline(analysis);
     let extremes: String = headline
         .extremes
         .iter()
         .map(|line| format!("<li>{}</li>", escape(line)))
         .collect();
-    let caveats: String = headline
-        .caveats
-        .iter()
-        .map(|line| format!("<li>{}</li>", escape(line)))
-        .collect();
-    let caveats = match (&*caveats, analysis.findings.len()) {
-        ("", _) => String::new(),
-        (lines, 0) => format!("<ul class=\"caveats\">{lines}</ul>"),
-        (lines, doubts) => format!(
-            "<ul class=\"caveats\">{lines}<li><a href=\"#doubts\">{} about these figures, and what \
-             to do about {}</a></li></ul>",
-            if doubts == 1 {
-                "One doubt".to_owned()
-            } else {
-                format!("All {doubts} doubts")
-            },
-            if doubts == 1 { "it" } else { "them" },
-        ),
-    };
     format!(
-        "<section id=\"headline\"><p class=\"kicker\">{kicker}</p><h1>{}</h1>\
-         <p class=\"lead\">{}</p>{scaled}{}<ul class=\"extremes\">{extremes}</ul>{caveats}\
-         <dl class=\"facts\">{}</dl></section>\n",
-        escape(title),
+        "<p class=\"lead\">{}</p>{}<ul class=\"extremes\">{extremes}</ul>",
         escape(&headline.lead),
         tally(analysis),
-        facts(analysis),
     )
 }
 
@@ -95,7 +98,8 @@ fn tally(analysis: &Analysis) -> String {
     }
 }
 
-fn facts(analysis: &Analysis) -> String {
+/// What was measured, on which machine, and through what.
+fn facts(analysis: &Analysis) -> [String; 3] {
     let environment = &analysis.environment;
     let machine = [
         environment.cpu_model.clone(),
@@ -118,13 +122,5 @@ fn facts(analysis: &Analysis) -> String {
             .collect();
         known.join(", ")
     };
-    [
-        ("Measured", words::extent(analysis)),
-        ("Machine", joined(&machine)),
-        ("Members through", joined(&members)),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty())
-    .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value)))
-    .collect()
+    [words::extent(analysis), joined(&machine), joined(&members)]
 }

@@ -1,6 +1,7 @@
 //! The sections of the page, in their order: each a row of one table.
 
 mod charts;
+mod choice;
 mod comparison;
 mod doubts;
 mod environment;
@@ -10,6 +11,7 @@ mod legacy;
 mod nodes;
 mod overview;
 mod own_baselines;
+mod pairs;
 mod prices;
 mod records;
 mod verdicts;
@@ -93,10 +95,12 @@ pub(crate) fn parts() -> Vec<Part> {
 /// All sections.
 pub(crate) static SECTIONS: &[&Section] = &[
     &headline::SECTION,
+    &choice::SECTION,
     &overview::SECTION,
-    &verdicts::SECTION,
     &charts::SECTION,
+    &verdicts::SECTION,
     &comparison::SECTION,
+    &pairs::SECTION,
     &own_baselines::SECTION,
     &jobs::SECTION,
     &nodes::SECTION,
@@ -144,6 +148,20 @@ fn folded<T>(panels: &[T], what: &str, grid: impl Fn(&[T]) -> String) -> String 
         ),
     };
     grid(first) + &rest
+}
+
+/// A line that explains marks, with the colours of verdicts.
+fn coloured(legend: &str) -> String {
+    legend
+        .replace("▲ faster", "<span class=\"faster\">▲ faster</span>")
+        .replace("▼ slower", "<span class=\"slower\">▼ slower</span>")
+}
+
+/// A part that is folded on a phone, where a page of all workloads has no end, and open elsewhere: see the style sheet.
+/// `summary` is HTML, and says what is in it.
+fn fold(class: &str, summary: &str, body: &str) -> String {
+    let space = if class.is_empty() { "" } else { " " };
+    format!("<details class=\"fold{space}{class}\"><summary>{summary}</summary>{body}</details>")
 }
 
 /// A table that is a list of cards where there is no room for it. Each cell has to be made by

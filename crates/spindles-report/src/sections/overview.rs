@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Comparison, System, Verdict};
 
-use super::{Body, Section, section, table};
+use super::{Body, Section, coloured, fold, section, table};
 use crate::charts::class;
 use crate::svg::escape;
 use crate::{comparisons, figures, words};
@@ -75,9 +75,9 @@ fn body(analysis: &Analysis) -> String {
     }
     let caption = format!(
         "Difference of the rate from {}, whose rates are in the first row, in percent or from twice on as a factor. \
-         <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
-         without a mark no difference was shown.{}{}",
+         {}.{}{}",
         escape(words::baseline_name(analysis)),
+        coloured(&words::legend(analysis)),
         escape(&words::exceptions(analysis)),
         if has_overall {
             format!(" The last column: {}", escape(&words::overall(analysis)))
@@ -91,7 +91,16 @@ fn body(analysis: &Analysis) -> String {
     };
     let body = format!("<tbody>{rows}</tbody>");
     let table = table(SECTION.title, class, &head, &body);
-    section(SECTION.name, SECTION.title, &caption, &table)
+    let summary = format!(
+        "<b>Difference from {}</b>",
+        escape(words::baseline_name(analysis))
+    );
+    let table = fold("", &summary, &table);
+    let body = format!(
+        "{}<p class=\"caption\">{caption}</p>{table}",
+        super::headline::sums(analysis)
+    );
+    section(SECTION.name, SECTION.title, "", &body)
 }
 
 fn row_head(system: &System) -> String {
@@ -105,10 +114,6 @@ fn row_head(system: &System) -> String {
 fn cell(column: &str, comparison: &Comparison) -> String {
     // How strong the tint is: full from a factor of two on.
     let strength = (comparison.log_ratio.value.abs() / std::f64::consts::LN_2).min(1.0);
-    let mark = match comparison.verdict {
-        Verdict::NoDifferenceShown | Verdict::OneBlock => "",
-        verdict => figures::mark(verdict),
-    };
     let attributes = format!(
         " class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\"",
         class(comparison.verdict),
@@ -116,10 +121,7 @@ fn cell(column: &str, comparison: &Comparison) -> String {
         words::interval(comparison),
         words::verdict(comparison),
     );
-    let mark = match mark {
-        "" => String::new(),
-        mark => format!(" <i>{mark}</i>"),
-    };
+    let mark = format!(" <i>{}</i>", figures::mark(comparison.verdict));
     // Some marks say which way; with others the word does, below since cells are narrow.
     let content = match (
         figures::factor(comparison.log_ratio.value),

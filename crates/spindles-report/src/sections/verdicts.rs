@@ -3,7 +3,7 @@
 use spindles_measure::Analysis;
 use spindles_measure::verdicts::{CacheVerdict, Grade, Tried};
 
-use super::{Body, Section, folded, section};
+use super::{Body, Section, fold, folded, section};
 use crate::svg::escape;
 use crate::verdicts::{self, Card, Kind, Seen};
 
@@ -32,12 +32,16 @@ fn card(workload: &str, card: &Card<'_>) -> String {
         Kind::Refused => format!("refused: {}", card.words),
         Kind::Named | Kind::Undetermined | Kind::NotSought => card.words.to_owned(),
     };
-    format!(
-        "<article class=\"card {}\"><h3>{}</h3><p class=\"cause\">{}</p><dl>{rows}</dl>{}</article>",
-        card.kind.class(),
+    let summary = format!(
+        "<span class=\"of\">{}</span> <span class=\"cause\">{}</span>",
         escape(workload),
-        escape(&title),
-        to_confirm(card),
+        escape(&title)
+    );
+    let body = format!("<dl>{rows}</dl>{}", to_confirm(card));
+    format!(
+        "<article class=\"card {}\">{}</article>",
+        card.kind.class(),
+        fold("", &summary, &body),
     )
 }
 
