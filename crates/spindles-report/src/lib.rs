@@ -15,6 +15,7 @@ mod comparisons;
 mod figures;
 mod jobs;
 mod legacy;
+mod matrix;
 mod nodes;
 pub mod outputs;
 mod own_baselines;

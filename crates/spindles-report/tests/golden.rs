@@ -504,8 +504,8 @@ fn the_first_screen_is_one_screen() {
             let Record::Run(run) = &mut record else {
                 return None;
             };
-            run.system.name += &format!(" {copy}");
-            run.workload.name += &format!(" {}", copy % 2);
+            run.system.name = format!("{} {copy}", run.system.name);
+            run.workload.name = format!("{} {}", run.workload.name, copy % 2);
             run.elapsed_ns += copy;
             Some(record)
         })

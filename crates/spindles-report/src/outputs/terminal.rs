@@ -11,7 +11,9 @@ use spindles_measure::{
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
-use crate::{choice, figures, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::{
+    choice, figures, headline, jobs, matrix, nodes, own_baselines, prices, verdicts, words,
+};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -169,146 +171,25 @@ fn brief_doubts(findings: &[Finding], options: &Options, remedies: usize) -> Str
     text
 }
 
-/// Spaces between the columns of the matrix.
-const GAP: usize = 2;
-/// Systems or workloads that a matrix shows at least, however little room there is.
-const SHOWN_MIN: usize = 3;
-
-/// The matrix in so many lines: systems across, or where these are too many for the width systems down. What has no room in
-/// either is counted.
+/// The matrix in so many lines.
 fn drawn_matrix(
     analysis: &Analysis,
     matrix: &choice::Matrix<'_>,
     options: &Options,
     room: usize,
 ) -> String {
-    let mut legend = String::new();
-    wrapped(&mut legend, &matrix.legend(analysis), "  ", options.width);
-    let width = usize::from(options.width);
-    // A line for the titles and one for the rule, and one for what is left out.
-    let room = room.saturating_sub(legend.lines().count() + 3);
-    let names = |systems: &[usize]| {
-        let names = systems.iter().map(|at| matrix.systems[*at].name.clone());
-        names.collect::<Vec<_>>()
-    };
-    let place =
-        |row: &choice::Row<'_>, at: usize| row.places[at].map_or(String::new(), choice::cell);
-    let across = |systems: &[usize], rows: &[choice::Row<'_>]| {
-        let facts = matrix.facts.iter().map(|(name, texts)| {
-            let texts = systems.iter().map(|at| texts[*at].clone());
-            std::iter::once((*name).to_owned()).chain(texts).collect()
-        });
-        let rows = rows.iter().map(|row| {
-            let texts = systems.iter().map(|at| place(row, *at));
-            std::iter::once(row.name.clone()).chain(texts).collect()
-        });
-        let titles = std::iter::once(String::new()).chain(names(systems));
-        let lines: Vec<Vec<String>> = std::iter::once(titles.collect())
-            .chain(facts)
-            .chain(rows)
-            .collect();
-        lines
-    };
-    let down = |systems: &[usize], rows: &[choice::Row<'_>]| {
-        let facts = matrix.facts.iter().map(|(name, _)| (*name).to_owned());
-        let titles = facts.chain(rows.iter().map(|row| row.name.clone()));
-        let titles = std::iter::once(String::new()).chain(titles).collect();
-        let lines = systems.iter().map(|at| {
-            let facts = matrix.facts.iter().map(|(_, texts)| texts[*at].clone());
-            let texts = facts.chain(rows.iter().map(|row| place(row, *at)));
-            std::iter::once(matrix.systems[*at].name.clone())
-                .chain(texts)
-                .collect()
-        });
-        std::iter::once(titles)
-            .chain(lines)
-            .collect::<Vec<Vec<String>>>()
-    };
-    let all: Vec<usize> = (0..matrix.systems.len()).collect();
-    let fits = |lines: &[Vec<String>]| {
-        let is_short = lines.len() <= (room + 1).max(1 + matrix.facts.len() + SHOWN_MIN);
-        aligned_width(lines) <= width && is_short
-    };
-    let mut left_out = String::new();
-    let wide = across(&all, &matrix.rows);
-    let high = down(&all, &matrix.rows);
-    let lines = if fits(&wide) {
-        wide
-    } else if fits(&high) {
-        high
-    } else {
-        // Those that are among the best most often, in the order of the experiment.
-        let rows = room.saturating_sub(matrix.facts.len()).max(SHOWN_MIN);
-        let rows = &matrix.rows[..rows.min(matrix.rows.len())];
-        let mut by_rank = all.clone();
-        by_rank.sort_by_key(|at| {
-            let system = &matrix.systems[*at].name;
-            std::cmp::Reverse(analysis.choice.best_in(system))
-        });
-        let mut shown = by_rank.clone();
-        let lines = loop {
-            let mut in_order = shown.clone();
-            in_order.sort_unstable();
-            let lines = across(&in_order, rows);
-            if aligned_width(&lines) <= width || shown.len() < 2 {
-                break lines;
-            }
-            shown.pop();
-        };
-        let systems = all.len() - shown.len();
-        let workloads = matrix.rows.len() - rows.len();
-        let more = [(systems, "system"), (workloads, "workload")];
-        let more = more.into_iter().filter(|(count, _)| *count > 0);
-        let more = more.map(|(count, what)| {
-            let s = if count == 1 { "" } else { "s" };
-            format!("{count} more {what}{s}")
-        });
-        left_out = more.collect::<Vec<_>>().join(" and ");
-        lines
-    };
-    let mut text = legend + &aligned(&lines);
-    if !left_out.is_empty() {
-        line(
-            &mut text,
-            &format!("and {left_out}: in the page, or with --tables"),
-        );
-    }
-    text
-}
-
-/// Characters that rows of texts take one below the other.
-fn aligned_width(rows: &[Vec<String>]) -> usize {
-    let widths = column_widths(rows);
-    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
-}
-
-fn column_widths(rows: &[Vec<String>]) -> Vec<usize> {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let texts = rows.iter().map(|row| row[column].chars().count());
-        texts.max().unwrap_or(0)
-    };
-    (0..columns).map(width).collect()
-}
-
-/// Rows of texts one below the other, all but the first column to the right, and a rule below the titles.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let widths = column_widths(rows);
     let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let mut drawn = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(width - cell.chars().count());
-            let gap = " ".repeat(if column == 0 { 0 } else { GAP });
-            drawn += &match column {
-                0 => format!("{cell}{space}"),
-                _ => format!("{gap}{space}{cell}"),
-            };
-        }
-        line(&mut text, drawn.trim_end());
-        if at == 0 {
-            line(&mut text, &"─".repeat(aligned_width(rows)));
-        }
+    wrapped(&mut text, &matrix.legend(analysis), "  ", options.width);
+    // The titles, the rule, and what is left out.
+    let rows_max = room.saturating_sub(text.lines().count() + 3);
+    let width = usize::from(options.width);
+    let (grid, left_out) = matrix::fitted(analysis, matrix, width, rows_max);
+    for drawn in matrix::lines(&grid) {
+        line(&mut text, &drawn);
+    }
+    if !left_out.is_empty() {
+        let said = format!("and {left_out}: in the page, or with --tables");
+        wrapped(&mut text, &said, "  ", options.width);
     }
     text
 }
