@@ -407,10 +407,10 @@ impl Experiment {
             );
             return Err(reader.at(&least.span(), what));
         }
-        let mut notes = Vec::new();
+        let mut left_to_lab = Vec::new();
         let mut raw_workloads: Vec<RawWorkload> = Vec::new();
         for one in &raw.workload {
-            let jobs = reader.jobs_of(one.get_ref(), &mut notes)?;
+            let jobs = reader.jobs_of(one.get_ref(), &mut left_to_lab)?;
             raw_workloads.extend(jobs.iter().flat_map(sweep::expand));
         }
         let size_bytes = reader.size(raw.size.as_ref(), "size")?;
@@ -526,7 +526,7 @@ impl Experiment {
             workloads,
             nodes,
             left_out,
-            notes,
+            notes: left_to_lab,
         })
     }
 }

@@ -737,9 +737,9 @@ impl Reader<'_> {
             }
             let mut options = section.options;
             for name in own.into_iter().flat_map(|own| own.get_ref().keys()) {
-                rivals(name)
-                    .iter()
-                    .for_each(|rival| drop(options.remove(rival)));
+                for rival in rivals(name) {
+                    options.remove(&rival);
+                }
             }
             let options = options.into_iter();
             let options = options

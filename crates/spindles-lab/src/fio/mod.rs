@@ -129,12 +129,12 @@ impl FioWork {
             entry.or_insert_with(|| RUNTIME_DEFAULT.to_owned());
         }
         if let Some(runtime) = work.options.get("runtime") {
-            let runtime_ns = time_ns(runtime).filter(|time| *time > 0);
-            let runtime_ns = runtime_ns.ok_or_else(|| {
+            let given_ns = time_ns(runtime).filter(|time| *time > 0);
+            let given_ns = given_ns.ok_or_else(|| {
                 format!("fio's runtime = {runtime} is not possible: give seconds, or a time such as 90s or 5m")
             })?;
-            let scaled = spindles_workload::file::times(runtime_ns, scale.min(1.0));
-            let scaled = scaled.max(runtime_ns.min(SECOND_NS));
+            let scaled = spindles_workload::file::times(given_ns, scale.min(1.0));
+            let scaled = scaled.max(given_ns.min(SECOND_NS));
             let chosen = runtime_s.map(|seconds| seconds.saturating_mul(SECOND_NS));
             let text = time_text(chosen.unwrap_or(scaled));
             work.options.insert("runtime".to_owned(), text);
