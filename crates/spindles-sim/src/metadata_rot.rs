@@ -131,7 +131,8 @@ impl World {
         };
         let any_unreadable = (0..self.stack.disks.len()).any(|disk| unreadable(self, disk));
         let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
-        if busy || any_unreadable || any_gone || !self.stack.decayed.is_empty() {
+        let is_short = self.stack.is_short_of_space;
+        if busy || any_unreadable || any_gone || is_short || !self.stack.decayed.is_empty() {
             return false; // The scrub may have to leave something.
         }
         let Some((disk, record, device)) = self.random_damaged() else {
@@ -193,6 +194,8 @@ impl World {
             AreaKind::BAD_BLOCKS,
         ];
         let (start, bytes) = match *self.rotting.choose(&kinds) {
+            // One that no opening has written to has one slot only.
+            AreaKind::SUPERBLOCK if record.generation <= 2 => return None,
             AreaKind::SUPERBLOCK => {
                 let start = *self.rotting.choose(&SLOT_BYTES);
                 (start, u64::try_from(SUPERBLOCK_BYTES).expect("4096"))

@@ -103,6 +103,44 @@ impl Engine {
         }
     }
 
+    // ---- comparing ----------------------------------------------------------------------------
+
+    /// Blocks of the area that hold pages of the list.
+    pub(crate) fn bad_blocks_blocks(&self) -> u64 {
+        u64::try_from(self.bad.wanted.len()).expect("few")
+    }
+
+    /// The block of the list that is being written.
+    pub(crate) fn bad_blocks_being_written(&self) -> Range<u64> {
+        let flying = self.bad.flying.map(u64::from);
+        flying.map_or(0..0, |block| block..block + 1)
+    }
+
+    /// Whether a block that was read from a member is as memory has it. `None` if it is to be written anyway.
+    pub(crate) fn bad_blocks_agree(&self, block: u64, bytes: &[u8]) -> Option<bool> {
+        let waits = self.bad.wanted[usize::try_from(block).expect("few")];
+        if waits && !self.read_only {
+            return None;
+        }
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        let first = u32::try_from(block).expect("few") * self.bad.pages_per_block;
+        let bytes = bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0;
+        Some((first..).zip(bytes).all(|(number, bytes)| {
+            let expected = &self.bad.pages[index(number)];
+            let read = decode_bad_blocks(array, number, bytes);
+            read.is_some_and(|(sequence, entries)| {
+                let same = entries.eq(expected.entries.iter().copied());
+                waits || sequence == expected.sequence && same
+            })
+        }))
+    }
+
+    /// A block of the list is corrupt on a member: it is written to all.
+    pub(crate) fn rewrite_bad_blocks(&mut self, block: u64) {
+        self.bad.wanted[usize::try_from(block).expect("few")] = true;
+        self.write_bad_blocks();
+    }
+
     // ---- reading ------------------------------------------------------------------------------
 
     /// Reads the next part of the list from all members, or goes on to the bitmaps.

@@ -8,6 +8,7 @@ use crate::{
     system_io::Purpose,
     waits::WaitFor,
 };
+use core::ops::Range;
 use spindles_block::{
     BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
 };
@@ -191,6 +192,58 @@ impl Engine {
         !self.regions.are_stored()
             || self.read_only
             || (self.regions.dirty.is_all_stored() && self.regions.written.is_all_stored())
+    }
+
+    // ---- comparing ----------------------------------------------------------------------------
+
+    /// Blocks of the area that hold pages of a bitmap.
+    pub(crate) fn bitmap_blocks(&self, kind: AreaKind) -> u64 {
+        if self.regions.are_stored() {
+            self.bitmap_of(kind).blocks
+        } else {
+            0
+        }
+    }
+
+    fn bitmap_of(&self, kind: AreaKind) -> &Bitmap {
+        if kind == AreaKind::DIRTY_BITMAP {
+            &self.regions.dirty
+        } else {
+            &self.regions.written
+        }
+    }
+
+    /// The blocks of a bitmap that are being written.
+    pub(crate) fn bitmap_being_written(&self, kind: AreaKind) -> Range<u64> {
+        self.bitmap_of(kind).flying.clone()
+    }
+
+    /// Whether a block that was read from a member is as memory has it. `None` if it is to be written anyway,
+    /// or no opening has written one.
+    pub(crate) fn bitmap_agrees(&self, kind: AreaKind, block: u64, bytes: &[u8]) -> Option<bool> {
+        let bitmap = self.bitmap_of(kind);
+        // In an array that is open for reading only this is what its opening found to be wrong.
+        let waits = bitmap.wanted.get(block);
+        if waits && !self.read_only || self.metadata.generation() <= 1 {
+            return None;
+        }
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        let words = &bitmap.bits.words()[bitmap.words_of(block..block + 1)];
+        let words = words.chunks(BITMAP_PAGE_WORDS);
+        let bytes = bytes.as_chunks::<BITMAP_PAGE_BYTES>().0;
+        let mut pages = (block * bitmap.pages_per_block..).zip(words).zip(bytes);
+        Some(pages.all(|((page, words), bytes)| {
+            let page = u32::try_from(page).expect("few");
+            let page = BitmapPage { array, kind, page };
+            let bits = decode_bitmap(&page, bytes);
+            bits.is_some_and(|bits| waits || bits[..words.len()] == *words)
+        }))
+    }
+
+    /// A block of a bitmap is corrupt on a member: it is written to all.
+    pub(crate) fn rewrite_bitmap(&mut self, kind: AreaKind, block: u64) {
+        self.bitmap(kind).wanted.set(block);
+        self.write_bitmaps();
     }
 
     // ---- reading ------------------------------------------------------------------------------

@@ -1,24 +1,22 @@
 //! A scrub reads the metadata on the members, compares it with memory, and writes it again where it differs.
 
 use crate::{
-    Engine, JOURNAL_DEVICE, Mutation,
-    bitmaps::Bitmap,
-    index,
+    Engine, JOURNAL_DEVICE, Mutation, index,
     inspection::{Ending, MetadataFinding, Part},
-    jobs::scrub::{Fate, Flaw, Repair},
+    jobs::scrub::{Fate, Flaw},
     journal::{State, stamp::Stamp},
     output::{Event, OutReason, Output},
     system_io::Purpose,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{
-    AreaKind, BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
-    JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode, decode_bad_blocks, decode_bitmap,
-};
+use spindles_format::{AreaKind, BITMAPS, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 
 /// Generations after which both slots were written since the inspection began.
 const BOTH_SLOTS: u64 = 3;
+
+/// Up to this generation an array may have superblocks in one slot only: no opening has written to it since it was made.
+const NEW: u64 = 2;
 
 impl Engine {
     /// Begins the inspection with the scrub.
@@ -77,26 +75,6 @@ impl Engine {
         })
     }
 
-    fn bitmap_blocks(&self, kind: AreaKind) -> u64 {
-        if self.regions.are_stored() {
-            self.bitmap_of(kind).blocks
-        } else {
-            0
-        }
-    }
-
-    fn bitmap_of(&self, kind: AreaKind) -> &Bitmap {
-        if kind == AreaKind::DIRTY_BITMAP {
-            &self.regions.dirty
-        } else {
-            &self.regions.written
-        }
-    }
-
-    fn bad_blocks_blocks(&self) -> u64 {
-        u64::try_from(self.bad.wanted.len()).expect("few")
-    }
-
     /// Members whose metadata is as memory has it. A device that is being filled is told all of it.
     fn inspected_members(&self) -> MemberSet {
         MemberSet::all(self.geometry.members()).difference(self.missing)
@@ -112,11 +90,11 @@ impl Engine {
                 let generation = self.metadata.generation();
                 self.inspection.generation = (!busy).then_some(generation);
                 let block = self.slot_block(slot);
-                self.read_area(members, self.metadata.place.blocks, 0..0, |_, _| block);
+                self.read_area(members, self.superblock_blocks(), 0..0, |_, _| block);
             }
             Part::Bitmap { kind, block } => {
                 let left = self.bitmap_blocks(kind).saturating_sub(block);
-                let flying = self.bitmap_of(kind).flying.clone();
+                let flying = self.bitmap_being_written(kind);
                 let blocks = u32::try_from(left.min(most)).expect("few");
                 self.read_area(members, blocks, flying, |engine, member| {
                     engine.area_block(member, kind).plus(block)
@@ -124,8 +102,7 @@ impl Engine {
             }
             Part::BadBlocks { block } => {
                 let left = self.bad_blocks_blocks().saturating_sub(block);
-                let flying = self.bad.flying.map(u64::from);
-                let flying = flying.map_or(0..0, |block| block..block + 1);
+                let flying = self.bad_blocks_being_written();
                 let blocks = u32::try_from(left.min(most)).expect("few");
                 self.read_area(members, blocks, flying, |engine, member| {
                     engine.area_block(member, AreaKind::BAD_BLOCKS).plus(block)
@@ -283,8 +260,8 @@ impl Engine {
             return false;
         }
         let is_current = generation % 2 == u64::from(slot);
-        if !is_current && generation == 1 {
-            return true; // There was none before.
+        if !is_current && generation <= NEW {
+            return true;
         }
         let array = &self.metadata.persistence().expect("stored").array.uuid;
         let mut bad = MemberSet::EMPTY;
@@ -299,111 +276,58 @@ impl Engine {
                 bad = bad.with(member);
             }
         }
-        let (block, blocks) = (self.slot_block(slot), self.metadata.place.blocks);
+        let (block, blocks) = (self.slot_block(slot), self.superblock_blocks());
         for member in bad.iter() {
             self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
         }
         if !bad.is_empty() && self.repairs_metadata() {
-            self.metadata.in_both_slots = true;
-            self.want_update();
+            self.rewrite_both_slots();
         }
         true
     }
 
     fn judge_bitmap(&mut self, kind: AreaKind, first: u64) {
-        let array = self.metadata.persistence().expect("stored").array.uuid;
-        for at in 0..self.inspection.blocks {
-            let bitmap = self.bitmap_of(kind);
-            let block = first + u64::from(at);
-            // In an array that is open for reading only this is what its opening found to be wrong.
-            let waits = bitmap.wanted.get(block);
-            if self.inspection.was_written(at) || waits && !self.read_only {
-                continue;
-            }
-            let words = &bitmap.bits.words()[bitmap.words_of(block..block + 1)];
-            let pages = words.chunks(BITMAP_PAGE_WORDS);
-            let number = block * bitmap.pages_per_block;
-            let block_bytes = index(self.block_size.bytes());
-            let mut bad = MemberSet::EMPTY;
-            for member in self.judged().iter() {
-                let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
-                let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
-                let bytes = bytes.as_chunks::<BITMAP_PAGE_BYTES>().0;
-                let good =
-                    (number..)
-                        .zip(pages.clone())
-                        .zip(bytes)
-                        .all(|((page, words), bytes)| {
-                            let page = u32::try_from(page).expect("few");
-                            let page = BitmapPage { array, kind, page };
-                            let bits = decode_bitmap(&page, bytes);
-                            bits.is_some_and(|bits| waits || bits[..words.len()] == *words)
-                        });
-                if !good || self.inspection.unreadable.contains(member) {
-                    bad = bad.with(member);
-                }
-            }
-            if bad.is_empty() || self.is_new() {
-                continue;
-            }
-            for member in bad.iter() {
-                let block = self.area_block(member, kind).plus(block);
-                self.found_metadata(member, kind, block, 1);
-            }
-            if self.repairs_metadata() {
-                let bitmap = match kind {
-                    AreaKind::DIRTY_BITMAP => &mut self.regions.dirty,
-                    _ => &mut self.regions.written,
-                };
-                bitmap.wanted.set(block);
-            }
-        }
-        self.write_bitmaps();
-    }
-
-    /// Whether no opening has written to the array yet: bitmaps have no pages then.
-    pub(crate) fn is_new(&self) -> bool {
-        self.metadata.generation() <= 1
+        self.judge_blocks(kind, first, |engine, block, bytes| {
+            engine.bitmap_agrees(kind, block, bytes)
+        });
     }
 
     fn judge_bad_blocks(&mut self, first: u64) {
-        let array = self.metadata.persistence().expect("stored").array.uuid;
+        self.judge_blocks(AreaKind::BAD_BLOCKS, first, Self::bad_blocks_agree);
+    }
+
+    /// Compares the blocks of an area by `agrees`, which is `None` for a block that is to be written anyway.
+    fn judge_blocks(
+        &mut self,
+        area: AreaKind,
+        first: u64,
+        agrees: impl Fn(&Self, u64, &[u8]) -> Option<bool>,
+    ) {
+        let block_bytes = index(self.block_size.bytes());
         for at in 0..self.inspection.blocks {
-            let block = first + u64::from(at);
-            let waits = self.bad.wanted[usize::try_from(block).expect("few")];
-            if self.inspection.was_written(at) || waits && !self.read_only {
+            if self.inspection.was_written(at) {
                 continue;
             }
-            let number = u32::try_from(block).expect("few") * self.bad.pages_per_block;
-            let block_bytes = index(self.block_size.bytes());
-            let mut bad = MemberSet::EMPTY;
-            for member in self.judged().iter() {
+            let block = first + u64::from(at);
+            let is_bad = |member: &MemberIndex| {
                 let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
                 let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
-                let bytes = bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0;
-                let good = (number..).zip(bytes).all(|(number, bytes)| {
-                    let expected = &self.bad.pages[index(number)];
-                    let read = decode_bad_blocks(array, number, bytes);
-                    read.is_some_and(|(sequence, entries)| {
-                        let same = sequence == expected.sequence
-                            && entries.eq(expected.entries.iter().copied());
-                        waits || same
-                    })
-                });
-                if !good || self.inspection.unreadable.contains(member) {
-                    bad = bad.with(member);
-                }
-            }
+                let is_unreadable = self.inspection.unreadable.contains(*member);
+                agrees(self, block, bytes).is_some_and(|agrees| !agrees || is_unreadable)
+            };
+            let bad = self.judged().iter().filter(is_bad);
+            let bad = bad.fold(MemberSet::EMPTY, MemberSet::with);
             for member in bad.iter() {
-                let area = AreaKind::BAD_BLOCKS;
-                let block = self.area_block(member, area).plus(block);
-                self.found_metadata(member, area, block, 1);
+                let place = self.area_block(member, area).plus(block);
+                self.found_metadata(member, area, place, 1);
             }
             if !bad.is_empty() && self.repairs_metadata() {
-                self.bad.wanted[usize::try_from(block).expect("few")] = true;
+                match area {
+                    AreaKind::BAD_BLOCKS => self.rewrite_bad_blocks(block),
+                    bitmap => self.rewrite_bitmap(bitmap, block),
+                }
             }
         }
-        self.write_bad_blocks();
     }
 
     fn judge_pages(&mut self) {
@@ -477,7 +401,7 @@ impl Engine {
 
     /// Whether what is found is repaired.
     fn repairs_metadata(&self) -> bool {
-        self.scrub.repair != Repair::Nothing && !self.read_only && !self.metadata.is_broken()
+        !self.scrub.is_check() && !self.read_only && !self.metadata.is_broken()
     }
 
     fn found_metadata(
@@ -489,11 +413,7 @@ impl Engine {
     ) {
         let repaired = self.repairs_metadata();
         let counted = u64::from(blocks);
-        if repaired {
-            self.scrub.found.metadata_repaired_blocks += counted;
-        } else {
-            self.scrub.found.metadata_left_blocks += counted;
-        }
+        self.count_metadata(counted, repaired);
         let is_unreadable = match member {
             JOURNAL_DEVICE => self.inspection.stamp_unreadable,
             member => self.inspection.unreadable.contains(member),

@@ -71,6 +71,17 @@ impl Engine {
         self.try_to_serve();
     }
 
+    /// How many blocks a superblock has.
+    pub(crate) fn superblock_blocks(&self) -> u32 {
+        self.metadata.place.blocks
+    }
+
+    /// A slot is corrupt on a member: superblocks are written into both slots.
+    pub(crate) fn rewrite_both_slots(&mut self) {
+        self.metadata.in_both_slots = true;
+        self.want_update();
+    }
+
     /// Something changed that the superblocks must say.
     pub(crate) fn want_update(&mut self) {
         if self.metadata.persistence.is_none() || self.read_only {

@@ -341,6 +341,16 @@ impl Engine {
         }
     }
 
+    /// Blocks of metadata were wrong.
+    pub(crate) fn count_metadata(&mut self, blocks: u64, repaired: bool) {
+        let found = &mut self.scrub.found;
+        if repaired {
+            found.metadata_repaired_blocks += blocks;
+        } else {
+            found.metadata_left_blocks += blocks;
+        }
+    }
+
     fn tell_disagreement(&mut self, id: RangeId, made_to_agree: bool) {
         let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
