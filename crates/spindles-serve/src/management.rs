@@ -193,7 +193,8 @@ impl Served for Handle {
         if let Some(more) = more {
             self.remember(more);
         }
-        let mut devices = self.to_open();
+        let all = self.to_open();
+        let mut devices = all.clone();
         devices.retain(|device| without.is_none_or(|it| absolute(it) != *device));
         let options = self.options.clone();
         let (done, result) = channel();
@@ -208,7 +209,7 @@ impl Served for Handle {
             let (opened, failed) = match changed {
                 Reopened::Open(target) => (Ok(target), false),
                 Reopened::Closed => (open_again(&[&devices, &before], &options, false), false),
-                Reopened::AsBefore => (open_again(&[&devices, &before], &options, true), true),
+                Reopened::AsBefore => (open_again(&[&all, &before], &options, true), true),
             };
             // Who asked may be gone.
             drop(done.send(closed.map(|()| failed).map_err(AssembleError::from)));
