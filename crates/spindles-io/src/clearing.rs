@@ -7,6 +7,9 @@ use crate::signatures::Sighting;
 use spindles_format::{AreaKind, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::io;
 
+/// A device with this many zeros at both ends is taken for a new one: the superblock slots lie within them.
+pub(crate) const ENDS_BYTES: u64 = 64 << 10;
+
 /// Clears a device that is held and about to become a member: what anybody may find on it,
 /// superblock slots and all areas of metadata included.
 pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
@@ -28,12 +31,18 @@ pub(crate) fn forget(device: &str) -> io::Result<()> {
 }
 
 /// Makes a device that held nothing but what is ours one that holds nothing: a file of zeros, or a
-/// block device without anything known.
+/// block device with zeros at both ends and without anything known.
 pub(crate) fn empty(device: &str) -> io::Result<()> {
     forget(device)?;
     let device = backends::at_rest(device, Access::Write)?;
+    let bytes = device.bytes()?;
     if device.as_file().is_some() {
-        device.make_zeros(0, device.bytes()?)?;
+        device.make_zeros(0, bytes)?;
+    } else {
+        let length = bytes.min(ENDS_BYTES);
+        let zeros = vec![0; usize::try_from(length).expect("64 KiB")];
+        device.write(&zeros, 0)?;
+        device.write(&zeros, bytes - length)?;
     }
     device.sync()
 }
@@ -51,19 +60,15 @@ fn clear_areas(device: &dyn AtRest, record: &DeviceRecord) -> io::Result<()> {
     device.sync()
 }
 
-/// A device with this many zeros at both ends is taken for a new one: the superblock slots lie within them.
-pub(crate) const ENDS_BYTES: u64 = 64 << 10;
-
-/// Makes zeros of everything known on a device and of both its ends.
+/// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
 pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;
-    let bytes = device.bytes()?;
-    let length = bytes.min(ENDS_BYTES);
-    let ends = [(0, length), (bytes - length, length)];
+    let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+    let start = (0, SLOT_BYTES[1] + superblock);
     let magics = sightings
         .iter()
         .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
-    for (offset, length) in magics.chain(ends) {
+    for (offset, length) in magics.chain([start]) {
         let zeros = vec![0; usize::try_from(length).expect("some KiB")];
         device.write(&zeros, offset)?;
     }
