@@ -1,10 +1,10 @@
 //! Driving fio: a well-kept tool is not rewritten. It is given a block device, or a file in a folder, and its
 //! JSON is read.
 
-mod ask;
-pub(crate) mod jobfile;
-mod options;
-mod output;
+mod ask; // Not a row: asks the installed fio.
+pub(crate) mod jobfile; // Not a row: reads job files.
+mod options; // Not a row: the names of options.
+mod output; // Not a row: reads what fio prints.
 
 use crate::evidence::Watched;
 use crate::execute::Failure;
