@@ -302,7 +302,7 @@ fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
         runs.retain(|run| ["wide", "mirror"].contains(&&*run.system.name));
         runs.retain(|run| run.workload.name == "read");
         for run in &mut runs {
-            let scatter = [0, 60, 20, 90][usize::try_from(run.repetition_block).unwrap()];
+            let scatter = [0, 40, 20, 50][usize::try_from(run.repetition_block).unwrap()];
             let rate = if run.system.name == "wide" {
                 1100
             } else {
