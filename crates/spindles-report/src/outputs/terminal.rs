@@ -188,7 +188,7 @@ fn drawn_matrix(
         line(&mut text, &drawn);
     }
     if !left_out.is_empty() {
-        let said = format!("and {left_out}: in the page, or with --tables");
+        let said = format!("and {left_out}: --tables");
         wrapped(&mut text, &said, "  ", options.width);
     }
     text
