@@ -198,7 +198,7 @@ pub struct Watch {
 }
 
 /// Between two alarms of repairs of one member.
-const REPAIRS_INTERVAL: Duration = Duration::from_secs(3600);
+const REPAIRS_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Blocks of a member that were corrupt or could not be read, and are repaired.
 #[derive(Debug)]

@@ -122,8 +122,8 @@ pub(crate) fn subject_of(certificate: &CertificateDer<'_>) -> Option<String> {
         let (pair, _) = der(set, SEQUENCE)?;
         let (kind, value) = der(pair, OBJECT_IDENTIFIER)?;
         let known = ATTRIBUTES.iter().find(|(id, _)| *id == kind);
-        if let (Some((_, name)), Some((_, value))) = (known, element(value)) {
-            let value = String::from_utf8_lossy(value.0);
+        if let (Some((_, name)), Some(value)) = (known, element(value)) {
+            let value = String::from_utf8_lossy(value.contents);
             parts.push(format!("{name}={}", value.replace(char::is_control, "?")));
         }
         names = after;
@@ -147,14 +147,21 @@ const ATTRIBUTES: &[(&[u8], &str)] = &[
     (&[0x55, 0x04, 11], "OU"),
 ];
 
-/// The contents of the first DER element if it has this tag, and the bytes after it.
-fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, both) = element(bytes)?;
-    (found == tag).then_some(both)
+/// A DER element, and the bytes after it.
+struct Element<'a> {
+    tag: u8,
+    contents: &'a [u8],
+    rest: &'a [u8],
 }
 
-/// The tag of the first DER element, its contents, and the bytes after it.
-fn element(bytes: &[u8]) -> Option<(u8, (&[u8], &[u8]))> {
+/// The contents of the first DER element if it has this tag, and the bytes after it.
+fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let found = element(bytes).filter(|found| found.tag == tag)?;
+    Some((found.contents, found.rest))
+}
+
+/// The first DER element.
+fn element(bytes: &[u8]) -> Option<Element<'_>> {
     let (&[tag, first], mut rest) = bytes.split_first_chunk()?;
     let mut length = usize::from(first);
     if first & 0x80 != 0 {
@@ -167,7 +174,12 @@ fn element(bytes: &[u8]) -> Option<(u8, (&[u8], &[u8]))> {
             .fold(0, |sum, octet| sum << 8 | usize::from(*octet));
         rest = after;
     }
-    Some((tag, rest.split_at_checked(length)?))
+    let (contents, rest) = rest.split_at_checked(length)?;
+    Some(Element {
+        tag,
+        contents,
+        rest,
+    })
 }
 
 /// The host names of a certificate. It is asked for one that no host has.

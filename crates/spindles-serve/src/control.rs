@@ -304,16 +304,25 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the other side says anything, or is gone: both end the command. Of a line nothing is kept, however long it is.
+/// Listens until the other side is gone: that, and anything that it says, ends the command. Of what it says nothing is
+/// kept, however long it is.
 fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
     loop {
-        match lines.fill_buf() {
-            Err(error) if is_late(&error) => answers.alive(),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            _ => break,
+        let said = match lines.fill_buf() {
+            Err(error) if is_late(&error) => {
+                answers.alive();
+                continue;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(bytes) => bytes.len(),
+            Err(_) => 0,
+        };
+        answers.stops.store(true, Ordering::SeqCst);
+        if said == 0 {
+            return;
         }
+        lines.consume(said);
     }
-    answers.stops.store(true, Ordering::SeqCst);
 }
 
 /// Returns true if nothing came within the time limit of a socket.

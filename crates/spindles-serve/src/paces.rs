@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(pace_at(2, 200), Some(100));
         assert_eq!(pace_at(15, 1500), Some(100));
         // It became slower: after half a minute nothing else shows.
-        assert_eq!(pace_at(30, 1650), Some(55));
-        assert_eq!(pace_at(45, 1800), Some(10));
+        assert_eq!(pace_at(29, 1640), Some(56));
+        assert_eq!(pace_at(30, 1650), Some(10));
         // It began again.
         assert_eq!(pace_at(47, 0), None);
     }

@@ -54,7 +54,9 @@ pub(super) fn page(metrics: &[Metric], histograms: &[HistogramMetric], facts: &[
             )
             .expect("memory");
         };
-        facts.iter().for_each(|it| (metric.sample)(it, &mut sample));
+        for facts in facts {
+            (metric.sample)(facts, &mut sample);
+        }
         if !lines.is_empty() {
             write!(
                 page,

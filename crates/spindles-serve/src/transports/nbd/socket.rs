@@ -285,6 +285,24 @@ mod tests {
         (client.join().expect("it ends"), socket)
     }
 
+    #[test]
+    fn the_subject_of_a_certificate_is_read() {
+        let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).expect("parameters");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let name = &mut params.distinguished_name;
+        name.push(rcgen::DnType::OrganizationName, "Example");
+        name.push(rcgen::DnType::CommonName, "host 1");
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let subject = subject_of(certificate.der());
+        assert_eq!(subject.as_deref(), Some("O=Example, CN=host 1"));
+        let whole = certificate.der().to_vec();
+        // Of what is cut off nothing is read that is not there.
+        for end in 0..whole.len() {
+            subject_of(&CertificateDer::from(&whole[..end]));
+        }
+    }
+
     fn pattern(bytes: usize) -> Vec<u8> {
         let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
         let words = u64::try_from(bytes / 8).expect("64 bits");
