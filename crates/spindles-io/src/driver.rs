@@ -106,7 +106,7 @@ impl Driver {
         {
             self.core.carry.refuse(&request, error);
         } else {
-            let taken = self.core.carry.submit(self.root, request, exchangeable);
+            let taken = self.core.submit(self.root, request, exchangeable);
             taken.map_err(|_| Busy)?;
         }
         self.in_flight += 1;
@@ -134,7 +134,7 @@ impl Driver {
                 }
                 return Ok(());
             }
-            if !self.core.carry.busy() {
+            if !self.core.busy() {
                 return Err(not_durable(&name, "it does not come to an end"));
             }
             self.core.turn(true);
@@ -206,7 +206,7 @@ impl Target for Driver {
             }
             if self.in_flight == 0 {
                 // Jobs in the background go on all the same, and who looks out for a descriptor hears of it.
-                if self.core.carry.busy() || self.core.carry.members().watches() {
+                if self.core.busy() || self.core.carry.members().watches() {
                     self.core.turn(false);
                 }
                 return None;
@@ -248,7 +248,7 @@ impl Target for Driver {
     }
 
     fn wait(&mut self) {
-        let busy = self.core.carry.busy() || self.core.carry.members().watches();
+        let busy = self.core.busy() || self.core.carry.members().watches();
         if busy && !self.core.carry.has_replies() {
             self.core.turn(true);
         }
@@ -317,7 +317,7 @@ impl Managed for Driver {
     }
 
     fn work(&mut self) -> bool {
-        let busy = self.core.carry.busy();
+        let busy = self.core.busy();
         if busy {
             self.core.turn(true);
         }
@@ -325,7 +325,7 @@ impl Managed for Driver {
     }
 
     fn is_working(&self) -> bool {
-        self.core.carry.busy()
+        self.core.busy()
     }
 
     fn in_sync_bytes(&self) -> (u64, u64) {

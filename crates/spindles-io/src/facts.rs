@@ -121,3 +121,10 @@ pub struct DeviceFacts {
     /// space is there already, which is to stay so.
     pub thin: bool,
 }
+
+impl DeviceFacts {
+    /// Whether it is a file that takes space from its file system when it is written.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.thin && self.backend.is_path && !self.backend.whole_sectors_only
+    }
+}

@@ -28,6 +28,7 @@ mod facts;
 mod files;
 pub mod grow;
 mod holders;
+mod holes;
 pub mod host;
 mod identity;
 mod incidents;

@@ -2,6 +2,7 @@
 
 use crate::backends::{self, Inline, Medium, Opened};
 use crate::buffers::Buffers;
+use crate::holes::Holes;
 use crate::later::{Job, LOOKOUTS, Later};
 use crate::queues::{self, Chosen, Wait, Watch, WatchId};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
@@ -51,6 +52,8 @@ struct Device {
     in_flight: u32,
     counted_until: Moment,
     had_no_space: bool,
+    /// It takes space when it is written.
+    holes: Option<Holes>,
     /// Of the file below a loop device.
     held: Vec<OwnedFd>,
 }
@@ -142,6 +145,12 @@ impl Members {
                 block_bytes,
             });
         }
+        let holes = match &opened.medium {
+            Medium::File(file) if opened.facts.has_holes() && !self.options.read_only => {
+                Holes::of(file).ok()
+            }
+            _ => None,
+        };
         let reach = match opened.medium {
             Medium::Inline(inline) => Reach::Inline(inline),
             Medium::File(file) => {
@@ -176,6 +185,7 @@ impl Members {
             in_flight: 0,
             counted_until: Moment(0),
             had_no_space: false,
+            holes,
         });
         Ok(DeviceIndex(index))
     }
@@ -218,6 +228,7 @@ impl Members {
             in_flight: 0,
             counted_until: Moment(0),
             had_no_space: false,
+            holes: None,
         });
         DeviceIndex(index)
     }
@@ -269,6 +280,7 @@ impl Members {
             Reach::Inline(_) | Reach::Left(_) | Reach::Nothing => Reach::Nothing,
         };
         device.held.clear();
+        device.holes = None;
     }
 
     /// All devices, those too that were let go.
@@ -436,6 +448,21 @@ impl Members {
     /// Whether a write failed as there was no space where the device lies.
     pub(crate) fn had_no_space(&self, device: DeviceIndex) -> bool {
         self.devices[device.index()].had_no_space
+    }
+
+    /// There is no space for a write where the device lies.
+    pub(crate) fn lacks_space(&mut self, device: DeviceIndex) {
+        self.devices[device.index()].had_no_space = true;
+    }
+
+    /// Whether any device takes space when it is written.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.devices.iter().any(|device| device.holes.is_some())
+    }
+
+    /// The device, if it takes space when it is written.
+    pub(crate) fn holes(&self, device: DeviceIndex) -> Option<&Holes> {
+        self.devices[device.index()].holes.as_ref()
     }
 
     /// Hands over what was started and collects what has ended.

@@ -163,13 +163,14 @@ impl World {
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }
 
-    /// An engine put a member out that had no space. Where the array does not survive that, no superblock says
-    /// so, and it is a member again at the next opening.
+    /// An engine put a member out that had no space. The array must survive that.
     pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
         let this = &self.stack.arrays[array];
-        if !this.geometry.survives(this.lost.with(member)) {
-            return;
-        }
+        let survives = this.geometry.survives(this.lost.with(member));
+        assert!(
+            survives,
+            "put out for space beyond the tolerance: {member:?}"
+        );
         *self.struck.entry("put out for space").or_default() += 1;
         match this.members[usize::from(member.0)] {
             Below::Disk(disk) => self.lose(disk),

@@ -20,6 +20,7 @@ use crate::{
     system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
+use core::ops::Range;
 use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
@@ -187,6 +188,14 @@ pub(crate) enum Pinned {
 }
 
 impl Pages {
+    /// Where the checksums of rows of a member lie on its device.
+    pub(crate) fn places(&self, member: MemberIndex, rows: &Range<u64>) -> Range<u64> {
+        let page = |row| self.entries.find(row).0;
+        let start = self.starts[usize::from(member.0)].0;
+        let blocks = u64::from(self.page_blocks);
+        start + page(rows.start) * blocks..start + (page(rows.end - 1) + 1) * blocks
+    }
+
     /// The pages of an array whose blocks have checksums, with room for so many pages, or for what
     /// one holder may need.
     pub(crate) fn new(

@@ -116,6 +116,8 @@ pub struct Engine {
     /// are there, or they have no space, or the journals' device failed. Redundancy may disagree with data, so it
     /// reconstructs nothing.
     unreplayed: bool,
+    /// Writing stopped because members that it can't do without have no space.
+    lacks_space: bool,
     /// The groups that have rows in such a log; `None` where that is not known.
     unplaced: Option<Vec<u64>>,
     /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums may be out
@@ -454,10 +456,12 @@ impl Engine {
             }
             return false;
         }
-        if reason == OutReason::Error(MemberError::NoSpace) && !self.is_settled() {
-            // Of rows in doubt it may hold the only good blocks, and there may be room again later.
+        let lacks_space = reason == OutReason::Error(MemberError::NoSpace);
+        if lacks_space && (!survives || !self.is_settled()) {
+            // There may be room again later, and it may hold the only good blocks of rows in doubt.
             let error = MemberError::NoSpace;
             self.output(Output::Event(Event::MemberFault { member, error }));
+            self.lacks_space = true;
             self.stop_writing();
             return false;
         }

@@ -219,6 +219,7 @@ impl Engine {
             read_only: config.read_only,
             only_recovers: config.only_recovers,
             unreplayed: false,
+            lacks_space: false,
             unplaced: Some(Vec::with_capacity(index(all_ranges))),
             trusts_reads: !clean && sums && config.look_only,
             trust_unsettled: config.force,

@@ -292,8 +292,18 @@ impl Engine {
 
     /// A stripe range of a request ended.
     pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
+        let lacks_space = self.lacks_space && !self.has_failed();
         let slot = &mut self.requests[index(request)];
         assert!(slot.pending > 0, "a range of a request ended twice");
+        let error = match error {
+            // The client, and an array around this one, must not take the array for lost.
+            Some(RequestError::BeyondTolerance)
+                if lacks_space && slot.operation != Operation::Read =>
+            {
+                Some(RequestError::NoSpace)
+            }
+            error => error,
+        };
         slot.pending -= 1;
         // The first error stands; `Corrupt` says more than the others.
         if slot.error.is_none() || error == Some(RequestError::Corrupt) {

@@ -371,7 +371,7 @@ impl Carry {
     pub(crate) fn end_look(&mut self) {
         let opening = |array: &Array| !array.engine.is_serving();
         while self.arrays.iter().any(opening) && self.busy() {
-            self.turn(true);
+            self.turn(true, None);
         }
         for array in &mut self.arrays {
             array.engine.end_look();
@@ -393,13 +393,15 @@ impl Carry {
         Ok(())
     }
 
-    /// Hands over what was started, waits if asked to, and carries what has ended as far as it
-    /// goes.
-    pub(super) fn turn(&mut self, wait: bool) {
-        let wait = match self.timeout() {
+    /// Hands over what was started, waits if asked to, no longer than `at_most`, and carries what has ended
+    /// as far as it goes.
+    pub(super) fn turn(&mut self, wait: bool, at_most: Option<Duration>) {
+        let until = |when: Instant| Duration::from_nanos(when.ns_since(self.clock.now()));
+        let timeout = self.timeout().map(until);
+        let wait = match timeout.into_iter().chain(at_most).min() {
             _ if !wait => Wait::No,
             None => Wait::Forever,
-            Some(when) => Wait::AtMost(Duration::from_nanos(when.ns_since(self.clock.now()))),
+            Some(time) => Wait::AtMost(time),
         };
         self.members.turn(wait);
         self.look_at_clock();

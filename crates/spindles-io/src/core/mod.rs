@@ -3,6 +3,7 @@
 mod carry;
 pub(crate) mod manage;
 pub(crate) mod progress;
+mod space;
 pub(crate) mod spares;
 pub(crate) mod tree;
 
@@ -10,13 +11,17 @@ pub(crate) use carry::{ArrayIndex, Carry, Node};
 
 use crate::labels::Spare;
 use crate::{OpenError, OpenOptions};
+use carry::Full;
+use space::{Space, Waiting};
 use spares::Spares;
+use spindles_block::{Request, RequestError};
 
 /// Everything there is on this thread.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) carry: Carry,
     pub(crate) spares: Spares,
+    space: Space,
 }
 
 impl Core {
@@ -24,6 +29,7 @@ impl Core {
         Ok(Self {
             carry: Carry::new(options)?,
             spares: Spares::default(),
+            space: Space::default(),
         })
     }
 
@@ -32,10 +38,51 @@ impl Core {
         self.spares.provide(&mut self.carry, spares);
     }
 
+    /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
+    pub(crate) fn submit(
+        &mut self,
+        node: Node,
+        request: Request,
+        exchangeable: bool,
+    ) -> Result<(), Full> {
+        if !self.space.take(&mut self.carry, node, &request) {
+            self.lacks_space(Waiting {
+                node,
+                request,
+                exchangeable,
+            });
+            return Ok(());
+        }
+        self.carry.submit(node, request, exchangeable)
+    }
+
+    fn lacks_space(&mut self, write: Waiting) {
+        if let Some(write) = self.space.wait(write) {
+            self.carry.refuse(&write.request, RequestError::NoSpace);
+        }
+    }
+
+    /// Whether anything is on its way without which nothing goes on.
+    pub(crate) fn busy(&self) -> bool {
+        self.carry.busy() || self.space.is_waited_for()
+    }
+
     /// Hands over what was started, waits if asked to, and carries what has ended as far as it
     /// goes. Where a member went out, spares take its place.
     pub(crate) fn turn(&mut self, wait: bool) {
-        self.carry.turn(wait);
+        self.carry.turn(wait, self.space.next_try());
+        for write in self.space.tried_again() {
+            if !self.space.take(&mut self.carry, write.node, &write.request) {
+                self.lacks_space(write);
+                continue;
+            }
+            let taken = self
+                .carry
+                .submit(write.node, write.request, write.exchangeable);
+            if taken.is_err() {
+                self.space.keep(write);
+            }
+        }
         if self.carry.lost_members() {
             self.spares.take_places(&mut self.carry);
         }

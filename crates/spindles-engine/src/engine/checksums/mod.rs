@@ -19,10 +19,30 @@ use crate::{
     slots::SlotSet,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberError, Operand};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, Operand};
 use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum};
 
 impl Engine {
+    /// Where rows of a member's data area lie on its device, and the pages with their checksums: the blocks that a write of
+    /// the rows changes, beside the log and the bitmaps.
+    pub fn places_of_rows(&self, member: MemberIndex, rows: Range<u64>) -> [Range<u64>; 2] {
+        let start = self.members[usize::from(member.0)].data_start.0;
+        let pages = match &self.pages {
+            Some(pages) if !rows.is_empty() => pages.places(member, &rows),
+            _ => 0..0,
+        };
+        [start + rows.start..start + rows.end, pages]
+    }
+
+    /// The blocks at the start of a member's device with its superblocks, bitmaps, lists and log: all that is in front of
+    /// checksums and data.
+    pub fn head_blocks(&self, member: MemberIndex) -> u64 {
+        let at = usize::from(member.0);
+        let checksums = self.pages.as_ref().map(|pages| pages.starts[at]);
+        let data = self.members[at].data_start;
+        checksums.map_or(data, |checksums| checksums.min(data)).0
+    }
+
     /// Whether blocks have checksums.
     #[inline]
     pub(crate) fn has_checksums(&self) -> bool {
