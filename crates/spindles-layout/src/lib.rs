@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod checksums;
+mod choices;
 mod divisor;
 mod error;
 mod expression;
@@ -21,6 +22,7 @@ mod table;
 mod zone;
 
 pub use checksums::Covered;
+pub use choices::choices;
 pub use error::GeometryError;
 pub use expression::{Expression, ExpressionError, parse_devices, quoted};
 pub use geometry::{Geometry, Spec};

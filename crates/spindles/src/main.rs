@@ -7,6 +7,7 @@ mod failure;
 mod interrupt;
 mod measuring;
 mod overview;
+mod plan;
 mod progress;
 mod rate;
 mod rates;

@@ -2,6 +2,7 @@
 //! to the first.
 
 mod aliases;
+mod choices;
 mod devices;
 mod fresh;
 mod inner;
@@ -10,6 +11,7 @@ mod plan;
 mod writing;
 
 pub use crate::errors::CreateError;
+pub use choices::{Choice, choices, size_of};
 pub(crate) use devices::{look, may_overwrite, occupant_of_held};
 pub(crate) use fresh::make;
 pub use inner::Made;

@@ -66,6 +66,53 @@ impl Plan {
         unused
     }
 
+    /// The bytes of data areas that are not used, of arrays inside it too.
+    pub(super) fn unused_bytes(&self) -> u64 {
+        let unused = self.members_and_records().map(|(index, member, record)| {
+            let left = record.data_blocks() - self.geometry.member_blocks_used(index);
+            let inner = match member {
+                Member::Array(inner) => inner.unused_bytes(),
+                Member::Device => 0,
+            };
+            inner + left * u64::from(record.block_size.bytes())
+        });
+        unused.sum()
+    }
+
+    /// The fewest lost devices that lose data.
+    pub(super) fn losses_min(&self) -> u64 {
+        let members = self.members.iter().map(|member| match member {
+            Member::Device => 1,
+            Member::Array(inner) => inner.losses_min(),
+        });
+        let mut losses: Vec<u64> = members.collect();
+        losses.sort_unstable();
+        let members = usize::from(self.geometry.redundancy()) + 1;
+        losses.iter().take(members).sum()
+    }
+
+    /// The most bytes that are written to replace one lost device; `None` without redundancy.
+    pub(super) fn rebuild_bytes(&self) -> Option<u64> {
+        let bytes = self.members_and_records().map(|(index, member, record)| {
+            let inner = match member {
+                Member::Array(inner) => inner.rebuild_bytes(),
+                Member::Device => None,
+            };
+            let used = self.geometry.member_blocks_used(index);
+            let own = used * u64::from(record.block_size.bytes());
+            inner.or_else(|| (self.geometry.redundancy() > 0).then_some(own))
+        });
+        bytes.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
+    fn members_and_records(&self) -> impl Iterator<Item = (MemberIndex, &Member, &DeviceRecord)> {
+        let members = self.members.iter().zip(&self.records);
+        let indices = (0..).map(MemberIndex);
+        indices
+            .zip(members)
+            .map(|(index, (member, record))| (index, member, record))
+    }
+
     pub(super) fn is_redundant(&self) -> bool {
         self.geometry.redundancy() > 0
             || self.members.iter().any(|member| match member {

@@ -4,6 +4,7 @@ use super::Command;
 use super::set::DegradedWrites;
 use crate::arrays;
 use crate::failure::Usage;
+use crate::plan;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -31,7 +32,8 @@ pub(crate) static COMMAND: Command = Command {
               spindles create safe 'raid5(a.img,b.img,c.img)' --spare d.img\n\
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
               spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'\n\
-              spindles create far 'raid1(a.img,nbd://host/export)'",
+              spindles create far 'raid1(a.img,nbd://host/export)'\n\
+              spindles create --plan /dev/sdb /dev/sdc /dev/sdd 4T",
     hidden: false,
     forwards: false,
     arguments: |command| {
@@ -51,10 +53,18 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 struct Arguments {
     /// What to call the array
-    name: String,
+    #[arg(required_unless_present = "plan")]
+    name: Option<String>,
     /// The array: raid5(a.img,b.img,c.img); arrays nest
-    #[arg(value_name = "EXPR")]
-    expression: String,
+    #[arg(value_name = "EXPR", required_unless_present = "plan")]
+    expression: Option<String>,
+    /// Create nothing: show what these devices can become, with the command for each. A size, such as 4T, stands for
+    /// a device that is still to be bought
+    #[arg(long, value_name = "DEV", num_args = 1.., conflicts_with_all = ["name", "expression", "spares", "journal", "layout", "force"])]
+    plan: Vec<String>,
+    /// With --plan: how much of a new device is filled per second, for the time of a rebuild
+    #[arg(long, value_name = "SIZE", default_value = "100M", requires = "plan")]
+    rate: SizeBytes,
     /// The chunk size, any multiple of the block [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
@@ -111,34 +121,15 @@ pub(super) fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let mut expression = Expression::parse(&arguments.expression).map_err(Usage::error)?;
+    let options = options(&arguments)?;
+    if !arguments.plan.is_empty() {
+        return plan::show(&arguments.plan, arguments.rate, &options, ui);
+    }
+    let expression = arguments.expression.as_deref().unwrap_or_default();
+    let mut expression = Expression::parse(expression).map_err(Usage::error)?;
     if let Some(layout) = &arguments.layout {
         expression = expression.with_layout(layout).map_err(Usage::error)?;
     }
-    let block_size = u32::try_from(arguments.block_size.0).ok();
-    let block_size = block_size.and_then(BlockSize::from_bytes).ok_or_else(|| {
-        Usage::error(format!(
-            "--block-size {}: a block is 512 or 4K",
-            arguments.block_size.typed()
-        ))
-    })?;
-    if let Some(chunk) = arguments.chunk {
-        chunk_blocks(chunk.0, block_size)
-            .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
-    }
-    let policy = arguments.consistency.as_deref().map(policy).transpose()?;
-    let options = CreateOptions {
-        name: arguments.name.clone(),
-        block_size,
-        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
-        consistency: policy,
-        checksum: arguments.checksum.as_deref().map(checksum).transpose()?,
-        spares: arguments.spares.clone(),
-        journal: arguments.journal.clone(),
-        degraded_writes: arguments.degraded_writes.allowed(),
-        force: arguments.force,
-        open: OpenOptions::default(),
-    };
 
     let devices = devices(&expression, &arguments);
     check_rights(&devices)?;
@@ -157,6 +148,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     tell(&created, &expression, &arguments, ui);
     Ok(())
+}
+
+fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {
+    let block_size = u32::try_from(arguments.block_size.0).ok();
+    let block_size = block_size.and_then(BlockSize::from_bytes).ok_or_else(|| {
+        Usage::error(format!(
+            "--block-size {}: a block is 512 or 4K",
+            arguments.block_size.typed()
+        ))
+    })?;
+    if let Some(chunk) = arguments.chunk {
+        chunk_blocks(chunk.0, block_size)
+            .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
+    }
+    let policy = arguments.consistency.as_deref().map(policy).transpose()?;
+    Ok(CreateOptions {
+        name: arguments.name.clone().unwrap_or_default(),
+        block_size,
+        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
+        consistency: policy,
+        checksum: arguments.checksum.as_deref().map(checksum).transpose()?,
+        spares: arguments.spares.clone(),
+        journal: arguments.journal.clone(),
+        degraded_writes: arguments.degraded_writes.allowed(),
+        force: arguments.force,
+        open: OpenOptions::default(),
+    })
 }
 
 /// All that the array gets.

@@ -150,6 +150,73 @@ fn create_says_how_much_it_does_not_use() {
     assert!(!run.error.contains("not used"), "{}", run.error);
 }
 
+/// Every command of a plan makes an array that holds what the plan says, and survives as many losses.
+#[test]
+fn what_a_plan_shows_is_what_create_makes() {
+    for sizes in [&[20, 20][..], &[12, 18, 24, 33], &[16, 16, 16, 24, 24, 40]] {
+        let names: Vec<String> = (0..sizes.len())
+            .map(|device| format!("d{device}"))
+            .collect();
+        let folder = Folder::new(&names[0], 0);
+        for (name, mib) in names.iter().zip(sizes) {
+            folder.make(name, mib * MIB);
+        }
+        let devices: Vec<String> = names.iter().map(|name| format!("@{name}")).collect();
+        let before = folder.contents();
+        let plan = folder.run(&format!("create --json --plan {}", devices.join(" ")));
+        let plan = plan.ok().json();
+        assert!(folder.contents() == before, "a plan writes nothing");
+        let choices = plan["choices"].as_array().expect("a list").clone();
+        assert!(choices.len() >= 4, "{plan}");
+        for choice in choices {
+            let expression = choice["expression"].as_str().expect("a text");
+            let command = choice["command"].as_str().expect("a text");
+            let quoted = format!("spindles create pool '{expression}'");
+            assert_eq!(command, quoted);
+            let created = spindles(&["create", "pool", expression, "--force", "--json"]);
+            let created = created.ok().json();
+            assert_eq!(created["bytes"], choice["bytes"], "{expression}");
+            let survives = usize::try_from(choice["survives"].as_u64().expect("a number"));
+            let left = names[survives.expect("small")..].iter();
+            let left: Vec<String> = left.map(|name| folder.path(name)).collect();
+            let status: Vec<&str> = ["status"]
+                .into_iter()
+                .chain(left.iter().map(String::as_str))
+                .collect();
+            let status = spindles(&status);
+            assert!(
+                [0, 3].contains(&status.status),
+                "{expression}: {}",
+                status.out
+            );
+        }
+    }
+}
+
+/// Sizes stand for devices that are still to be bought.
+#[test]
+fn sizes_are_planned_with() {
+    let out = spindles(&["create", "--plan", "4T", "4T", "2T", "2T", "--rate", "200M"])
+        .ok()
+        .out;
+    for text in [
+        "4 devices, 12 TiB",
+        "refilled at 200 MiB/s",
+        "spindles create pool 'raid0(raid1(disk1,disk2),raid1(disk3,disk4))'",
+        "spindles create pool 'raid5(disk1,disk2,raid0(disk3,disk4))'",
+    ] {
+        assert!(out.contains(text), "no {text:?} in {out}");
+    }
+    for (arguments, text) in [
+        (&["create", "--plan", "4T", "--rate", "0"][..], "--rate 0"),
+        (&["create", "pool", "--plan", "4T"], "--plan"),
+        (&["create", "--plan", "nothing.img", "1T"], "nothing.img"),
+    ] {
+        let run = spindles(arguments);
+        assert!(run.status != 0 && run.error.contains(text), "{}", run.error);
+    }
+}
+
 #[test]
 fn arrays_are_created_and_shown() {
     let folder = Folder::new("a b c", 8 * MIB);

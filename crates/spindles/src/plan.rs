@@ -1,0 +1,133 @@
+//! `spindles create --plan`: what devices can become, as a table.
+
+use crate::arrays;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use serde_json::json;
+use spindles_block::{MEMBERS_MAX, SizeBytes};
+use spindles_io::create::{Choice, CreateOptions, choices, size_of};
+use spindles_io::scan::shell_word;
+use std::path::Path;
+
+/// The name in the commands that are shown.
+const NAME: &str = "pool";
+
+/// Shows what devices, or devices of these sizes, can become. Nothing is written.
+pub(crate) fn show(
+    given: &[String],
+    rate: SizeBytes,
+    options: &CreateOptions,
+    ui: &Ui,
+) -> anyhow::Result<()> {
+    if rate.0 == 0 {
+        return Err(Usage::error(
+            "--rate 0: a rebuild never ends; take a rate such as 100M",
+        ));
+    }
+    if given.len() > usize::from(MEMBERS_MAX) {
+        let count = given.len();
+        return Err(Usage::error(format!(
+            "--plan: {count} devices; an array has at most {MEMBERS_MAX} members"
+        )));
+    }
+    let devices = devices(given)?;
+    let options = CreateOptions {
+        name: NAME.to_owned(),
+        ..options.clone()
+    };
+    let choices = choices(&devices, &options)?;
+    let command = |choice: &Choice| {
+        let expression = shell_word(&choice.expression.to_string()).into_owned();
+        format!("spindles create {NAME} {expression}{}", flags(&options))
+    };
+    let rebuild_s = |choice: &Choice| choice.rebuild_bytes.map(|bytes| bytes.div_ceil(rate.0));
+    let all: u64 = devices.iter().map(|(_, bytes)| bytes).sum();
+    ui.line(format!(
+        "{}, {}; a lost one is refilled at {}/s; nothing is written\n",
+        arrays::count(devices.len() as u64, "device"),
+        arrays::size(all),
+        arrays::size(rate.0),
+    ));
+    let rows = choices.iter().map(|choice| {
+        vec![
+            arrays::size(choice.bytes).to_string(),
+            survives(choice.survives),
+            arrays::size(choice.unused_bytes).to_string(),
+            rebuild_s(choice).map_or("-".to_owned(), arrays::duration),
+            command(choice),
+        ]
+    });
+    let header = ["holds", "survives", "unused", "rebuild", "command"];
+    ui.table(&header, &rows.collect::<Vec<_>>());
+    let choices = choices.iter().map(|choice| {
+        json!({
+            "expression": choice.expression.to_string(),
+            "bytes": choice.bytes,
+            "survives": choice.survives,
+            "unused_bytes": choice.unused_bytes,
+            "rebuild_s": rebuild_s(choice),
+            "command": command(choice),
+        })
+    });
+    let devices = devices
+        .iter()
+        .map(|(name, bytes)| json!({ "device": name, "bytes": bytes }));
+    ui.json(&json!({
+        "devices": devices.collect::<Vec<_>>(),
+        "rate_bytes_per_s": rate.0,
+        "choices": choices.collect::<Vec<_>>(),
+    }));
+    Ok(())
+}
+
+/// Names and sizes. A size that is no file stands for a device, which gets a name of its own.
+fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
+    let mut devices: Vec<(String, u64)> = Vec::new();
+    for text in given {
+        let size = text.parse::<SizeBytes>();
+        let device = match size {
+            Ok(size) if !Path::new(text).exists() => (format!("disk{}", devices.len() + 1), size.0),
+            _ => (text.clone(), size_of(text)?),
+        };
+        if devices.iter().any(|(name, _)| *name == device.0) {
+            return Err(Usage::error(format!(
+                "--plan names '{}' twice: take different devices",
+                device.0
+            )));
+        }
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
+fn survives(devices: u64) -> String {
+    match devices {
+        0 => "no loss".to_owned(),
+        1 => "any one".to_owned(),
+        devices => format!("any {devices}"),
+    }
+}
+
+/// The options that the figures are for, if they are not the usual ones.
+fn flags(options: &CreateOptions) -> String {
+    let usual = CreateOptions::new(NAME);
+    let chunk = options.chunk_bytes.map(|bytes| SizeBytes(bytes).typed());
+    let other = options.block_size != usual.block_size;
+    let block = other.then(|| options.block_size.bytes().to_string());
+    let flags = [
+        ("--block-size", block),
+        ("--chunk", chunk.map(|chunk| chunk.to_string())),
+        (
+            "--consistency",
+            options.consistency.map(|policy| policy.name.to_owned()),
+        ),
+        (
+            "--checksum",
+            options.checksum.map(|kind| kind.name().to_owned()),
+        ),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter_map(|(flag, value)| Some(format!(" {flag} {}", value?)));
+    flags.collect()
+}
