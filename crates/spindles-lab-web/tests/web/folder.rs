@@ -5,6 +5,7 @@ use spindles_measure::{Record, example};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 use spindles_lab_web::{Limits, Server};
@@ -49,7 +50,13 @@ impl Results {
 
     /// Serves it.
     pub(crate) fn serve(&self) -> SocketAddr {
-        serve(&self.root(), "127.0.0.1:0", Limits::default())
+        // On a busy machine too the list has all figures, and requests come in time.
+        let limits = Limits {
+            head: Duration::from_secs(60),
+            list: Duration::from_secs(60),
+            ..Limits::default()
+        };
+        serve(&self.root(), "127.0.0.1:0", limits)
     }
 }
 

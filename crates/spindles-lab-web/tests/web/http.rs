@@ -38,7 +38,7 @@ impl Answer {
 pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_secs(120)))
         .expect("a timeout");
     stream
 }
