@@ -172,6 +172,17 @@ fn by(server: Option<&Server>) -> String {
     }
 }
 
+/// The names of all arrays that are found or served.
+pub(crate) fn names() -> Vec<String> {
+    let served = served::known().into_iter().map(Listed::served);
+    let found = scan::overview(&[]).arrays.into_iter();
+    let names = found.filter_map(|array| array.name);
+    let mut names: Vec<String> = names.chain(served.map(|array| array.name)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// Shows all arrays in these places, as the library takes them, and those that are served on this machine. Returns the
 /// highest of their exit statuses.
 pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {

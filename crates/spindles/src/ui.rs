@@ -192,6 +192,11 @@ impl Ui {
         }
     }
 
+    /// Whether the result is JSON.
+    pub(crate) const fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// A table of the result with aligned columns, numbers to the right. Silent with `--json`.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         if !self.json {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) static TASK: Task = Task {
     name: "deb",
-    arguments: "[--debug] [--stage]",
-    about: "builds target/debian/*.deb; --stage only what `cargo deb` needs beside the binary",
+    arguments: "[--dist | --debug] [--stage]",
+    about: "builds target/debian/*.deb of the release build; --dist of an optimized one, --stage only what `cargo deb` needs beside the binary",
     run,
 };
 
@@ -24,24 +24,44 @@ const SHELLS: &[(&str, &str)] = &[
 ];
 
 fn run(arguments: &[String]) -> Result<(), String> {
-    let asked = |option: &str| arguments.iter().any(|argument| argument == option);
-    if let Some(other) = arguments
-        .iter()
-        .find(|it| !["--debug", "--stage"].contains(&it.as_str()))
-    {
-        return Err(format!("it takes --debug and --stage, not {other}"));
+    let mut profile = "release";
+    let mut only_stage = false;
+    for argument in arguments {
+        match argument.as_str() {
+            "--debug" => profile = "debug",
+            "--dist" => profile = "dist",
+            "--stage" => only_stage = true,
+            other => return Err(format!("it takes --dist, --debug and --stage, not {other}")),
+        }
     }
-    let profile = if asked("--debug") { "debug" } else { "release" };
-    if asked("--stage") {
-        return stage(profile);
+    if only_stage {
+        return stage(profile, Talk::Aloud);
     }
-    println!("{}", build(profile)?.display());
+    let deb = build(profile, Talk::Aloud)?;
+    let bytes = fs::metadata(&deb).map_err(at(&deb))?.len();
+    println!("{}: {} KiB", deb.display(), bytes / 1024);
     Ok(())
 }
 
+/// Whether each step is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Talk {
+    Aloud,
+    Not,
+}
+
+impl Talk {
+    fn say(self, what: &str) {
+        if self == Self::Aloud {
+            println!("{what}");
+        }
+    }
+}
+
 /// Builds the package with the binary of that profile; where it is.
-pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
-    stage(profile)?;
+fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
+    stage(profile, talk)?;
+    talk.say("laying out files in target/deb/root");
     let package = Package::load(profile)?;
     let root = PathBuf::from(STAGE).join("root");
     if root.exists() {
@@ -56,15 +76,16 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     let copyright = package.deb["license-file"][0].as_str().unwrap_or_default();
     let copyright = Path::new("crates/spindles").join(copyright);
     Package::install(&root, &copyright, &format!("{doc}/copyright"), "644")?;
+    package.install_control(&root)?;
     good(
         "gzip",
         &["-9n", &path(&root.join(doc).join("changelog.Debian"))],
     )?;
     let control = root.join("DEBIAN");
-    fs::create_dir_all(&control).map_err(at(&control))?;
     fs::write(control.join("control"), package.control(&root)?).map_err(at(&control))?;
     let sums = "cd \"$1\" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums \
-                && chmod 644 DEBIAN/* && find . -type d -exec chmod 755 {} +";
+                && chmod 644 DEBIAN/control DEBIAN/md5sums DEBIAN/conffiles \
+                && find . -type d -exec chmod 755 {} +";
     good("sh", &["-c", sums, "sh", &path(&root)])?;
     let folder = PathBuf::from("target/debian");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -72,6 +93,7 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     let deb = folder.join(format!("{name}_{version}_{architecture}.deb"));
     // What is only looked at need not be small.
     let effort = if profile == "debug" { "-z0" } else { "-z6" };
+    talk.say("packing");
     let build = [
         "--root-owner-group",
         "-Zxz",
@@ -84,14 +106,20 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     Ok(deb)
 }
 
-/// Builds the binary and lets it write its manual pages and completions.
-fn stage(profile: &str) -> Result<(), String> {
-    let mut build = vec!["build", "--quiet", "--package", "spindles"];
-    if profile == "release" {
-        build.push("--release");
+/// Builds the binary, which takes no time if it is up to date, and lets it write its manual pages and completions.
+fn stage(profile: &str, talk: Talk) -> Result<(), String> {
+    let mut build = match profile {
+        // The binary that tests use: `build` would choose other features of dependencies, and build most crates again.
+        "debug" => vec!["test", "--workspace", "--test", "first_minutes", "--no-run"],
+        profile => vec!["build", "--package", "spindles", "--profile", profile],
+    };
+    if talk == Talk::Not {
+        build.push("--quiet");
     }
-    process::cargo(&build)?;
     let binary = format!("target/{profile}/spindles");
+    talk.say(&format!("cargo {}: {binary}", build.join(" ")));
+    process::cargo(&build)?;
+    talk.say("writing manual pages and completions to target/deb");
     let pages = format!("{STAGE}/man");
     if Path::new(&pages).exists() {
         fs::remove_dir_all(&pages).map_err(at(Path::new(&pages)))?;
@@ -180,7 +208,7 @@ impl Package {
     fn install(root: &Path, source: &Path, target: &str, mode: &str) -> Result<(), String> {
         let to = path(&root.join(target));
         good("install", &["-D", "-m", mode, &path(source), &to])?;
-        if mode == "755" {
+        if mode == "755" && target.starts_with("usr/bin/") {
             good(
                 "strip",
                 &["--strip-unneeded", "--remove-section=.comment", &to],
@@ -190,6 +218,39 @@ impl Package {
             good("gzip", &["-9n", &to])?;
         }
         Ok(())
+    }
+
+    /// The maintainer's scripts and the list of configuration files.
+    fn install_control(&self, root: &Path) -> Result<(), String> {
+        let scripts = Path::new("crates/spindles").join(self.text("maintainer-scripts")?);
+        for script in ["postinst", "prerm", "postrm"] {
+            Self::install(
+                root,
+                &scripts.join(script),
+                &format!("DEBIAN/{script}"),
+                "755",
+            )?;
+        }
+        let mut list = String::new();
+        for file in self.deb["conf-files"].as_array().into_iter().flatten() {
+            list.push_str(file.as_str().unwrap_or_default());
+            list.push('\n');
+        }
+        let conffiles = root.join("DEBIAN/conffiles");
+        fs::write(&conffiles, list).map_err(at(&conffiles))
+    }
+
+    /// The libraries that the binary needs, with the versions of the symbols that it uses.
+    fn depends(&self, root: &Path) -> Result<String, String> {
+        let binary = path(&root.join("usr/bin").join(&self.name));
+        let symbols = good("objdump", &["-T", &binary])?;
+        let needs = |package: &str, prefix: &str| {
+            let version = newest(&symbols, prefix)?;
+            Some(format!("{package} (>= {version})"))
+        };
+        let packages = [needs("libc6", "GLIBC_"), needs("libgcc-s1", "GCC_")];
+        let packages: Vec<String> = packages.into_iter().flatten().collect();
+        Ok(self.text("depends")?.replace("$auto", &packages.join(", ")))
     }
 
     fn control(&self, root: &Path) -> Result<String, String> {
@@ -203,17 +264,31 @@ impl Package {
         }
         Ok(format!(
             "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
-             Depends: {}\nSection: {}\nPriority: {}\nDescription: {}\n{description}",
+             Depends: {}\nRecommends: {}\nSection: {}\nPriority: {}\nDescription: {}\n{description}",
             self.name,
             self.version,
             self.architecture,
             self.text("maintainer")?,
-            self.text("depends")?,
+            self.depends(root)?,
+            self.text("recommends")?,
             self.text("section")?,
             self.text("priority")?,
             self.description,
         ))
     }
+}
+
+/// The newest version of the symbols with this prefix that a binary needs.
+fn newest(symbols: &str, prefix: &str) -> Option<String> {
+    let words = symbols.split(|c: char| c.is_whitespace() || "()".contains(c));
+    let versions = words.filter_map(|word| word.strip_prefix(prefix));
+    let numbers = versions.filter_map(|version| {
+        let parts = version.split('.').map(str::parse);
+        parts.collect::<Result<Vec<u32>, _>>().ok()
+    });
+    let newest = numbers.max()?;
+    let parts: Vec<String> = newest.iter().map(u32::to_string).collect();
+    Some(parts.join("."))
 }
 
 /// The files that a path with one `*` in its last part means.
@@ -261,7 +336,7 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
 /// Builds the package of the binary that tests use, and installs it into an empty folder: it runs, has
 /// what it shall have, and lintian finds no error. What was skipped.
 pub(crate) fn check() -> Result<Option<&'static str>, String> {
-    let deb = path(&build("debug")?);
+    let deb = path(&build("debug", Talk::Not)?);
     let root = PathBuf::from(STAGE).join("installed");
     if root.exists() {
         fs::remove_dir_all(&root).map_err(at(&root))?;
@@ -274,6 +349,8 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
     for file in [
         "share/man/man1/spindles.1.gz",
         "share/man/man1/spindles-lab-run.1.gz",
+        "share/man/man8/spindles-serve.8.gz",
+        "lib/udev/rules.d/61-spindles.rules",
         "share/bash-completion/completions/spindles",
         "share/zsh/vendor-completions/_spindles",
         "share/fish/vendor_completions.d/spindles.fish",
@@ -289,6 +366,16 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
             return Err(format!("the package lacks usr/{file}"));
         }
     }
+    let control = good("dpkg-deb", &["--field", &deb, "Depends", "Recommends"])?;
+    if !control.contains("libc6 (>= ") || !control.contains("nbd-client") {
+        return Err(format!("the package depends on: {control}"));
+    }
+    let scripts = good("dpkg-deb", &["--ctrl-tarfile", &deb])?;
+    for script in ["postinst", "prerm", "postrm", "conffiles"] {
+        if !scripts.contains(script) {
+            return Err(format!("the package lacks {script}"));
+        }
+    }
     if !process::exists("lintian") {
         return Ok(Some("lintian is not installed"));
     }
@@ -302,4 +389,18 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
     ];
     good("lintian", &lint)?;
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_symbol_decides() {
+        let symbols = "0000 DF *UND* 0000 (GLIBC_2.9) open\n0000 DF *UND* 0000 (GLIBC_2.34) dlsym\n\
+                       0000 DF *UND* 0000 (GCC_4.2.0) _Unwind_GetIP\n";
+        assert_eq!(newest(symbols, "GLIBC_").as_deref(), Some("2.34"));
+        assert_eq!(newest(symbols, "GCC_").as_deref(), Some("4.2.0"));
+        assert_eq!(newest(symbols, "OTHER_"), None);
+    }
 }

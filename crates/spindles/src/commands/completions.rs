@@ -1,9 +1,11 @@
 //! `spindles completions`: a completion script for a shell.
 
 use super::Command;
+use crate::overview;
 use crate::ui::Ui;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Arg, ArgMatches, Args, FromArgMatches as _, ValueHint};
+use clap::{Arg, ArgMatches, Args, FromArgMatches as _, ValueEnum as _, ValueHint};
+use clap_complete::Shell;
 use spindles_engine::POLICIES;
 use spindles_format::ChecksumKind;
 use spindles_lab::builtin::BUILTINS;
@@ -15,7 +17,8 @@ use spindles_workload::KINDS;
 pub(crate) static COMMAND: Command = Command {
     name: "completions",
     about: "Print a completion script for your shell",
-    details: "For bash: spindles completions bash > /etc/bash_completion.d/spindles",
+    details: "Names of arrays are looked for when they are completed, as commands do.\n\n\
+              For bash: spindles completions bash > /etc/bash_completion.d/spindles",
     hidden: false,
     forwards: false,
     arguments: Arguments::augment_args,
@@ -25,24 +28,64 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 struct Arguments {
     /// The shell to write the script for
-    shell: clap_complete::Shell,
+    #[arg(value_parser = shells())]
+    shell: String,
+}
+
+/// What the scripts call to know the names of arrays.
+const ARRAYS: &str = "arrays";
+
+fn shells() -> PossibleValuesParser {
+    let shells = Shell::value_variants().iter();
+    let shells = shells.filter_map(Shell::to_possible_value);
+    PossibleValuesParser::new(shells.chain([PossibleValue::new(ARRAYS).hide(true)]))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let Ok(shell) = Shell::from_str(&arguments.shell, false) else {
+        for name in overview::names() {
+            ui.line(name);
+        }
+        return Ok(());
+    };
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut with_words(super::command_line()),
-        "spindles",
-        &mut script,
-    );
+    let mut command = with_words(super::command_line());
+    clap_complete::generate(shell, &mut command, "spindles", &mut script);
     let mut script = String::from_utf8(script)?;
-    if arguments.shell == clap_complete::Shell::Fish {
-        offer_to_fish(&with_words(super::command_line()), &mut script);
+    match shell {
+        Shell::Bash => script.push_str(ARRAYS_IN_BASH),
+        Shell::Zsh => offer_arrays_to_zsh(&mut script),
+        Shell::Fish => offer_to_fish(&with_words(super::command_line()), &mut script),
+        _ => {}
     }
     ui.text("script", &script);
     Ok(())
+}
+
+/// Offers names of arrays and files to commands that manage arrays.
+const ARRAYS_IN_BASH: &str = r#"
+_spindles_with_arrays() {
+    _spindles "$@"
+    local word="${COMP_WORDS[COMP_CWORD]}"
+    if [[ ${COMP_CWORD} -gt 1 && "${word}" != -* ]]; then
+        case "${COMP_WORDS[1]}" in
+            bench|completions|help|lab|layout|man|sim) ;;
+            *) COMPREPLY+=( $(compgen -W "$(spindles completions arrays 2>/dev/null)" -- "${word}") $(compgen -f -- "${word}") ) ;;
+        esac
+    fi
+}
+complete -F _spindles_with_arrays -o nosort -o bashdefault -o default spindles
+"#;
+
+/// Offers names of arrays and files in place of the hint that marks them.
+fn offer_arrays_to_zsh(script: &mut String) {
+    const FUNCTION: &str = "_spindles_arrays() {\n    local -a names\n    names=(${(f)\"$(spindles completions arrays 2>/dev/null)\"})\n    compadd -a names\n    _files\n}\n\n";
+    *script = script.replace(":_users", ":_spindles_arrays");
+    let end = script
+        .rfind("if [ \"$funcstack[1]\"")
+        .unwrap_or(script.len());
+    script.insert_str(end, FUNCTION);
 }
 
 /// What a shell may offer for an argument, by the argument's name.
@@ -55,7 +98,7 @@ struct Words {
 /// and for layouts and experiments there is more than can be listed.
 static WORDS: &[Words] = &[
     Words {
-        arguments: &["level"],
+        arguments: &["level", "expression"],
         words: || LEVELS.iter().map(|level| level.name).collect(),
     },
     Words {
@@ -116,6 +159,9 @@ fn with_words(command: clap::Command) -> clap::Command {
     command.mut_args(offer).mut_subcommands(with_words)
 }
 
+/// Marks arguments that take the name of an array; no argument takes the name of a user.
+const ARRAY_HINT: ValueHint = ValueHint::Username;
+
 fn offer(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     if let Some(row) = WORDS.iter().find(|row| row.arguments.contains(&id)) {
@@ -123,9 +169,10 @@ fn offer(argument: Arg) -> Arg {
     }
     let name = argument.get_value_names().and_then(<[_]>::first);
     match name.map(clap::builder::Str::as_str) {
-        Some(
-            "DEV" | "ARRAY|DEV" | "PATH" | "DEV,.." | "OLD" | "NEW" | "FROM" | "TO" | "TARGET",
-        ) => argument.value_hint(ValueHint::AnyPath),
+        Some("ARRAY" | "ARRAY|DEV" | "ARRAY|DEV,..") => argument.value_hint(ARRAY_HINT),
+        Some("DEV" | "PATH" | "DEV,.." | "OLD" | "NEW" | "FROM" | "TO" | "TARGET") => {
+            argument.value_hint(ValueHint::AnyPath)
+        }
         Some("DIR" | "BEFORE" | "AFTER") => argument.value_hint(ValueHint::DirPath),
         _ => argument,
     }
@@ -135,7 +182,10 @@ fn offer(argument: Arg) -> Arg {
 fn offer_to_fish(command: &clap::Command, script: &mut String) {
     for argument in command.get_positionals() {
         let words = argument.get_possible_values();
-        let words: Vec<&str> = words.iter().map(PossibleValue::get_name).collect();
+        let mut words: Vec<&str> = words.iter().map(PossibleValue::get_name).collect();
+        if argument.get_value_hint() == ARRAY_HINT {
+            words.push("(spindles completions arrays 2>/dev/null)");
+        }
         if !words.is_empty() {
             let (name, words) = (command.get_name(), words.join(" "));
             script.extend([
@@ -147,6 +197,10 @@ fn offer_to_fish(command: &clap::Command, script: &mut String) {
             ]);
         }
     }
+    *script = script.replace(
+        "(__fish_complete_users)",
+        "(spindles completions arrays 2>/dev/null)",
+    );
     for below in command.get_subcommands() {
         offer_to_fish(below, script);
     }

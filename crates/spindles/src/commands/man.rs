@@ -1,22 +1,27 @@
-//! `spindles man`: the manual pages, for packagers.
+//! `spindles man`: the manual pages.
 
 use super::Command;
+use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::Context as _;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{ArgAction, ArgMatches, Args, FromArgMatches as _};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Roff, bold, italic, roman};
 use serde_json::json;
 use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::process::{self, Stdio};
 
 pub(crate) static COMMAND: Command = Command {
     name: "man",
-    about: "Print the manual page, or write those of all commands to a folder",
-    details: "Without --out the page of spindles itself is printed. With it each command gets a \
-              page: spindles.1, spindles-create.1, spindles-lab-run.1 and so on.\n\n\
-              spindles man | man -l -\n\
-              spindles man --out /usr/local/share/man/man1",
+    about: "Show the manual page of a command, or write those of all to a folder",
+    details: "Shows the page of a command, or of spindles itself; into a pipe or a file it goes as roff. With \
+              --out each command gets a page below man1 or man8 of the folder: man1/spindles.1, \
+              man1/spindles-lab-run.1, man8/spindles-create.8 and so on.\n\n\
+              spindles man serve\n\
+              spindles man lab run\n\
+              spindles man --out /usr/local/share/man",
     hidden: false,
     forwards: false,
     arguments: Arguments::augment_args,
@@ -25,24 +30,71 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
+    /// The command, such as serve or lab run
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    command: Vec<String>,
     /// The folder for the pages of all commands; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
+
+/// Commands for every user: section 1. Those that manage arrays are in section 8.
+const FOR_USERS: [&str; 7] = [
+    "bench",
+    "completions",
+    "copy",
+    "lab",
+    "layout",
+    "man",
+    "sim",
+];
+
+const EXIT_STATUS: &str = "0: done\n1: failed\n2: wrong usage";
+const EXIT_STATUS_OF_STATUS: &str = "0: done, and all arrays are healthy\n1: failed\n2: wrong usage\n3: an array is degraded\n4: an array has failed";
+
+/// Files and variables that concern commands on arrays.
+const FILES: [(&str, &str); 5] = [
+    (
+        "/etc/spindles/NAME.conf",
+        "options of the systemd units for the array NAME",
+    ),
+    (
+        "/usr/lib/systemd/system/spindles-serve@.service",
+        "serves an array from the start of the machine on",
+    ),
+    (
+        "/usr/lib/systemd/system/spindles-scrub@.timer",
+        "scrubs an array once a month",
+    ),
+    (
+        "/run/spindles",
+        "sockets through which commands reach the servers of root",
+    ),
+    (
+        "/usr/share/doc/spindles",
+        "documents, of which administration.md is the first to read",
+    ),
+];
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let mut root = super::command_line();
     root.build();
     let Some(out) = arguments.out else {
-        ui.text("page", &page(&root)?.1);
-        return Ok(());
+        return show(&page(find(&root, &arguments.command)?)?.text, ui);
     };
-    fs::create_dir_all(&out).with_context(|| format!("{}: can't be made", out.display()))?;
     let mut written = Vec::new();
-    for (name, page) in pages(&root)? {
-        let path = out.join(name);
-        fs::write(&path, page).with_context(|| format!("{}: can't be written", path.display()))?;
+    for Page {
+        name,
+        section,
+        text,
+    } in pages(&root)?
+    {
+        let folder = out.join(format!("man{section}"));
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("{}: can't be made", folder.display()))?;
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("{}: can't be written", path.display()))?;
         ui.line(path.display());
         written.push(path.display().to_string());
     }
@@ -50,8 +102,49 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The pages of a command and of all below it: the names of their files, and what is in them.
-fn pages(command: &clap::Command) -> anyhow::Result<Vec<(String, String)>> {
+/// A page: the name of its file, its section, and what is in it.
+struct Page {
+    name: String,
+    section: &'static str,
+    text: String,
+}
+
+/// The command of that name below another.
+fn find<'a>(root: &'a clap::Command, names: &[String]) -> anyhow::Result<&'a clap::Command> {
+    names.iter().try_fold(root, |command, name| {
+        let below = command.get_subcommands().find(|it| it.get_name() == name);
+        below.ok_or_else(|| {
+            Usage::error(format!(
+                "there is no command '{name}'; `{} --help` lists them",
+                command.get_bin_name().unwrap_or("spindles")
+            ))
+        })
+    })
+}
+
+/// Shows a page on a terminal; elsewhere it is printed as it is.
+fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
+    if ui.is_json() || !io::stdout().is_terminal() {
+        ui.text("page", page);
+        return Ok(());
+    }
+    let man = process::Command::new("man")
+        .args(["-l", "-"])
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut man) = man else {
+        ui.text("page", page); // Without man-db.
+        return Ok(());
+    };
+    if let Some(mut input) = man.stdin.take() {
+        input.write_all(page.as_bytes()).ok(); // It may be closed before its end.
+    }
+    man.wait().context("man: can't be waited for")?;
+    Ok(())
+}
+
+/// The pages of a command and of all below it.
+fn pages(command: &clap::Command) -> anyhow::Result<Vec<Page>> {
     let mut all = vec![page(command)?];
     for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         all.extend(pages(below)?);
@@ -59,16 +152,23 @@ fn pages(command: &clap::Command) -> anyhow::Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-fn page(command: &clap::Command) -> anyhow::Result<(String, String)> {
+fn page(command: &clap::Command) -> anyhow::Result<Page> {
+    let words = command.get_bin_name().unwrap_or("spindles").split(' ');
+    let manages = words
+        .clone()
+        .nth(1)
+        .is_some_and(|name| !FOR_USERS.contains(&name));
+    let section = if manages { "8" } else { "1" };
     // What follows the options is printed here, line by line where it is a table or an example.
     let after = command.get_after_help().map(ToString::to_string);
     let man = Man::new(command.clone().after_help(""))
         .source(concat!("Spindles ", env!("CARGO_PKG_VERSION")))
-        .manual("Spindles");
+        .manual("Spindles")
+        .section(section);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    synopsis(command).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     let (examples, details): (Vec<_>, Vec<_>) = (after.as_deref().unwrap_or_default())
         .split("\n\n")
@@ -92,8 +192,94 @@ fn page(command: &clap::Command) -> anyhow::Result<(String, String)> {
         roff.control("PP", []);
         add(&mut roff, paragraph);
     }
+    exit_status(command, &mut roff);
+    if manages {
+        files(&mut roff);
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([roman(if words.count() > 1 {
+        "spindles(1)"
+    } else {
+        "spindles-create(8), spindles-serve(8), spindles-status(8), spindles-lab(1)"
+    })]);
     roff.to_writer(&mut page)?;
-    Ok((man.get_filename(), String::from_utf8(page)?))
+    Ok(Page {
+        name: man.get_filename(),
+        section,
+        text: String::from_utf8(page)?,
+    })
+}
+
+/// What is typed, with the values that options take.
+fn synopsis(command: &clap::Command) -> Roff {
+    let mut roff = Roff::default();
+    roff.control("SH", ["SYNOPSIS"]);
+    let mut line = vec![bold(command.get_bin_name().unwrap_or("spindles"))];
+    for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
+        let values = argument.get_value_names().unwrap_or_default();
+        let takes_values = argument.get_action().takes_values();
+        let open = if argument.is_required_set() {
+            " "
+        } else {
+            " ["
+        };
+        line.push(roman(open));
+        if let Some(long) = argument.get_long() {
+            line.push(bold(format!("--{long}")));
+            if takes_values {
+                line.push(roman(" "));
+            }
+        } else if let Some(short) = argument.get_short() {
+            line.push(bold(format!("-{short}")));
+        }
+        if takes_values {
+            let values: Vec<_> = values.iter().map(|name| name.as_str()).collect();
+            line.push(italic(values.join(" ")));
+        }
+        let is_many = argument
+            .get_num_args()
+            .is_some_and(|count| count.max_values() > values.len().max(1));
+        if is_many || matches!(argument.get_action(), ArgAction::Append) {
+            line.push(roman("..."));
+        }
+        if !argument.is_required_set() {
+            line.push(roman("]"));
+        }
+    }
+    if command.has_subcommands() {
+        line.push(roman(" "));
+        line.push(italic("COMMAND"));
+    }
+    roff.text(line);
+    roff
+}
+
+fn exit_status(command: &clap::Command, roff: &mut Roff) {
+    roff.control("SH", ["EXIT STATUS"]);
+    let is_status = command.get_name() == super::status::COMMAND.name;
+    let rows = if is_status {
+        EXIT_STATUS_OF_STATUS
+    } else {
+        EXIT_STATUS
+    };
+    for (status, meaning) in rows.lines().filter_map(|row| row.split_once(": ")) {
+        roff.control("TP", []);
+        roff.text([bold(status)]);
+        roff.text([roman(meaning)]);
+    }
+}
+
+fn files(roff: &mut Roff) {
+    roff.control("SH", ["FILES"]);
+    for (file, about) in FILES {
+        roff.control("TP", []);
+        roff.text([italic(file)]);
+        roff.text([roman(about)]);
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    roff.control("TP", []);
+    roff.text([bold("SPINDLES_SCAN")]);
+    roff.text([roman("where names of arrays are looked for: PATH:PATH")]);
 }
 
 /// Adds a paragraph; lines that stand for themselves stay lines.

@@ -2,7 +2,9 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::binary::spindles;
+use crate::arrays::{Folder, MIB};
+use crate::binary::{spindles, spindles_in};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Every command line that help knows, as `["lab", "run"]`.
@@ -86,7 +88,7 @@ fn help_prints_what_the_option_prints() {
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("man/man1");
+    let out = folder.path().join("man");
     let out = out.to_str().expect("our names are UTF-8");
     spindles(&["man", "--out", out]).ok();
     let groff = Command::new("groff").arg("--version").output().is_ok();
@@ -96,8 +98,13 @@ fn every_command_has_a_manual_page() {
     let roots = [Vec::new()].into_iter();
     for command in roots.chain(commands()) {
         let name = [&["spindles".to_owned()][..], &command].concat().join("-");
-        let page = format!("{out}/{name}.1");
+        let pages = [1, 8].map(|section| format!("{out}/man{section}/{name}.{section}"));
+        let page = pages.into_iter().find(|page| Path::new(page).exists());
+        let page = page.unwrap_or_else(|| panic!("{name} has no page"));
         let text = std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{page} is missing"));
+        for section in ["SYNOPSIS", "EXIT STATUS"] {
+            assert!(text.contains(section), "{page} lacks {section}");
+        }
         let options = spindles(&with(&command, &["--help"])).out;
         let options = options
             .split_whitespace()
@@ -118,6 +125,36 @@ fn every_command_has_a_manual_page() {
             let said = String::from_utf8_lossy(&lint.stderr);
             assert!(lint.status.success() && said.is_empty(), "{said}");
         }
+    }
+}
+
+/// A page of its own is shown by name. It has what is typed with the values that options take, and the files of an array.
+#[test]
+fn the_page_of_one_command_is_shown() {
+    let page = spindles(&["man", "serve"]).ok().out;
+    for text in [
+        ".TH spindles-serve 8 ",
+        "\\fB\\-\\-nbd\\fR \\fI",
+        "EXIT STATUS",
+        "/etc/spindles/NAME.conf",
+    ] {
+        assert!(page.contains(text), "no {text:?} in {page}");
+    }
+    let page = spindles(&["man", "lab", "run"]).ok().out;
+    assert!(page.contains(".TH spindles-lab-run 1 "), "{page}");
+    spindles(&["man", "lab", "nothing"]).fails(2, &["no command 'nothing'", "spindles lab --help"]);
+}
+
+/// Shells ask for the names of arrays when they are completed.
+#[test]
+fn completions_know_arrays() {
+    let folder = Folder::new("a b", 16 * MIB);
+    folder.run("create home raid1(@a,@b)").ok();
+    let run = spindles_in(&folder.path(""), &[], &["completions", "arrays"]).ok();
+    assert!(run.out.lines().any(|name| name == "home"), "{}", run.out);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = spindles(&["completions", shell]).ok().out;
+        assert!(script.contains("spindles completions arrays"), "{shell}");
     }
 }
 
