@@ -133,7 +133,7 @@ mod tests {
         let names = ('a'..).map(String::from);
         let devices: Vec<_> = names.zip(sizes.iter().copied()).collect();
         let choices = choices(&devices);
-        let printed: Vec<_> = choices.iter().map(ToString::to_string).collect();
+        let printed: Vec<_> = choices.iter().map(Expression::to_string).collect();
         printed.join(" ")
     }
 

@@ -45,7 +45,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Whether each step is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Talk {
+pub(crate) enum Talk {
     Aloud,
     Not,
 }
@@ -59,7 +59,7 @@ impl Talk {
 }
 
 /// Builds the package with the binary of that profile; where it is.
-fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
+pub(crate) fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
     stage(profile, talk)?;
     talk.say("laying out files in target/deb/root");
     let package = Package::load(profile)?;

@@ -84,7 +84,7 @@ pub(super) fn systemd() -> Result<Guest, String> {
     if let Some(reason) = absent(SYSTEMD_HOST) {
         return Ok(Guest::Skipped(reason));
     }
-    let package = deb::build("debug")?;
+    let package = deb::build("debug", deb::Talk::Not)?;
     in_folder(|folder| {
         let root = debian(folder, &package)?;
         let disks = disks(folder, SYSTEMD_DISKS_MIB)?;
