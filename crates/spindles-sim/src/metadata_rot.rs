@@ -151,7 +151,19 @@ impl World {
         if blocks.is_empty() {
             return false;
         }
+        // A page of checksums that covers nothing written may stay as it is.
+        let checksums = device.area(AreaKind::CHECKSUMS).map(|area| {
+            let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+            let end = area.offset_bytes + area.length_bytes;
+            area.offset_bytes / block_bytes..end / block_bytes
+        });
+        let is_checksums = |block: &BlockIndex| {
+            checksums
+                .as_ref()
+                .is_some_and(|area| area.contains(&block.0))
+        };
         let wrong: Vec<_> = (blocks.into_iter())
+            .filter(|block| !is_checksums(block))
             .map(|block| (block, self.metadata_block(disk, block)))
             .collect();
         self.stack.arrays[array].damaged = Some(member);
@@ -212,8 +224,10 @@ impl World {
                 let bytes = u64::from(record.bad_blocks_pages()) * 512;
                 (device.area(AreaKind::BAD_BLOCKS)?.offset_bytes, bytes)
             }
-            // Arrays here are small: all regions are in the first block.
-            kind if record.region_groups > 0 => (device.area(kind)?.offset_bytes, block_bytes),
+            // Arrays here are small: all regions are in the first page, and a block of 512 bytes has no other.
+            kind if record.region_groups > 0 && block_bytes == 512 => {
+                (device.area(kind)?.offset_bytes, block_bytes)
+            }
             _ => return None,
         };
         let blocks = bytes / block_bytes;
