@@ -192,6 +192,7 @@ impl Engine {
     fn stamp_place(&self) -> Option<(BlockIndex, u32)> {
         let journal = self.journal.as_ref()?;
         let writes = journal.stamp != Stamp::Done || !journal.placement.device_works();
+        let writes = writes || !journal.placement.is_device();
         let device = journal.device.filter(|_| !writes)?;
         Some((device.slot_block(self.block_size), journal.page.blocks))
     }
@@ -203,7 +204,8 @@ impl Engine {
             Ok(()) => {}
             Err(error) if member == JOURNAL_DEVICE => {
                 self.inspection.stamp_unreadable = true;
-                if error == MemberError::Gone {
+                // Otherwise the log lies on the members, and nothing depends on the device.
+                if error == MemberError::Gone && self.journals_on_device() {
                     self.log_failed(member, result);
                 }
             }
@@ -396,7 +398,9 @@ impl Engine {
     /// The stamp of the journal's own device was written again.
     pub(crate) fn stamp_repaired(&mut self, result: MemberResult) {
         self.inspection.pending -= 1;
-        self.log_failed(JOURNAL_DEVICE, result);
+        if self.journals_on_device() {
+            self.log_failed(JOURNAL_DEVICE, result);
+        }
     }
 
     /// Whether what is found is repaired.
