@@ -244,7 +244,7 @@ fn it_is_known_whether_zeros_move_bytes() {
     assert!(is_free("null:1M"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    std::fs::write(&path, pattern(1, 100_000)).unwrap();
+    std::fs::write(&path, pattern(1, 102_400)).unwrap();
     let changed = || {
         let data = std::fs::metadata(&path).unwrap();
         (data.ctime(), data.ctime_nsec(), data.blocks())
