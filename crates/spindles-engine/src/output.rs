@@ -4,6 +4,7 @@ use crate::{
     faults::MemberFaults,
     inspection::MetadataFinding,
     jobs::scrub::{Finding, Scrub, ScrubStatus},
+    membership::Role,
 };
 use alloc::boxed::Box;
 use core::fmt;
@@ -288,8 +289,18 @@ pub enum CommandError {
     /// The device's data area or block is not what the array counts on, or its identity is known
     /// already.
     Unsuitable,
-    /// Another device is about to take its position, or the array is being closed.
-    Busy,
+    /// Another device is about to take its position.
+    Joining,
+    /// The array is being closed.
+    Closing,
+    /// Nothing more is written to it in this opening.
+    Stopped,
+    /// This member is being copied onto another device.
+    Replacing(MemberIndex),
+    /// The device is this already.
+    InUse(Role),
+    /// The position is one that the array grows by.
+    GrowthPlace,
     /// The array grows.
     Growing,
     /// There is nothing to compare: the level keeps no redundancy.
@@ -313,7 +324,20 @@ impl fmt::Display for CommandError {
             Self::NotActive => "that member is missing, or not filled yet",
             Self::NoSuperblocks => "without superblocks it could not tell later who is a member",
             Self::Unsuitable => "what is set aside on that device is not what the array needs",
-            Self::Busy => "another device is about to take that position; try again after that",
+            Self::Joining => "a device is about to take its position; try again after that",
+            Self::Closing => "it is being closed",
+            Self::Stopped => "nothing more is written to it until it is opened again",
+            Self::Replacing(member) => {
+                return write!(
+                    f,
+                    "member {member} is being copied onto another device: wait until that has ended, or stop that \
+                     command with Ctrl-C"
+                );
+            }
+            Self::InUse(role) => return write!(f, "the device is {role}"),
+            Self::GrowthPlace => {
+                "that position is for a device that the array grows by: give that with `spindles grow --add`"
+            }
             Self::Growing => "it grows; let that come to its end first, with spindles grow",
             Self::NoRedundancy => "it keeps no redundancy",
             Self::JobGoing => "that is under way already",

@@ -5,6 +5,7 @@ use crate::errors::AttachError;
 use crate::identity::share_bytes;
 use crate::incidents::no_space;
 use crate::labels::Spare;
+use crate::managed::PlaceWanted;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::queues::{Watch, WatchId};
@@ -354,16 +355,16 @@ impl Managed for Driver {
         progress::scrub(&self.core.carry)
     }
 
-    fn may_attach(&self, device: &str, member: Option<MemberIndex>) -> Result<(), AttachError> {
-        manage::may_attach(&self.core.carry, device, member).map(|_| ())
+    fn may_attach(&self, device: &str, wanted: PlaceWanted) -> Result<(), AttachError> {
+        manage::may_attach(&self.core.carry, device, wanted).map(drop)
     }
 
     fn attach(
         &mut self,
         device: &str,
-        member: Option<MemberIndex>,
+        wanted: PlaceWanted,
     ) -> Result<(String, MemberIndex), AttachError> {
-        let (array, member) = manage::attach(&mut self.core.carry, device, member)?;
+        let (array, member) = manage::attach(&mut self.core.carry, device, wanted)?;
         self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named((array, member)))
@@ -395,6 +396,7 @@ impl Managed for Driver {
     }
 
     fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
+        manage::may_be_spare(&self.core.carry, device)?;
         let probe = Probe::peek(device)?; // Clients wait meanwhile.
         let found = probe.found();
         let record = found.spare().ok_or_else(|| AttachError::TakenAlready {
@@ -420,7 +422,16 @@ impl Managed for Driver {
         self.core.spares.withdraw(device)
     }
 
+    fn may_leave(&self, device: &str) -> Result<(), AttachError> {
+        manage::may_leave(&self.core.carry, device)
+    }
+
+    fn may_restructure(&self, device: Option<&str>, moves: bool) -> Result<(), AttachError> {
+        manage::may_restructure(&self.core.carry, device, moves)
+    }
+
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
+        manage::may_be_spare(&self.core.carry, device)?;
         let bytes = Probe::peek(device)?.bytes; // Clients wait meanwhile.
         Ok(spares::may_be_spare(&self.core.carry, device, bytes)?)
     }
@@ -446,7 +457,7 @@ impl Managed for Driver {
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {
-        manage::may_replace(&self.core.carry, old, device).map(|_| ())
+        manage::may_replace(&self.core.carry, old, device).map(drop)
     }
 
     fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {

@@ -7,7 +7,8 @@ use crate::assemble::{
 };
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::{OwnRole, replace_first};
-use crate::host::{Host, Opened, while_closed};
+use crate::host::{Host, Opened, Restructure, while_closed};
+use crate::managed::PlaceWanted;
 use crate::report::positions;
 use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, backends, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
@@ -142,7 +143,7 @@ pub fn grow<'a>(
             let places = missing.iter();
             let places = places.filter(|place| usize::from(place.0) >= growing.members);
             for (device, place) in added.iter().zip(places) {
-                target.may_attach(device, Some(place))?;
+                target.may_attach(device, PlaceWanted::Added(place))?;
             }
             drop(target);
             None
@@ -371,7 +372,7 @@ pub fn abort<'a>(
                 return Err(ChangeError::NothingToAbort { array });
             }
             // The server closes it in order, so there is nothing to wait for.
-            while_closed(served, None, None, |devices, _| {
+            while_closed(served, Restructure::default(), |devices, _| {
                 Ok((None, abort_on(devices, &mut |_, _| true)?))
             })
         }
@@ -457,7 +458,8 @@ pub fn begin(
     let change = planned(host, &report, &options, &[added], &options.assemble)?;
     options.assemble.open = open.clone();
     let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
-    found.attach(added, None)?;
+    let place = u8::try_from(report.members.len()).expect("a position");
+    found.attach(added, PlaceWanted::Added(MemberIndex(place)))?;
     Ok(found)
 }
 
@@ -521,7 +523,7 @@ fn carry_on(
         });
         match (waiting.front(), place) {
             (Some(device), Some(place)) if !filling => {
-                if let Err(why) = target.attach(device, Some(place.member)) {
+                if let Err(why) = target.attach(device, PlaceWanted::Added(place.member)) {
                     error = Some(why.into());
                     break;
                 }

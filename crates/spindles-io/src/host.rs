@@ -9,7 +9,7 @@ use crate::identity::share_bytes;
 use crate::is_address;
 use crate::left_over;
 use crate::probe::Probe;
-use crate::{CloseError, Managed, OpenOptions, Target};
+use crate::{CloseError, Managed, OpenError, OpenOptions, Target};
 use spindles_format::{ArrayRecord, Found};
 use std::fmt::{self, Debug};
 use std::path::Path;
@@ -41,17 +41,23 @@ pub trait Served: Debug {
     fn remember(&self, device: &str);
 
     /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
-    /// from the devices that it has, with `more`, and without those that are to go; after a failure from those that it had.
+    /// from the devices that it has, with what comes, and without what is to go; after a failure from those that it had.
     ///
     /// # Errors
     ///
-    /// It can't be closed: it is served as it was.
-    fn reopen(
-        &self,
-        more: Option<&str>,
-        without: Option<&str>,
-        reopen: Reopen,
-    ) -> Result<(), AssembleError>;
+    /// The change must wait, or it can't be closed: it is served as it was.
+    fn reopen(&self, restructure: Restructure<'_>, reopen: Reopen) -> Result<(), AssembleError>;
+}
+
+/// What changes of an array while its server has it closed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restructure<'a> {
+    /// The device that comes to it.
+    pub more: Option<&'a str>,
+    /// The device that goes.
+    pub without: Option<&'a str>,
+    /// Where its data or its journal lies changes, which an array that grows can't do.
+    pub moves: bool,
 }
 
 /// What is done with the devices of an array that its server has closed, with the options by which it opens it.
@@ -77,11 +83,13 @@ impl Debug for Reopened {
     }
 }
 
+/// Writes to a device what it is to be for an array.
+pub(crate) type Prepare = Box<dyn FnOnce() -> Result<(), OpenError> + Send>;
+
 /// The same, with what came of it.
 pub(crate) fn while_closed<T, E>(
     served: &dyn Served,
-    more: Option<&str>,
-    without: Option<&str>,
+    restructure: Restructure<'_>,
     work: impl FnOnce(&[&str], &AssembleOptions) -> Result<(Option<Box<dyn Target>>, T), E>
     + Send
     + 'static,
@@ -101,7 +109,7 @@ where
         drop(done.send(told));
         reopened
     };
-    served.reopen(more, without, Box::new(reopen))?;
+    served.reopen(restructure, Box::new(reopen))?;
     // Where the server has ended nothing was done.
     let result = result.recv();
     result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
@@ -272,21 +280,32 @@ impl<'a> Host<'a> {
         self.change_devices(options, change, None, None)
     }
 
-    /// The same where a server has to open another device for that, or one less.
+    /// The same where a device comes to it, which is prepared as soon as the change is decided, or one goes.
     pub(crate) fn change_devices(
         &self,
         options: &AssembleOptions,
         change: &Change,
-        more: Option<&str>,
+        coming: Option<(&str, Prepare)>,
         without: Option<&str>,
     ) -> Result<Opened, AssembleError> {
+        let (more, prepare) = coming.unzip();
         match self {
             Self::Devices(devices) => {
+                prepare.map_or(Ok(()), |prepare| prepare())?;
                 assemble_to_change(devices, options, change).map(Opened::from)
             }
             Self::Served(served) => {
                 let change = change.clone();
-                while_closed(*served, more, without, move |devices, options| {
+                let restructure = Restructure {
+                    more,
+                    without,
+                    moves: matches!(
+                        change,
+                        Change::Grow(_) | Change::Size(_) | Change::Journal(_)
+                    ),
+                };
+                while_closed(*served, restructure, move |devices, options| {
+                    prepare.map_or(Ok(()), |prepare| prepare())?;
                     let changed = assemble_to_change(devices, options, &change)?.target;
                     if let Change::Grow(_) = change {
                         return Ok((Some(changed), ())); // It has begun, and goes on as it is.

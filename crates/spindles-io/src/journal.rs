@@ -1,10 +1,10 @@
 //! Gives an array a device for its journal, or takes it away. That is one write of
 //! superblocks, of a clean array, so that the log holds nothing that is needed.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Change, JournalReport};
+use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::failed;
-use crate::host::Host;
+use crate::host::{Host, Prepare, absolute};
 use crate::{OpenError, OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
@@ -51,11 +51,15 @@ pub fn add<'a>(
     let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
     let wiped = create::may_overwrite(device, overwrite)?;
     put_in_order(host, &report, degraded, progress)?;
+    let (labelled, page) = (absolute(device), record.encode());
     // First the device: what the superblocks name is there.
-    labels::make(device, false, &record.encode())?;
-    let changed = change(host, &report, degraded, record.device_uuid, Some(device));
+    let label = move || labels::make(&labelled, false, &page);
+    let coming = Some((device, Box::new(label) as Prepare));
+    let changed = change(host, &report, degraded, record.device_uuid, coming);
     if let Err(error) = changed {
-        if look(host).is_ok_and(|now| now.journal == report.journal) {
+        // Refused, it was not labelled.
+        let is_refused = matches!(error, ChangeError::Assemble(AssembleError::Attach(_)));
+        if !is_refused && look(host).is_ok_and(|now| now.journal == report.journal) {
             // The array goes on without it: nothing else is to take it for a journal.
             drop(empty(device));
         }
@@ -134,14 +138,14 @@ fn change(
     report: &ArrayReport,
     degraded: bool,
     device: Uuid,
-    name: Option<&str>,
+    coming: Option<(&str, Prepare)>,
 ) -> Result<(), ChangeError> {
     let without = match &report.journal {
         JournalReport::Device(device) => Some(device.as_str()),
         JournalReport::Members | JournalReport::DeviceMissing => None,
     };
     let change = Change::Journal(device);
-    let changed = host.change_devices(&options(degraded), &change, name, without)?;
+    let changed = host.change_devices(&options(degraded), &change, coming, without)?;
     changed.target.close()?;
     let is_there = !matches!(look(host)?.journal, JournalReport::Members);
     if is_there != (device != Uuid::NIL) {

@@ -97,7 +97,7 @@ pub use identity::{file_of_loop, lies_on, named_twice};
 pub use incidents::{Incident, no_space, why_out};
 pub use loops::file_system_of_loop;
 pub use lost::LostBytes;
-pub use managed::{Managed, PutOut, await_resync};
+pub use managed::{Managed, PlaceWanted, PutOut, await_resync};
 pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use own_descriptors::use_own_descriptors;
 pub use page_cache::cached_bytes;

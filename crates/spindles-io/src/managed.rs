@@ -21,6 +21,23 @@ pub struct PutOut {
     pub spare: Option<String>,
 }
 
+/// The place that a device is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceWanted {
+    /// That of the first missing member.
+    First,
+    /// That of this member, which is missing.
+    Missing(MemberIndex),
+    /// This one, which a growth added.
+    Added(MemberIndex),
+}
+
+impl From<Option<MemberIndex>> for PlaceWanted {
+    fn from(member: Option<MemberIndex>) -> Self {
+        member.map_or(Self::First, Self::Missing)
+    }
+}
+
 /// The management of a target. Whoever has only this may be elsewhere: another thread carries the requests.
 pub trait Managed {
     /// The devices that it counts on: of members that are not out, of journals, and spares.
@@ -125,12 +142,11 @@ pub trait Managed {
     /// # Errors
     ///
     /// Why not.
-    fn may_attach(&self, _device: &str, _member: Option<MemberIndex>) -> Result<(), AttachError> {
+    fn may_attach(&self, _device: &str, _wanted: PlaceWanted) -> Result<(), AttachError> {
         Err(AttachError::NothingMissing)
     }
 
-    /// Puts a device, whatever is on it, in the place of a missing one, of the first that is or of
-    /// that member, and begins to fill it. In which array, and where.
+    /// Puts a device, whatever is on it, in the place that is wanted, and begins to fill it. In which array, and where.
     ///
     /// # Errors
     ///
@@ -138,7 +154,7 @@ pub trait Managed {
     fn attach(
         &mut self,
         _device: &str,
-        _member: Option<MemberIndex>,
+        _wanted: PlaceWanted,
     ) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NothingMissing)
     }
@@ -193,6 +209,25 @@ pub trait Managed {
     /// Forgets a spare. Whether there was one.
     fn withdraw_spare(&mut self, _device: &str) -> bool {
         false
+    }
+
+    /// Whether no array uses a device, nor is about to: so it can be a plain device.
+    ///
+    /// # Errors
+    ///
+    /// What it is.
+    fn may_leave(&self, _device: &str) -> Result<(), AttachError> {
+        Ok(())
+    }
+
+    /// Whether the arrays may be closed to be changed, and opened again. `device` is one that comes to them with the
+    /// change, which `moves` what an array that grows can't move.
+    ///
+    /// # Errors
+    ///
+    /// What is under way, or what the device is.
+    fn may_restructure(&self, _device: Option<&str>, _moves: bool) -> Result<(), AttachError> {
+        Ok(())
     }
 
     /// For which members a device is too small that is to be a spare.

@@ -222,7 +222,7 @@ pub fn add<'a>(
         }
     }
     let opened = host.look(&options.assemble)?;
-    let may = opened.target.may_attach(device, options.member);
+    let may = opened.target.may_attach(device, options.member.into());
     drop(opened);
     if let Err(AttachError::NothingMissing) = may {
         let added = spare::add(&[device], For::Array(host), options.overwrite)?;

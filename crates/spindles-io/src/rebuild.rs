@@ -10,8 +10,9 @@ use crate::away::arrays_away;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
-use crate::host::{Host, Opened, Served, absolute, while_closed};
+use crate::host::{Host, Opened, Restructure, Served, absolute, while_closed};
 use crate::identity::share_bytes;
+use crate::managed::PlaceWanted;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
 use crate::report::positions;
@@ -167,7 +168,7 @@ fn while_server_waits(
     let is_made_anew = matches!(options.onto, Some(Expression::Array { .. }));
     // It hears all that happens from here on.
     let target = served.managed();
-    let made = while_closed(served, None, None, move |devices, assemble| {
+    let made = while_closed(served, Restructure::default(), move |devices, assemble| {
         let options = RebuildOptions {
             assemble: AssembleOptions {
                 // What comes back may be older than what is away still.
@@ -230,7 +231,7 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
     let mut assembled = build.into_assembled();
     let made = match replacement {
         Replacement::Device(onto) => {
-            assembled.target.attach(&onto, options.member)?;
+            assembled.target.attach(&onto, options.member.into())?;
             None
         }
         Replacement::Array(inner, _) => Some(inner.made()),
@@ -255,7 +256,7 @@ fn begin_served(
     let mut opened = Opened::served(served);
     match ready.replacement {
         Replacement::Device(onto) => {
-            opened.target.attach(&onto, options.member)?;
+            opened.target.attach(&onto, options.member.into())?;
         }
         Replacement::Array(..) => unreachable!("the server closes the array for that"),
         Replacement::None => {
@@ -272,7 +273,7 @@ fn begin_served(
 fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> {
     let (target, mut report) = (assembled.target, assembled.report);
     let spares = report.spares.iter();
-    let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
+    let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, PlaceWanted::First).err());
     let unfit: Vec<String> = unfit.map(|error| error.to_string()).collect();
     report.refused.splice(0..0, unfit);
     report.spares.clear();
@@ -430,7 +431,7 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
             let devices = host.devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
             attach::look_at_new(&devices, &[onto], Use::Rebuild, options.overwrite)?;
-            target.may_attach(onto, options.member)?;
+            target.may_attach(onto, options.member.into())?;
             (Vec::new(), Replacement::Device(onto.clone()))
         }
         None => {
@@ -543,7 +544,7 @@ fn look_at(
             return Err(ChangeError::OfArrayAway { device, array });
         }
         let target = build.into_assembled().target;
-        target.may_attach(&device, options.member)?;
+        target.may_attach(&device, options.member.into())?;
         return Ok(Replacement::Device(device));
     };
     let leaves = expression.leaves();

@@ -79,16 +79,32 @@ pub fn replace<'a>(
     let Opened { mut target, report } = host.open(&options.assemble)?;
     let (array, member) = target.replace(old, onto)?;
     let (mut replaced, mut rebuilt, ended) = (None, false, Cell::new(None));
+    let mut is_over = false;
+    // A server goes on with what else is under way.
+    let is_served = matches!(host, Host::Served(_));
     let on_event = &mut |of: String, event| {
+        // Another replacement of that array may have begun since.
+        if of != array || is_over {
+            return !is_served || !is_over;
+        }
         match event {
-            _ if of != array => {}
-            Event::ReplaceDone { faults, .. } => replaced = Some(faults),
-            Event::ReplaceEnded { why, .. } => ended.set(Some(why)),
-            Event::RebuildDone { member: done } if done == member => rebuilt = true,
+            Event::ReplaceDone {
+                member: done,
+                faults,
+            } if done == member => {
+                (replaced, is_over) = (Some(faults), true);
+            }
+            Event::ReplaceEnded { member: left, why } if left == member => {
+                ended.set(Some(why));
+                is_over = why != ReplaceEnd::MemberLost;
+            }
+            Event::RebuildDone { member: done } if done == member => {
+                (rebuilt, is_over) = (true, true);
+            }
             Event::RebuildIncomplete { .. } => return false,
             _ => {}
         }
-        true
+        !is_served || !is_over
     };
     while !attach::work_through(target.as_mut(), on_event, progress)
         && ended.get().is_none()
@@ -98,13 +114,15 @@ pub fn replace<'a>(
         target.stop_job("replace");
         target.work();
     }
-    let status = target.status_of(&array);
+    let (has_now, status) = (target.devices(), target.status_of(&array));
     let mut report = Opened { target, report }.close()?;
     if let (Some(faults), Some(status)) = (replaced, status) {
         report.note_replaced(&array, member, old, faults, &status);
     }
     let (old, onto) = (old.clone(), onto.clone());
-    if replaced.is_none() {
+    // Another command may have given either of the two another part since.
+    let is_free = |device: &str| !has_now.iter().any(|now| identity::share_bytes(now, device));
+    if replaced.is_none() && is_free(&onto) {
         leave_empty(&onto);
     }
     match ended.get() {
@@ -128,7 +146,7 @@ pub fn replace<'a>(
     }
     // It is durable, in both slots of all members, that the other device has the place: what the old
     // one says of itself could only mislead from here on.
-    let not_cleared = wipe::clear(&options.old).err();
+    let not_cleared = is_free(&old).then(|| wipe::clear(&old).err()).flatten();
     Ok(Replaced {
         report,
         array,

@@ -184,6 +184,12 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
         let device = (*device).to_owned();
         spares.push((found.spare().cloned()).ok_or(ChangeError::NoSpare { device })?);
     }
+    if let Some(Host::Served(served)) = of {
+        let target = served.managed();
+        for device in devices {
+            target.may_leave(device)?;
+        }
+    }
     // What is no spare may be a member, without which the array could not be opened.
     let mut array = of.map(|host| host.look(&looking)).transpose()?;
     let mut left = Vec::new();

@@ -4,7 +4,7 @@ use crate::experiment::WorkloadSpec;
 use crate::targets::System;
 use crate::targets::options::Subject;
 use spindles_engine::{Repair, Scrub};
-use spindles_io::Target;
+use spindles_io::{PlaceWanted, Target};
 use spindles_layout::LEVELS;
 use spindles_measure::Stage;
 
@@ -105,7 +105,7 @@ static REBUILD: Job = Job {
         let devices = system.devices();
         let first = devices.first().ok_or("there is no member to lose")?;
         let mut target = system.open_without_first()?;
-        let attached = target.attach(first, None);
+        let attached = target.attach(first, PlaceWanted::First);
         attached.map_err(|error| error.to_string())?;
         Ok(target)
     },

@@ -8,14 +8,15 @@ use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
-    Reopen, Reopened, Served, absolute, belonging, belongs, holds_journal, is_plain, is_spare,
-    report_of,
+    Reopen, Reopened, Restructure, Served, absolute, belonging, belongs, holds_journal, is_plain,
+    is_spare, report_of,
 };
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
 use spindles_io::{
-    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PutOut, Target, TooSmall,
+    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target,
+    TooSmall,
 };
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -96,29 +97,35 @@ impl Handle {
         given.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What its target counts on, and what that has open. A spare is in the first alone, until it takes a place here:
-    /// where another array has taken it, it is in none.
+    /// What its target counts on, and what that has open.
     fn known(&self) -> (Vec<String>, Vec<String>) {
-        let known = self.offer.call(|target| {
-            let open = target.facts().devices.iter();
-            let open: Vec<String> = open.map(|device| device.name.clone()).collect();
-            (target.devices(), open)
-        });
-        let (mut counted_on, open) = known.unwrap_or_default();
-        counted_on.retain(|device| open.contains(device) || is_spare(device));
-        (counted_on, open)
+        self.offer
+            .call(|target| counted_on_and_open(target))
+            .unwrap_or_default()
     }
 
-    /// The devices that the array is opened from, as things are.
-    fn to_open(&self) -> Vec<String> {
-        let (mut devices, _) = self.known();
+    /// The devices from which it is opened when its server closed it.
+    fn to_open(&self, target: &dyn Target) -> Vec<String> {
+        let (mut devices, _) = counted_on_and_open(target);
         devices.retain(|device| belongs(device));
-        let given = self.given().into_iter();
-        let journals = given.filter(|it| holds_journal(it) && !devices.contains(it));
-        let journals: Vec<String> = journals.collect();
+        let is_new = |device: &String| !devices.contains(device);
+        let journals = self.given().into_iter();
+        let journals: Vec<String> = journals
+            .filter(|device| holds_journal(device) && is_new(device))
+            .collect();
         devices.extend(journals);
         devices
     }
+}
+
+/// What a target counts on, and what it has open. A spare is in the first alone, until it takes a place here: where another
+/// array has taken it, it is in none.
+fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
+    let open = target.facts().devices.iter();
+    let open: Vec<String> = open.map(|device| device.name.clone()).collect();
+    let mut counted_on = target.devices();
+    counted_on.retain(|device| open.contains(device) || is_spare(device));
+    (counted_on, open)
 }
 
 impl Handle {
@@ -182,23 +189,39 @@ impl Served for Handle {
         }
     }
 
-    fn reopen(
-        &self,
-        more: Option<&str>,
-        without: Option<&str>,
-        reopen: Reopen,
-    ) -> Result<(), AssembleError> {
-        let before = self.to_open();
+    fn reopen(&self, restructure: Restructure<'_>, reopen: Reopen) -> Result<(), AssembleError> {
+        let Restructure {
+            more,
+            without,
+            moves,
+        } = restructure;
         let is_known = more.is_none_or(|more| self.given().contains(&absolute(more)));
-        if let Some(more) = more {
-            self.remember(more);
-        }
-        let all = self.to_open();
-        let mut devices = all.clone();
-        devices.retain(|device| without.is_none_or(|it| absolute(it) != *device));
-        let options = self.options.clone();
+        let (comes, without) = (more.map(absolute), without.map(absolute));
         let (done, result) = channel();
-        self.offer.exchange(move |target| {
+        let (refused, this) = (done.clone(), self.clone());
+        let (known, exchanged) = channel();
+        // Both on the thread that has it, so that nothing comes between: no device that joins is left out.
+        let decide = move |target: &mut dyn Target| {
+            if let Err(error) = target.may_restructure(comes.as_deref(), moves) {
+                drop(refused.send(Err(AssembleError::Attach(Box::new(error)))));
+                return false;
+            }
+            let before = this.to_open(target);
+            if let Some(comes) = &comes {
+                this.remember(comes);
+            }
+            // It may get its label only now.
+            let is_new = |comes: &String| !before.contains(comes);
+            let more = comes.filter(is_new);
+            let all: Vec<String> = before.iter().cloned().chain(more).collect();
+            drop(known.send((before, all)));
+            true
+        };
+        let options = self.options.clone();
+        self.offer.exchange(decide, move |target| {
+            let (before, all) = exchanged.recv().unwrap_or_default();
+            let mut devices = all.clone();
+            devices.retain(|device| without.as_ref() != Some(device));
             let closed = target.close();
             let changed = if closed.is_ok() {
                 let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
@@ -285,7 +308,7 @@ impl Remote {
         done.unwrap_or_else(|| {
             Err(AttachError::Refused {
                 device: device.to_owned(),
-                reason: CommandError::Busy,
+                reason: CommandError::Closing,
             })
         })
     }
@@ -315,7 +338,7 @@ impl Managed for Remote {
 
     fn command(&mut self, command: Command) -> Result<(), CommandError> {
         let done = self.call(move |target| target.command(command));
-        done.unwrap_or(Err(CommandError::Busy))
+        done.unwrap_or(Err(CommandError::Closing))
     }
 
     fn next_event(&mut self) -> Option<(String, Event)> {
@@ -362,12 +385,12 @@ impl Managed for Remote {
 
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         let done = self.call(move |target| target.begin_scrub(scrub));
-        done.unwrap_or(Err(CommandError::Busy))
+        done.unwrap_or(Err(CommandError::Closing))
     }
 
     fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
         let done = self.call(move |target| target.begin_scrub_below(scrub));
-        done.unwrap_or(Err(CommandError::Busy))
+        done.unwrap_or(Err(CommandError::Closing))
     }
 
     fn stop_job(&mut self, name: &'static str) {
@@ -379,18 +402,18 @@ impl Managed for Remote {
             .unwrap_or_default()
     }
 
-    fn may_attach(&self, device: &str, member: Option<MemberIndex>) -> Result<(), AttachError> {
+    fn may_attach(&self, device: &str, wanted: PlaceWanted) -> Result<(), AttachError> {
         self.with(device, move |target, device| {
-            target.may_attach(device, member)
+            target.may_attach(device, wanted)
         })
     }
 
     fn attach(
         &mut self,
         device: &str,
-        member: Option<MemberIndex>,
+        wanted: PlaceWanted,
     ) -> Result<(String, MemberIndex), AttachError> {
-        self.with(device, move |target, device| target.attach(device, member))
+        self.with(device, move |target, device| target.attach(device, wanted))
     }
 
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
@@ -412,6 +435,16 @@ impl Managed for Remote {
     fn withdraw_spare(&mut self, device: &str) -> bool {
         self.with(device, |target, device| Ok(target.withdraw_spare(device)))
             .unwrap_or(false)
+    }
+
+    fn may_leave(&self, device: &str) -> Result<(), AttachError> {
+        self.with(device, |target, device| target.may_leave(device))
+    }
+
+    fn may_restructure(&self, device: Option<&str>, moves: bool) -> Result<(), AttachError> {
+        let device = device.map(absolute);
+        let done = self.call(move |target| target.may_restructure(device.as_deref(), moves));
+        done.unwrap_or(Ok(()))
     }
 
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {

@@ -64,8 +64,15 @@ pub(crate) enum Arrival {
 /// Something to be done with a target, on its thread.
 pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
 
-/// Gives another target for a target, or says why there is none any more.
-pub(crate) type Exchange =
+/// Puts another target in the place of one.
+pub(crate) struct Exchange {
+    /// Whether the target may be exchanged now, when nothing is under way on it.
+    pub(crate) decide: Box<dyn FnOnce(&mut dyn Target) -> bool + Send>,
+    /// Gives another target for it, or says why there is none any more.
+    pub(crate) exchange: ExchangeTarget,
+}
+
+pub(crate) type ExchangeTarget =
     Box<dyn FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send>;
 
 /// What clients are told, which changes when the target is exchanged.
@@ -109,13 +116,17 @@ impl Offer {
         facts.identity = Some(half(first) ^ half(second));
     }
 
-    /// Puts another target in the place of this one as soon as nothing is under way. Whether there is a server for
-    /// that.
+    /// Puts another target in the place of this one as soon as nothing is under way, if `decide` lets it then. Whether
+    /// there is a server for that.
     pub(crate) fn exchange(
         &self,
+        decide: impl FnOnce(&mut dyn Target) -> bool + Send + 'static,
         exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send + 'static,
     ) -> bool {
-        let sent = self.arrivals.send(Arrival::Exchange(Box::new(exchange)));
+        let sent = self.arrivals.send(Arrival::Exchange(Exchange {
+            decide: Box::new(decide),
+            exchange: Box::new(exchange),
+        }));
         self.stopper.wake();
         sent.is_ok()
     }

@@ -136,7 +136,8 @@ pub struct Server {
     /// News that are not of the target, and not told yet.
     own_news: Vec<News>,
     /// Nothing more is taken until this is done.
-    exchange: Option<Exchange>,
+    /// In the order in which they came.
+    exchanges: VecDeque<Exchange>,
 }
 
 impl Debug for Server {
@@ -191,7 +192,7 @@ impl Server {
             news: Newsroom::default(),
             guards: Vec::new(),
             own_news: Vec::new(),
-            exchange: None,
+            exchanges: VecDeque::new(),
         };
         Ok((server, offer))
     }
@@ -310,7 +311,7 @@ impl Server {
                     return Ok(self);
                 }
             }
-            if self.exchange.is_some() && self.is_quiet() {
+            if !self.exchanges.is_empty() && self.is_quiet() {
                 idle = false;
                 self = self.exchanged()?;
             }
@@ -433,20 +434,27 @@ impl Server {
 
     /// Another target is served from now on, to the same clients.
     fn exchanged(mut self) -> Result<Self, ServerError> {
-        let exchange = self.exchange.take().expect("there is one");
-        self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
-        self.watch_own()?;
-        let now = self.export.target().snapshot();
-        self.own_news.extend(News::not_back(&self.arrays, &now));
-        self.arrays = now;
-        let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
-        self.own_news
-            .extend(grow.map(|it| News::Grows(it.name.clone())));
+        let Some(exchange) = self.exchanges.pop_front() else {
+            return Ok(self);
+        };
+        let is_decided = (exchange.decide)(self.export.target_mut());
+        if is_decided {
+            self.export = (self.export.exchange(exchange.exchange)).map_err(ServerError::Lost)?;
+            self.watch_own()?;
+            let now = self.export.target().snapshot();
+            self.own_news.extend(News::not_back(&self.arrays, &now));
+            self.arrays = now;
+            let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
+            self.own_news
+                .extend(grow.map(|it| News::Grows(it.name.clone())));
+        }
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
             };
-            (guest.reads, guest.writes) = (Lookout::No, Lookout::No);
+            if is_decided {
+                (guest.reads, guest.writes) = (Lookout::No, Lookout::No);
+            }
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
@@ -498,7 +506,7 @@ impl Server {
                     // Who asked may be gone.
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.
-                    Arrival::Exchange(exchange) => self.exchange = Some(exchange),
+                    Arrival::Exchange(exchange) => self.exchanges.push_back(exchange),
                 }
             }
             return Ok(());
@@ -582,7 +590,7 @@ impl Server {
         let mut desk = Desk { export, user };
         let before = guest.client.moved();
         if guest.turn == Turn::More {
-            let may_take = match (self.exchange.is_some(), self.starved.is_empty()) {
+            let may_take = match (!self.exchanges.is_empty(), self.starved.is_empty()) {
                 (false, true) => MayTake::All,
                 (false, false) if self.is_hindered => MayTake::Short,
                 (true, _) | (false, false) => MayTake::Nothing,
@@ -607,7 +615,7 @@ impl Server {
     /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
     fn feed(&mut self) -> bool {
         let mut did = false;
-        if self.exchange.is_some() {
+        if !self.exchanges.is_empty() {
             return did;
         }
         while let Some(&user) = self.starved.front()
@@ -686,7 +694,7 @@ impl Server {
         if self.export.target().is_working() {
             self.paces.look(&self.arrays_now(), Instant::now());
         }
-        let waits = self.exchange.is_some() || self.stopper.is_stopping();
+        let waits = !self.exchanges.is_empty() || self.stopper.is_stopping();
         let hinders = waits || !self.starved.is_empty();
         self.is_hindered = false;
         for user in 0..self.guests.len() {

@@ -41,6 +41,7 @@ use crate::{
     journal::Journal,
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
+    membership::{Change, Membership, Role},
     metadata::Metadata,
     mutation::Mutation,
     opening::Opening,
@@ -57,12 +58,22 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use jobs::rebuild::RETURNING;
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operand, Operation, Request, StepId,
 };
 use spindles_format::{ArrayRecord, RowSum};
 use spindles_layout::{Geometry, Group};
+
+/// What the device in a position is. The one beside all positions is named by no command.
+fn position(state: &Membership, member: MemberIndex) -> Result<Role, CommandError> {
+    if member.0 < state.members {
+        Ok(state.role_of(member))
+    } else {
+        Err(CommandError::NoSuchMember)
+    }
+}
 
 /// What is known of a position.
 #[derive(Clone, Copy, Debug)]
@@ -369,6 +380,7 @@ impl Engine {
     pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         self.assert_drained();
         self.now = now;
+        self.may(&command)?;
         match command {
             Command::Close => {
                 if self.closing == Closing::Open {
@@ -377,44 +389,102 @@ impl Engine {
                     self.rebuild.nobody_joins();
                 }
             }
-            Command::Fail(member) => self.fail(member)?,
+            Command::Fail(member) => {
+                self.put_out(member, OutReason::Command);
+            }
             Command::Rebuild {
                 member,
                 device,
                 uuid,
-            } => self.rebuild_onto(member, &device, uuid)?,
-            Command::Return { member, device } => self.bring_back(member, &device)?,
+            } => self.rebuild_onto(member, &device, uuid),
+            Command::Return { member, device } => self.bring_back(member, &device),
             Command::Replace {
                 member,
                 device,
                 uuid,
-            } => self.replace_with(member, &device, uuid)?,
+            } => self.replace_with(member, &device, uuid),
             Command::JobRate(rate) => self.jobs.set_rate(rate),
-            Command::Scrub(scrub) => self.begin_scrub(scrub)?,
-            Command::StopJob(name) => self.stop_on_command(name)?,
+            Command::Scrub(scrub) => self.begin_scrub(scrub),
+            Command::StopJob(name) => self.stop_on_command(name),
         }
         self.pump(now);
         Ok(())
     }
 
-    fn fail(&mut self, member: MemberIndex) -> Result<(), CommandError> {
-        if self.read_only {
-            return Err(CommandError::ReadOnly);
-        }
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        if self.missing.contains(member) {
-            return Err(CommandError::AlreadyOut);
-        }
-        if !self.geometry.survives(self.lost.with(member)) {
-            return Err(CommandError::BeyondTolerance);
-        }
-        assert!(
-            self.put_out(member, OutReason::Command),
-            "the level survives it"
-        );
+    /// Whether it would take a command now. Nothing is changed: a driver asks before it touches the device that the
+    /// command names.
+    ///
+    /// # Errors
+    ///
+    /// As `command`.
+    pub fn may(&self, command: &Command) -> Result<(), CommandError> {
+        let state = self.membership();
+        let stranger = Role::Stranger;
+        match command {
+            Command::Close => state.decide(Change::Close)?,
+            Command::Fail(member) => state.decide(Change::Fail(position(&state, *member)?))?,
+            Command::Rebuild {
+                member,
+                device,
+                uuid,
+            } => {
+                let change = Change::Add {
+                    member: *member,
+                    device: stranger,
+                };
+                let plan = state.decide(change)?;
+                self.suits(*member, device, *uuid)?;
+                plan
+            }
+            Command::Return { member, device } => {
+                let change = Change::Return {
+                    member: *member,
+                    device: stranger,
+                };
+                let plan = state.decide(change)?;
+                self.suits(*member, device, RETURNING)?;
+                plan
+            }
+            Command::Replace {
+                member,
+                device,
+                uuid,
+            } => {
+                let change = Change::Replace {
+                    old: position(&state, *member)?,
+                    device: stranger,
+                };
+                let plan = state.decide(change)?;
+                self.suits(*member, device, *uuid)?;
+                plan
+            }
+            Command::Scrub(_) => return self.may_scrub(),
+            Command::StopJob(name) => return self.may_stop(name),
+            Command::JobRate(_) => return Ok(()),
+        };
         Ok(())
+    }
+
+    /// What a change of its devices depends on.
+    pub fn membership(&self) -> Membership {
+        let all = MemberSet::all(self.geometry.members());
+        let is_dispensable = |member: &MemberIndex| self.geometry.survives(self.lost.with(*member));
+        Membership {
+            members: self.geometry.members(),
+            read_only: self.read_only,
+            superblocks: self.metadata.persistence().is_some(),
+            bitmaps: self.regions.are_stored(),
+            closing: self.closing != Closing::Open,
+            failed: self.has_failed(),
+            stopped: self.metadata.is_broken(),
+            missing: self.missing,
+            joining: self.joining(),
+            filling: self.rebuilding(),
+            dispensable: all.iter().filter(is_dispensable).collect(),
+            beside: self.beside(),
+            hands_over: self.replace.has_exchanged(),
+            growing: self.growing(),
+        }
     }
 
     /// The next effect to carry out. To be called until `None` after every input.

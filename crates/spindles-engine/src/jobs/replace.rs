@@ -78,6 +78,11 @@ impl Replace {
         self.stage == Stage::Telling
     }
 
+    /// Whether the two devices have changed places, and not all know it durably.
+    pub(crate) fn has_exchanged(&self) -> bool {
+        matches!(self.stage, Stage::Telling | Stage::Recording)
+    }
+
     /// Members whose superblocks are to be written, of those that are there.
     pub(crate) fn told_now(&self, there: MemberSet) -> MemberSet {
         match (self.stage, self.replacement) {

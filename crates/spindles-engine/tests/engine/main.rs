@@ -21,4 +21,5 @@ mod replay;
 mod scenarios;
 mod scrub;
 mod slow;
+mod two_commands;
 mod world;

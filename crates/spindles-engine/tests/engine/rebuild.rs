@@ -454,7 +454,7 @@ fn several_members_return_at_once() {
     world.submit(Operation::Flush, 0, Vec::new(), 0);
     world.bring_back(1).unwrap();
     world.bring_back(3).unwrap();
-    assert_eq!(world.bring_back(3), Err(CommandError::Busy));
+    assert_eq!(world.bring_back(3), Err(CommandError::Joining));
     while world.engine.status().generation == generation {
         world.step();
     }

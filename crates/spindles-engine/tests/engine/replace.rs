@@ -49,7 +49,8 @@ fn a_replacement_holds_what_the_member_held() {
             for member in 0..geometry.members() {
                 exercise(&mut world, &mut model, 1);
                 world.replace(member, 100 + member).unwrap();
-                assert_eq!(world.replace(member, 99), Err(CommandError::Busy));
+                let again = world.replace(member, 99);
+                assert_eq!(again, Err(CommandError::Replacing(MemberIndex(member))));
                 let steps = world.rng.below(60);
                 for _ in 0..steps {
                     if !world.idle() {

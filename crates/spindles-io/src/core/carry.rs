@@ -290,9 +290,13 @@ impl Carry {
         array.members.push(Some(Node::Device(device)));
     }
 
-    /// Lets the device go that an array has beside its members: after a replacement the old one.
+    /// Lets the device go that an array has beside its members, once the array has no use for it: after a replacement the
+    /// old one.
     fn let_go_beside(&mut self, array: ArrayIndex) {
         let array = &self.arrays[array.index()];
+        if array.engine.uses_replacement() {
+            return; // The member went out, and the device takes its place.
+        }
         let place = usize::from(array.engine.replacement().0);
         if let Some(Some(Node::Device(device))) = array.members.get(place) {
             self.members.let_go(*device);
@@ -651,7 +655,9 @@ impl Carry {
             Event::Closed { clean } => self.arrays[index.index()].closed = Some(clean),
             Event::JournalDeviceOut { .. } => self.arrays[index.index()].journal_is_out = true,
             Event::MemberOut { .. } => self.lost_members = true,
-            Event::ReplaceDone { .. } | Event::ReplaceEnded { .. } => self.let_go_beside(index),
+            Event::ReplaceDone { .. }
+            | Event::ReplaceEnded { .. }
+            | Event::RebuildStarted { .. } => self.let_go_beside(index),
             _ => {}
         }
         if self.events.len() == EVENTS_MAX {

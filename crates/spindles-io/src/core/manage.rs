@@ -3,11 +3,12 @@
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{arrays_above, in_use};
 use crate::errors::AttachError;
+use crate::managed::PlaceWanted;
 use crate::members::DeviceIndex;
 use crate::probe::Probe;
 use crate::{TooSmall, identity, labels, random};
 use spindles_block::MemberIndex;
-use spindles_engine::{Command, Member};
+use spindles_engine::{Change, Command, CommandError, Member, Membership, Plan, Role};
 use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join, returns_since};
 
 /// A place of an array that waits for a device.
@@ -20,7 +21,7 @@ pub(crate) struct Vacancy {
 
 /// The first place that waits for a device, or the one that is wanted.
 pub(crate) fn vacancy(carry: &Carry, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
-    let (index, member) = find_missing(carry, wanted)?;
+    let (index, member) = find_missing(carry, wanted.into())?;
     let array = carry.array(index);
     let record = array.engine().record();
     let record = record.expect("only arrays with superblocks were looked at");
@@ -53,14 +54,36 @@ pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex
         })
 }
 
-/// Which place a device would take, and what would lie where on it.
+/// A device that is to come to an array: decided, and nothing of it is done yet.
+pub(crate) struct Coming {
+    array: ArrayIndex,
+    member: MemberIndex,
+    /// What will lie where on it.
+    areas: DeviceRecord,
+    /// What the array is asked, which it would take now.
+    command: Command,
+}
+
+/// Decides which place a device would take, and looks at its size.
 pub(crate) fn may_attach(
     carry: &Carry,
     name: &str,
-    wanted: Option<MemberIndex>,
-) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
+    wanted: PlaceWanted,
+) -> Result<Coming, AttachError> {
     let (array, member) = find_missing(carry, wanted)?;
-    let room = room_on(carry, name, array, member).map_err(|error| {
+    let role = held(carry, name).map_or(Role::Stranger, |held| held.role);
+    let change = match wanted {
+        PlaceWanted::Added(_) => Change::Add {
+            member,
+            device: role,
+        },
+        PlaceWanted::First | PlaceWanted::Missing(_) => Change::Rebuild {
+            member,
+            device: role,
+        },
+    };
+    decide(carry, name, array, change)?;
+    let areas = room_on(carry, name, array, member).map_err(|error| {
         let around = carry.array(array);
         match error {
             AttachError::TooSmall(small) if around.holds_arrays() => {
@@ -75,19 +98,73 @@ pub(crate) fn may_attach(
             error => error,
         }
     })?;
-    Ok((array, member, room))
+    let command = Command::Rebuild {
+        member,
+        device: Box::new(areas),
+        uuid: new_uuid(name)?,
+    };
+    Ok(Coming {
+        array,
+        member,
+        areas,
+        command,
+    })
+}
+
+impl Coming {
+    /// Asks the array whether it takes the device now, before the device is touched. Nothing comes between that and the
+    /// command: this thread has the array.
+    pub(super) fn is_taken(self, carry: &Carry, name: &str) -> Result<Self, AttachError> {
+        let taken = carry.array(self.array).engine().may(&self.command);
+        taken.map_err(|reason| refused(carry, name, self.array, reason))?;
+        Ok(self)
+    }
+}
+
+/// What changes of an array's devices depend on. One that was opened to be looked at stands for one that is written to.
+fn membership(carry: &Carry, array: ArrayIndex) -> Membership {
+    Membership {
+        read_only: false,
+        ..carry.array(array).engine().membership()
+    }
+}
+
+/// Asks the table whether an array takes such a change of its devices now.
+fn decide(
+    carry: &Carry,
+    name: &str,
+    array: ArrayIndex,
+    change: Change,
+) -> Result<Plan, AttachError> {
+    let plan = membership(carry, array).decide(change);
+    plan.map_err(|reason| refused(carry, name, array, reason))
+}
+
+/// Why a device does not come to an array, or does not leave it.
+fn refused(carry: &Carry, name: &str, array: ArrayIndex, reason: CommandError) -> AttachError {
+    let device = name.to_owned();
+    match reason {
+        CommandError::InUse(role) => {
+            let array = held(carry, name).map_or(array, |held| held.array);
+            AttachError::InUse {
+                array: carry.array(array).name().to_owned(),
+                device,
+                role,
+            }
+        }
+        reason => AttachError::Refused { device, reason },
+    }
 }
 
 /// Puts a device in the place of a missing one, and has it filled.
 pub(crate) fn attach(
     carry: &mut Carry,
     name: &str,
-    wanted: Option<MemberIndex>,
+    wanted: PlaceWanted,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let (array, member, areas) = may_attach(carry, name, wanted)?;
-    let device = add_reserved(carry, name, array, &areas)?;
-    join(carry, name, array, member, &areas, Node::Device(device))?;
-    Ok((array, member))
+    let coming = may_attach(carry, name, wanted)?.is_taken(carry, name)?;
+    let device = add_reserved(carry, name, &coming)?;
+    put_in(carry, name, coming, device)
 }
 
 /// Puts a node that holds nothing in that place, and has it filled.
@@ -99,45 +176,150 @@ pub(crate) fn attach_node(
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
     let array = still_waits(carry, vacancy)?;
-    join(carry, name, array, vacancy.member, areas, node)
+    let coming = may_join(carry, name, array, vacancy.member, areas)?.is_taken(carry, name)?;
+    carry.put_in(array, vacancy.member, node);
+    command_for(carry, name, array, coming.command)
 }
 
-/// Which place a device would take from `old`, and what would lie where on it.
-pub(crate) fn may_replace(
+/// Decides that a device whose size is known takes this place.
+pub(super) fn may_join(
     carry: &Carry,
-    old: &str,
     name: &str,
-) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
-    if let Some((index, member, _)) = member_on(carry, old) {
-        let array = carry.array(index);
-        let place = usize::from(member.0);
-        let state = array.engine().status().members[place].state;
-        if state == Member::Active && array.engine().record().is_some() {
-            return Ok((index, member, room_on(carry, name, index, member)?));
-        }
-    }
-    Err(AttachError::NotActive {
+    array: ArrayIndex,
+    member: MemberIndex,
+    areas: &DeviceRecord,
+) -> Result<Coming, AttachError> {
+    let device = held(carry, name).map_or(Role::Stranger, |held| held.role);
+    decide(carry, name, array, Change::Rebuild { member, device })?;
+    let command = Command::Rebuild {
+        member,
+        device: Box::new(*areas),
+        uuid: new_uuid(name)?,
+    };
+    Ok(Coming {
+        array,
+        member,
+        areas: *areas,
+        command,
+    })
+}
+
+/// Puts a device that is open, and cleared for it, in the place that was decided.
+pub(super) fn put_in(
+    carry: &mut Carry,
+    name: &str,
+    coming: Coming,
+    device: DeviceIndex,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let Coming { array, member, .. } = coming;
+    carry.put_in(array, member, Node::Device(device));
+    command_for(carry, name, array, coming.command)?;
+    Ok((array, member))
+}
+
+/// Decides whether a device may take the place of `old`, and looks at its size.
+pub(crate) fn may_replace(carry: &Carry, old: &str, name: &str) -> Result<Coming, AttachError> {
+    let not_active = || AttachError::NotActive {
         device: old.to_owned(),
         active: devices_that(carry, |state| state == Member::Active),
+    };
+    let Held { array, role, .. } = held(carry, old).ok_or_else(not_active)?;
+    let device = held(carry, name).map_or(Role::Stranger, |held| held.role);
+    let change = Change::Replace { old: role, device };
+    let plan = membership(carry, array).decide(change);
+    let member = match (plan, role) {
+        (Ok(Plan::Copy(member)), _) => member,
+        (Err(CommandError::InUse(used)), role) if used == role => {
+            return Err(refused(carry, old, array, CommandError::InUse(role)));
+        }
+        (Err(CommandError::NotActive | CommandError::NoSuperblocks), _) => return Err(not_active()),
+        (Err(reason), _) => return Err(refused(carry, name, array, reason)),
+        (Ok(_), _) => return Err(not_active()),
+    };
+    let areas = room_on(carry, name, array, member)?;
+    let command = Command::Replace {
+        member,
+        device: Box::new(areas),
+        uuid: new_uuid(name)?,
+    };
+    Ok(Coming {
+        array,
+        member,
+        areas,
+        command,
     })
 }
 
-/// The array that a device is a member of, the place, and which device it is there.
-fn member_on(carry: &Carry, name: &str) -> Option<(ArrayIndex, MemberIndex, DeviceIndex)> {
+/// A device that an array has open.
+pub(crate) struct Held {
+    array: ArrayIndex,
+    device: DeviceIndex,
+    /// What it is there.
+    role: Role,
+}
+
+/// The array that has a device open, and what the device is there.
+fn held(carry: &Carry, name: &str) -> Option<Held> {
     let identity = identity::identity(name);
-    let is_it = |node: &Option<Node>| match node {
-        Some(Node::Device(device)) if !carry.members().is_gone(*device) => {
-            let other = &carry.members().facts(*device).name;
-            let same = identity.is_some() && identity::identity(other) == identity;
-            (other == name || same).then_some(*device)
-        }
-        _ => None,
+    let is_it = |device: DeviceIndex| {
+        let other = &carry.members().facts(device).name;
+        let same = || identity.is_some() && identity::identity(other) == identity;
+        !carry.members().is_gone(device) && (other == name || same())
     };
     carry.arrays().find_map(|(index, array)| {
-        let places = (0..).zip(array.members());
-        let mut found = places.filter_map(|(place, node)| Some((MemberIndex(place), is_it(node)?)));
-        found.next().map(|(member, device)| (index, member, device))
+        let membership = array.engine().membership();
+        let places = (0..).map(MemberIndex).zip(array.members());
+        let devices = places.filter_map(|(place, node)| match node {
+            Some(Node::Device(device)) => Some((*device, membership.role_of(place))),
+            Some(Node::Array(_)) | None => None,
+        });
+        let journal = array.journal().map(|device| (device, Role::Journal));
+        let mut found = devices.chain(journal).filter(|(device, _)| is_it(*device));
+        let (device, role) = found.find(|(_, role)| *role != Role::Stranger)?;
+        Some(Held {
+            array: index,
+            device,
+            role,
+        })
     })
+}
+
+/// Whether no array uses a device, nor is about to.
+pub(crate) fn may_leave(carry: &Carry, name: &str) -> Result<(), AttachError> {
+    let Some(Held { array, role, .. }) = held(carry, name) else {
+        return Ok(());
+    };
+    decide(carry, name, array, Change::RemoveSpare(role)).map(drop)
+}
+
+/// Whether a device may be a spare of the arrays.
+pub(crate) fn may_be_spare(carry: &Carry, name: &str) -> Result<(), AttachError> {
+    let device = held(carry, name).map_or(Role::Stranger, |held| held.role);
+    let mut arrays = arrays_of_devices(carry).map(|(index, _)| index);
+    arrays.try_for_each(|array| decide(carry, name, array, Change::AddSpare(device)).map(drop))
+}
+
+/// Whether the arrays may be closed to be changed, and opened again. `device` is one that comes with the change.
+pub(crate) fn may_restructure(
+    carry: &Carry,
+    name: Option<&str>,
+    moves: bool,
+) -> Result<(), AttachError> {
+    let held = name.and_then(|name| held(carry, name));
+    let device = held.map_or(Role::Stranger, |held| held.role);
+    let change = Change::Restructure { device, moves };
+    for (index, array) in in_use(carry) {
+        if let Err(reason) = array.engine().membership().decide(change) {
+            return Err(match name {
+                Some(name) => refused(carry, name, index, reason),
+                None => AttachError::Unchanged {
+                    array: array.name().to_owned(),
+                    reason,
+                },
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The devices of all members in such a state.
@@ -159,21 +341,36 @@ pub(crate) fn fail(
     carry: &mut Carry,
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let Some((array, member, _)) = member_on(carry, name) else {
+    let not_member = |carry: &Carry| {
         let is_there = |state| !matches!(state, Member::Missing { .. });
-        return Err(AttachError::NotMember {
+        AttachError::NotMember {
             device: name.to_owned(),
             active: devices_that(carry, is_there),
-        });
+        }
     };
-    carry
-        .command(array, Command::Fail(member))
-        .map_err(|reason| AttachError::StaysIn {
-            array: carry.array(array).name().to_owned(),
-            outermost: outermost(carry, array).to_owned(),
-            device: name.to_owned(),
-            reason,
-        })?;
+    let Some(Held { array, role, .. }) = held(carry, name) else {
+        return Err(not_member(carry));
+    };
+    let plan = carry
+        .array(array)
+        .engine()
+        .membership()
+        .decide(Change::Fail(role));
+    let put_out = match plan {
+        Ok(Plan::PutOut(member) | Plan::PutOutAndFill(member)) => {
+            let command = Command::Fail(member);
+            carry.command(array, command).map(|()| member)
+        }
+        Ok(_) => return Err(not_member(carry)),
+        Err(reason @ CommandError::InUse(_)) => return Err(refused(carry, name, array, reason)),
+        Err(reason) => Err(reason),
+    };
+    let member = put_out.map_err(|reason| AttachError::StaysIn {
+        array: carry.array(array).name().to_owned(),
+        outermost: outermost(carry, array).to_owned(),
+        device: name.to_owned(),
+        reason,
+    })?;
     Ok((array, member))
 }
 
@@ -188,18 +385,28 @@ pub(crate) fn let_go(
     carry: &mut Carry,
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let is_out = |state| matches!(state, Member::Missing { .. });
-    if let Some((array, member, device)) = member_on(carry, name) {
-        let state = carry.array(array).engine().status().members[usize::from(member.0)].state;
-        if is_out(state) {
+    let held = held(carry, name);
+    let decided = held.as_ref().map(|held| {
+        let membership = carry.array(held.array).engine().membership();
+        (held, membership.decide(Change::Release(held.role)))
+    });
+    match decided {
+        Some((held, Ok(_))) if let Role::Out(member) = held.role => {
+            let (array, device) = (held.array, held.device);
             carry.members_mut().let_go(device);
-            return Ok((array, member));
+            Ok((array, member))
         }
+        // A member that works is put out first, and says so.
+        Some((held, Err(reason @ CommandError::InUse(role))))
+            if !matches!(role, Role::Active(_) | Role::Filling(_)) =>
+        {
+            Err(refused(carry, name, held.array, reason))
+        }
+        _ => Err(AttachError::NotOut {
+            device: name.to_owned(),
+            out: devices_that(carry, |state| matches!(state, Member::Missing { .. })),
+        }),
     }
-    Err(AttachError::NotOut {
-        device: name.to_owned(),
-        out: devices_that(carry, is_out),
-    })
 }
 
 /// Lets a member that came back on that device have what it missed.
@@ -220,24 +427,29 @@ pub(crate) fn bring_back(
         })
     });
     let (array, _) = array.ok_or_else(not_returning)?;
-    let status = carry.array(array).engine().status();
-    if !matches!(
-        status.members[usize::from(member.0)].state,
-        Member::Missing { .. }
-    ) {
+    let membership = carry.array(array).engine().membership();
+    if !membership.missing.contains(member) {
         return Err(not_returning());
     }
-    if let Some((_, _, held)) = member_on(carry, name) {
-        carry.members_mut().let_go(held);
-    }
-    let device = carry.add_device_meanwhile(name)?;
-    carry.put_in(array, member, Node::Device(device));
+    let held = held(carry, name);
+    let device = held.as_ref().map_or(Role::Stranger, |held| held.role);
+    decide(carry, name, array, Change::Return { member, device })?;
     let command = Command::Return {
         member,
         device: Box::new(areas),
     };
-    command_for(carry, name, array, command)?;
-    Ok((array, member))
+    let coming = Coming {
+        array,
+        member,
+        areas,
+        command,
+    };
+    let coming = coming.is_taken(carry, name)?;
+    if let Some(held) = held {
+        carry.members_mut().let_go(held.device);
+    }
+    let device = carry.add_device_meanwhile(name)?;
+    put_in(carry, name, coming, device)
 }
 
 /// Has the member that the device `old` is copied onto another device, which takes its place.
@@ -246,44 +458,57 @@ pub(crate) fn replace(
     old: &str,
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let (array, member, areas) = may_replace(carry, old, name)?;
-    let device = add_reserved(carry, name, array, &areas)?;
-    let uuid = new_uuid(name)?;
+    let coming = may_replace(carry, old, name)?.is_taken(carry, name)?;
+    let device = add_reserved(carry, name, &coming)?;
+    let Coming { array, member, .. } = coming;
     carry.put_replacement(array, device);
-    let command = Command::Replace {
-        member,
-        device: Box::new(areas),
-        uuid,
-    };
-    command_for(carry, name, array, command)?;
+    command_for(carry, name, array, coming.command)?;
     Ok((array, member))
 }
 
 /// The first missing member: of arrays of devices before those of arrays, inner ones first. A device
-/// that is large enough stands for a whole inner array as well.
+/// that is large enough stands for a whole inner array as well. A place that a device is about to take, or that a growth
+/// keeps for its devices, is none for whoever wants the first.
 fn find_missing(
     carry: &Carry,
-    wanted: Option<MemberIndex>,
+    wanted: PlaceWanted,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let of_devices = arrays_of_devices(carry);
     let of_arrays = in_use(carry).filter(|(_, array)| array.engine().record().is_some());
     let missing = of_devices.chain(of_arrays).flat_map(|(index, array)| {
-        let members = array.engine().status().members.into_iter();
-        let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
-        missing.map(move |it| (index, it.member))
+        let missing = array.engine().membership().missing;
+        missing.iter().map(move |member| (index, member))
     });
     let missing: Vec<(ArrayIndex, MemberIndex)> = missing.collect();
-    let mut fit = missing.iter().copied();
-    let found = fit.find(|(_, member)| wanted.is_none_or(|wanted| wanted == *member));
+    let is_free = |&(array, member): &(ArrayIndex, MemberIndex)| {
+        let change = Change::Rebuild {
+            member,
+            device: Role::Stranger,
+        };
+        !matches!(
+            membership(carry, array).decide(change),
+            Err(CommandError::Joining | CommandError::GrowthPlace)
+        )
+    };
+    let mut places = missing.iter().copied();
+    let found = match wanted {
+        PlaceWanted::First => places.find(is_free),
+        PlaceWanted::Missing(wanted) | PlaceWanted::Added(wanted) => {
+            places.find(|(_, member)| *member == wanted)
+        }
+    };
     found.ok_or_else(|| {
         let name = |&(index, member): &(ArrayIndex, MemberIndex)| {
             format!("member {member} of array '{}'", carry.array(index).name())
         };
         let mut missing: Vec<String> = missing.iter().map(name).collect();
         missing.dedup();
-        wanted.map_or(AttachError::NothingMissing, |member| {
-            AttachError::NotMissing { member, missing }
-        })
+        match wanted {
+            PlaceWanted::First => AttachError::NothingMissing,
+            PlaceWanted::Missing(member) | PlaceWanted::Added(member) => {
+                AttachError::NotMissing { member, missing }
+            }
+        }
     })
 }
 
@@ -305,18 +530,17 @@ fn room_on(
     Ok(areas_to_join(record, bytes, member).map_err(TooSmall::of(name))?)
 }
 
-/// Opens a device and clears it for a place of that array. Until it is a member it is the array's
+/// Opens a device and clears it for the place that was decided. Until it is a member it is the array's
 /// spare: so a command that is repeated after a crash finds whose it is.
 fn add_reserved(
     carry: &mut Carry,
     name: &str,
-    array: ArrayIndex,
-    areas: &DeviceRecord,
+    coming: &Coming,
 ) -> Result<DeviceIndex, AttachError> {
-    let record = carry.array(array).engine().record();
+    let record = carry.array(coming.array).engine().record();
     let array = record.expect("an array with superblocks").uuid;
     let device = carry.add_device_meanwhile(name)?;
-    if let Err(source) = labels::reserve(name, array, areas) {
+    if let Err(source) = labels::reserve(name, array, &coming.areas) {
         carry.members_mut().let_go(device);
         let device = name.to_owned();
         return Err(AttachError::Clear { device, source });
@@ -324,26 +548,7 @@ fn add_reserved(
     Ok(device)
 }
 
-/// Puts a node that is cleared in the place of a missing one.
-pub(super) fn join(
-    carry: &mut Carry,
-    name: &str,
-    array: ArrayIndex,
-    member: MemberIndex,
-    areas: &DeviceRecord,
-    node: Node,
-) -> Result<(), AttachError> {
-    let uuid = new_uuid(name)?;
-    carry.put_in(array, member, node);
-    let command = Command::Rebuild {
-        member,
-        device: Box::new(*areas),
-        uuid,
-    };
-    command_for(carry, name, array, command)
-}
-
-/// Asks an array to take a device.
+/// Asks an array to take a device, as was decided.
 fn command_for(
     carry: &mut Carry,
     name: &str,

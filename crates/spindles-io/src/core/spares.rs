@@ -1,7 +1,7 @@
 //! Spares that arrays were given, and that take the places of missing members.
 
-use super::carry::{ArrayIndex, Carry, Node};
-use super::manage::{arrays_of_devices, join};
+use super::carry::{ArrayIndex, Carry};
+use super::manage::{arrays_of_devices, may_join, put_in};
 use super::tree::arrays_above;
 use crate::errors::AttachError;
 use crate::identity::identity;
@@ -132,13 +132,14 @@ fn take(
     if let Some(probe) = Probe::glance(name) {
         label(carry, &probe, array)?;
     }
+    let coming = may_join(carry, name, array, member, areas)?.is_taken(carry, name)?;
     let device = carry.add_device_meanwhile(name)?;
     if let Err(error) = claim(carry, name, array, areas) {
         // Whoever made something else of it is to have it.
         carry.members_mut().let_go(device);
         return Err(error);
     }
-    join(carry, name, array, member, areas, Node::Device(device))
+    put_in(carry, name, coming, device).map(drop)
 }
 
 /// Nobody else can take a spare that is held; before, somebody may have.

@@ -1,5 +1,6 @@
 //! Why no array came of devices.
 
+use super::attach::AttachError;
 use super::open::{CloseError, OpenError};
 use crate::clock::utc;
 use crate::identity::same;
@@ -19,6 +20,9 @@ pub enum AssembleError {
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
+    /// Its devices are being changed.
+    #[error(transparent)]
+    Attach(Box<AttachError>),
     /// An array inside it has no space for what a crash left: where, and what to do.
     #[error("{0}")]
     NoSpace(String),

@@ -5,7 +5,7 @@ use super::open::OpenError;
 use crate::TooSmall;
 use crate::shell::shell_word;
 use spindles_block::MemberIndex;
-use spindles_engine::CommandError;
+use spindles_engine::{CommandError, Role};
 use std::io;
 use thiserror::Error;
 
@@ -90,6 +90,24 @@ pub enum AttachError {
         /// The device.
         device: String,
     },
+    /// An array uses the device already.
+    #[error("{device} is {role} in array '{array}': {}", remedy(*role))]
+    InUse {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+        /// What it is there.
+        role: Role,
+    },
+    /// The array is not closed to be changed.
+    #[error("array '{array}' can't be changed now: {reason}")]
+    Unchanged {
+        /// The array.
+        array: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
     /// The array does not put out that member.
     #[error(
         "{device} stays a member of array '{array}': {}",
@@ -113,6 +131,23 @@ pub enum AttachError {
         /// As the engine answered.
         reason: CommandError,
     },
+}
+
+/// What to do about a device that is in use.
+const fn remedy(role: Role) -> &'static str {
+    match role {
+        Role::Replacement(_) => {
+            "wait until the copy has ended, or stop that command with Ctrl-C; nothing was changed"
+        }
+        Role::Replaced(_) | Role::Joining(_) => "try again in a moment; nothing was changed",
+        Role::Filling(_) | Role::Active(_) => {
+            "`spindles fail` puts it out first; nothing was changed"
+        }
+        Role::Journal => "`spindles journal remove` takes it away first; nothing was changed",
+        Role::Out(_) => "`spindles remove` lets go of it first; nothing was changed",
+        Role::Spare => "`spindles spare remove` takes it away first; nothing was changed",
+        Role::Stranger => "give another device; nothing was changed",
+    }
 }
 
 /// Why a member is not put out, and what to do instead.

@@ -197,13 +197,15 @@ fn an_array_is_opened_as_it_was_after_a_command_that_failed() {
     });
     let (handle, stopper) = receives.recv().expect("it serves");
     let brought = copy.clone();
+    let restructure = spindles_io::host::Restructure {
+        more: Some(&copy),
+        ..spindles_io::host::Restructure::default()
+    };
     let failing: Reopen = Box::new(move |devices, _| {
         assert!(devices.contains(&brought.as_str()));
         Reopened::AsBefore
     });
-    handle
-        .reopen(Some(&copy), None, failing)
-        .expect("it was closed");
+    handle.reopen(restructure, failing).expect("it was closed");
     let status = handle.managed().status().expect("it is served");
     assert_eq!(status.state.name(), "healthy");
     assert!(!handle.devices().contains(&copy));

@@ -30,6 +30,7 @@ use crate::{
         Place, Walk,
         grow::{Stage, headroom, page_blocks, pages_of_checksums},
     },
+    membership::Growing,
     output::{Event, OutReason, Output},
     plan::{Ask, Shape},
     requests::RequestSlot,
@@ -62,6 +63,18 @@ impl Engine {
     /// Whether the array grows.
     pub fn is_growing(&self) -> bool {
         self.geometry.older().is_some()
+    }
+
+    /// The same, as changes of its devices depend on it.
+    pub(crate) fn growing(&self) -> Growing {
+        match (self.geometry.older(), &self.grow.record.older) {
+            (None, _) => Growing::No,
+            (Some(old), Some(older)) if older.mark.0 == 0 && older.staged_blocks == 0 => {
+                let old = MemberSet::all(old.members());
+                Growing::Begins(MemberSet::all(self.geometry.members()).difference(old))
+            }
+            (Some(_), _) => Growing::Moves,
+        }
     }
 
     /// How far the growth of the array is; `None` for one that does not grow.

@@ -105,8 +105,8 @@ impl Engine {
         self.jobs.wake = None;
     }
 
-    /// Ends a job on command, as soon as its stripe ranges under way have ended.
-    pub(crate) fn stop_on_command(&mut self, name: &str) -> Result<(), CommandError> {
+    /// Whether a job can be ended on command.
+    pub(crate) fn may_stop(&self, name: &str) -> Result<(), CommandError> {
         let job = Job::by_name(name).ok_or(CommandError::NoSuchJob)?;
         if job.stopped.is_none() {
             return Err(CommandError::MustGoOn);
@@ -114,8 +114,14 @@ impl Engine {
         if self.walk(job).stage != Stage::Going {
             return Err(CommandError::NoSuchJob);
         }
-        self.begin_to_stop(job.row());
         Ok(())
+    }
+
+    /// Ends a job on command, as soon as its stripe ranges under way have ended.
+    pub(crate) fn stop_on_command(&mut self, name: &str) {
+        if let Some(job) = Job::by_name(name) {
+            self.begin_to_stop(job.row());
+        }
     }
 
     fn begin_to_stop(&mut self, row: usize) {

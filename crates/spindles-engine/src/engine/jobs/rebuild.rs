@@ -36,7 +36,7 @@ pub(crate) static JOB: Job = Job {
 };
 
 /// Stands for the identity of a device that keeps its own.
-const RETURNING: Uuid = Uuid([0xff; 16]);
+pub(crate) const RETURNING: Uuid = Uuid([0xff; 16]);
 
 /// A device that could not be filled everywhere is active with so many blocks missing, or with one of so many
 /// blocks of the array. With more than that it is no member to rely on: what it is filled from is failing.
@@ -119,32 +119,8 @@ impl Engine {
         self.missing.iter().filter(waits).collect()
     }
 
-    /// A device shall take the place of a missing one: it does as soon as nothing is under way.
-    pub(crate) fn rebuild_onto(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) -> Result<(), CommandError> {
-        if self.read_only {
-            return Err(CommandError::ReadOnly);
-        }
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        if self.metadata.persistence().is_none() {
-            return Err(CommandError::NoSuperblocks);
-        }
-        if !self.missing.contains(member) {
-            return Err(CommandError::NotMissing);
-        }
-        if self.has_failed() {
-            return Err(CommandError::BeyondTolerance);
-        }
-        self.suits(member, device, uuid)?;
-        if self.is_joining(member) || self.closing != Closing::Open {
-            return Err(CommandError::Busy);
-        }
+    /// A device takes the place of a missing one as soon as nothing is under way.
+    pub(crate) fn rebuild_onto(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
         self.rebuild.joining.push(Joining {
             member,
             device: *device,
@@ -152,7 +128,6 @@ impl Engine {
             returns: false,
             replacement: false,
         });
-        Ok(())
     }
 
     /// A member that was being replaced is out: the device beside it takes its place.
@@ -173,19 +148,13 @@ impl Engine {
         }
     }
 
-    /// Whether a device can be that member of the array.
+    /// Whether a device can be that member of the array, which is one of its positions.
     pub(crate) fn suits(
         &self,
         member: MemberIndex,
         device: &DeviceRecord,
         uuid: Uuid,
     ) -> Result<(), CommandError> {
-        if self.read_only {
-            return Err(CommandError::ReadOnly);
-        }
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
         let persistence = self.metadata.persistence();
         let array = &persistence.ok_or(CommandError::NoSuperblocks)?.array;
         let known = array
@@ -210,27 +179,16 @@ impl Engine {
     }
 
     /// A member that was out takes its place again, as `rebuild_onto`.
-    pub(crate) fn bring_back(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-    ) -> Result<(), CommandError> {
-        let record = self.metadata.persistence();
-        let record = record.ok_or(CommandError::NoSuperblocks)?;
-        let at = usize::from(member.0);
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        let known = record.array.member[at].device_uuid;
-        if !self.regions.are_stored() {
-            return Err(CommandError::Unsuitable);
-        }
-        // Whether it fits is asked as of any other.
-        self.rebuild_onto(member, device, RETURNING)?;
-        let joining = self.rebuild.joining.last_mut().expect("it was accepted");
-        joining.uuid = known;
-        joining.returns = true;
-        Ok(())
+    pub(crate) fn bring_back(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        let record = self.metadata.persistence().expect("it was decided");
+        let uuid = record.array.member[usize::from(member.0)].device_uuid;
+        self.rebuild.joining.push(Joining {
+            member,
+            device: *device,
+            uuid,
+            returns: true,
+            replacement: false,
+        });
     }
 
     /// The first group from here on of which a device that is being filled may lack something.
@@ -258,6 +216,12 @@ impl Engine {
             return self.regions.next_missed(group);
         }
         self.regions.next_written(group)
+    }
+
+    /// Positions that a device is about to take.
+    pub(crate) fn joining(&self) -> MemberSet {
+        let joining = self.rebuild.joining.iter();
+        joining.map(|joining| joining.member).collect()
     }
 
     /// Whether a device is about to take this position.

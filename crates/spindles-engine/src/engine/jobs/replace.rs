@@ -20,12 +20,11 @@
 use super::Job;
 use crate::{
     Engine, Mutation, REPLACEMENT, RangeId, SLOT_BITS,
-    engine::Closing,
     jobs::{
         Place, Walk,
         replace::{Replace, ReplacementDevice, Stage},
     },
-    output::{CommandError, Event, Output, ReplaceEnd},
+    output::{Event, Output, ReplaceEnd},
     plan::Ask,
     slots::SlotSet,
     system_io::Purpose,
@@ -62,30 +61,26 @@ impl Engine {
         MemberIndex(self.geometry.members())
     }
 
-    /// A device shall take the position of a member that is alive.
-    pub(crate) fn replace_with(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) -> Result<(), CommandError> {
-        if member.0 < self.geometry.members() && self.lost.contains(member) {
-            return Err(CommandError::NotActive);
-        }
-        self.suits(member, device, uuid)?;
-        if self.is_growing() {
-            return Err(CommandError::Growing); // What is moved is not written beside.
-        }
-        if self.replace.stage != Stage::Idle || self.closing != Closing::Open {
-            return Err(CommandError::Busy);
-        }
+    /// The position that the device beside all positions is for.
+    pub(crate) fn beside(&self) -> Option<MemberIndex> {
+        let mut joining = self.rebuild.joining.iter();
+        let joins = joining.find(|joining| joining.replacement);
+        self.replacing().or(joins.map(|joining| joining.member))
+    }
+
+    /// Whether the array uses the device that is attached beside all positions. Without a use the driver closes it.
+    pub fn uses_replacement(&self) -> bool {
+        self.beside().is_some()
+    }
+
+    /// A device is to take the position of a member that is alive.
+    pub(crate) fn replace_with(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
         self.replace.stage = Stage::Waiting;
         self.replace.replacement = Some(ReplacementDevice {
             member,
             device: *device,
             uuid,
         });
-        Ok(())
     }
 
     /// Goes on with a replacement that waits until nothing is under way. Whether it does no longer.

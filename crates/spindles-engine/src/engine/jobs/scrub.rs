@@ -72,8 +72,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
-        self.may_scrub()?;
+    pub(crate) fn begin_scrub(&mut self, scrub: Scrub) {
         let kept = self.scrub.found.mark;
         let is_check = scrub.repair == Repair::Nothing;
         let from = if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
@@ -104,7 +103,6 @@ impl Engine {
         self.output(Output::Event(Event::ScrubStarted { from: start }));
         self.begin_inspection();
         self.begin_job(&JOB, from);
-        Ok(())
     }
 
     /// Every how many groups the mark is kept.
