@@ -61,6 +61,14 @@ pub(crate) fn survives(array: &ArrayFacts, expression: &str) -> u32 {
     }
 }
 
+/// How many devices of an array of ours may be missing, by its expression; 0 of anything else.
+pub(crate) fn survives_of(expression: &str) -> u32 {
+    match Expression::parse_counted(expression) {
+        Ok(expression @ Expression::Array { .. }) => lost_with(&expression) - 1,
+        _ => 0,
+    }
+}
+
 /// The fewest devices whose loss may lose data: of one member more than the array survives, those that lose
 /// the fewest.
 fn lost_with(expression: &Expression) -> u32 {

@@ -2,8 +2,10 @@
 
 use crate::clock::{self, ThreadTime};
 use crate::environment::{kib_of, read};
-use crate::own_counters::OwnCounters;
-use spindles_measure::{CacheUse, DeviceUse, Evidence, Requests, THREADS_MAX, ThreadUse, Traffic};
+use crate::own_counters::{OwnCounters, of_device};
+use spindles_measure::{
+    CacheUse, DeviceUse, Evidence, MemberUse, Requests, THREADS_MAX, ThreadUse, Traffic,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ pub(crate) struct Watched {
     pub(crate) devices: BTreeSet<(String, bool)>,
     /// Processes that carry the I/O besides this one: a server.
     pub(crate) processes: Vec<u32>,
-    /// Counters of the members' bytes that no other program adds to. `None`: what reached the devices that are members
+    /// Counters of the members that no other program adds to. `None`: what reached the devices that are members
     /// is counted, which other programs add to.
     pub(crate) own: Option<OwnCounters>,
 }
@@ -26,8 +28,8 @@ pub(crate) struct Watched {
 pub(crate) struct Counters {
     at: Instant,
     devices: Vec<DeviceUse>,
-    /// Bytes of each member.
-    members: Vec<Traffic>,
+    /// Each member.
+    members: Vec<MemberUse>,
     /// Each thread of the processes.
     threads: BTreeMap<(u32, u32), (String, ThreadTime)>,
     dirty: u64,
@@ -43,7 +45,7 @@ impl Watched {
             own.now()
         } else {
             let members = devices.iter().filter(|device| device.member);
-            members.map(|device| device.bytes).collect()
+            members.map(|device| of_device(device.clone())).collect()
         };
         let threads = self
             .processes
@@ -68,12 +70,9 @@ impl Counters {
             .sum()
     }
 
-    /// Bytes of each member since `earlier`.
-    pub(crate) fn members_since(&self, earlier: &Self) -> Vec<Traffic> {
-        let members = self.members.iter().zip(&earlier.members);
-        members
-            .map(|(now, before)| traffic_since(*now, *before))
-            .collect()
+    /// What each member did since `earlier`.
+    pub(crate) fn members_since(&self, earlier: &Self) -> Vec<MemberUse> {
+        members_since(&self.members, &earlier.members)
     }
 
     fn threads_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ThreadUse> + 'a {
@@ -99,6 +98,7 @@ impl Counters {
             devices: devices
                 .map(|(now, before)| used_since(now, before))
                 .collect(),
+            members: self.members_since(earlier),
             cache: CacheUse {
                 dirty_before: earlier.dirty,
                 dirty_after: self.dirty,
@@ -149,12 +149,31 @@ fn used_since(now: &DeviceUse, before: &DeviceUse) -> DeviceUse {
         busy_ns: less(now.busy_ns, before.busy_ns),
         queue_ns: less(now.queue_ns, before.queue_ns),
         flush_ns: (now.flush_ns.zip(before.flush_ns)).map(|(now, before)| less(now, before)),
-        requests: Requests {
-            read: less(now.requests.read, before.requests.read),
-            written: less(now.requests.written, before.requests.written),
-            flushed: less(now.requests.flushed, before.requests.flushed),
-        },
+        requests: requests_since(now.requests, before.requests),
         bytes: traffic_since(now.bytes, before.bytes),
+    }
+}
+
+/// What each member did between two looks.
+pub(crate) fn members_since(now: &[MemberUse], before: &[MemberUse]) -> Vec<MemberUse> {
+    let less = u64::saturating_sub;
+    let members = now.iter().zip(before);
+    let since = members.map(|(now, before)| MemberUse {
+        name: now.name.clone(),
+        busy_ns: less(now.busy_ns, before.busy_ns),
+        in_flight_ns: less(now.in_flight_ns, before.in_flight_ns),
+        requests: requests_since(now.requests, before.requests),
+        bytes: traffic_since(now.bytes, before.bytes),
+        errors: less(now.errors, before.errors),
+    });
+    since.collect()
+}
+
+fn requests_since(now: Requests, before: Requests) -> Requests {
+    Requests {
+        read: now.read.saturating_sub(before.read),
+        written: now.written.saturating_sub(before.written),
+        flushed: now.flushed.saturating_sub(before.flushed),
     }
 }
 

@@ -7,14 +7,16 @@
 
 use crate::arrivals::Arrivals;
 use crate::clock::{self, MachineTicks, ThreadTime};
-use crate::evidence::Watched;
+use crate::evidence::{self, Watched};
 use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
-use spindles_io::{Areas, Counters, Target, TargetFacts};
-use spindles_measure::{Evidence, Histogram, LateMember, Phase, Series, Traffic};
+use spindles_io::{Areas, Target, TargetFacts};
+use spindles_measure::{
+    Evidence, Histogram, LateMember, MemberUse, Phase, Requests, Series, Traffic,
+};
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
 use std::collections::{BTreeMap, VecDeque};
@@ -48,8 +50,6 @@ pub(crate) struct Measured {
     pub window: Option<Window>,
     /// What was seen of the machine in it.
     pub evidence: Evidence,
-    /// Bytes that the members were asked for in the window, in the order of the target's devices.
-    pub members: Vec<Traffic>,
     /// Members that answered late in the window.
     pub late_members: Vec<LateMember>,
 }
@@ -137,7 +137,7 @@ pub(crate) fn run(
     executor.measured = Measured::default();
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
-    let counters = executor.target.counters();
+    let members = members_of(executor.target);
     let watch = Watch::begin(executor.target);
     (orders.ready)();
     let seen = watched.now();
@@ -178,12 +178,13 @@ pub(crate) fn run(
     };
     let own = ThreadTime::now().used_since(thread, "workload and engine".to_owned());
     let now = watched.now();
-    let moved = now.members_since(&seen);
     let mut evidence = now.since(&seen, vec![own]);
     evidence.actors = plan.actors();
     evidence.actor_ns = recorder.actor_ns();
     evidence.cache.file_bytes = plan.size_bytes;
-    let after = executor.target.counters();
+    if orders.watched.is_none() {
+        evidence.members = evidence::members_since(&members_of(executor.target), &members);
+    }
     let mut measured = executor.measured;
     let counted_all = collector.take_counted(&clock);
     let warm_up_ns = counted_all.series.warm_up_ns();
@@ -197,23 +198,31 @@ pub(crate) fn run(
     measured.window = Some(window);
     measured.evidence = evidence;
     measured.late_members = watch.end(target);
-    measured.members = match orders.watched {
-        Some(_) => moved,
-        None => members_since(&after, &counters),
-    };
     measured.counted = counted(plan, &measured);
     measured.workload_cpu_ns = replay(plan, measured.operations);
     Ok(measured)
 }
 
-/// Bytes that each device of a target was asked for between two looks.
-pub(crate) fn members_since(after: &Counters, before: &Counters) -> Vec<Traffic> {
-    let devices = after.devices.iter().zip(&before.devices);
-    let each = devices.map(|(after, before)| Traffic {
-        read: after.bytes_read - before.bytes_read,
-        written: after.bytes_written - before.bytes_written,
+/// What each device of a target did since it was opened.
+pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
+    let counters = target.counters();
+    let devices = target.facts().devices.iter().zip(counters.devices);
+    let members = devices.map(|(facts, counters)| MemberUse {
+        name: facts.name.clone(),
+        busy_ns: counters.busy_ns,
+        in_flight_ns: counters.read_latencies.sum_ns + counters.write_latencies.sum_ns,
+        requests: Requests {
+            read: counters.reads,
+            written: counters.writes,
+            flushed: counters.flushes,
+        },
+        bytes: Traffic {
+            read: counters.bytes_read,
+            written: counters.bytes_written,
+        },
+        errors: counters.errors,
     });
-    each.collect()
+    members.collect()
 }
 
 /// Whose counters belong to a target: the physical devices beneath it, and this process, which has the

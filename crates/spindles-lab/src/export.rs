@@ -44,7 +44,7 @@ impl Exported {
             return Ok(Self {
                 device: path.to_owned(),
                 process: None,
-                how: "as it is",
+                how: direct_how(path),
                 counters: of_devices(&[path.to_owned()]),
                 _loop: None,
                 _server: None,
@@ -56,7 +56,7 @@ impl Exported {
             counters: of_devices(std::slice::from_ref(&device)),
             device,
             process: None,
-            how: "a loop device",
+            how: direct_how(path),
             _loop: Some(undo),
             _server: None,
             _scratch: None,
@@ -69,14 +69,41 @@ impl Exported {
         open: &OpenOptions,
         program: &Path,
     ) -> Result<Self, String> {
+        let job_rate = open.job_rate.to_string();
+        let options = [
+            "--read-policy",
+            open.read_policy.name,
+            "--rebuild-rate",
+            &job_rate,
+        ];
+        Self::served(devices, &options, open, program)
+    }
+
+    /// A file or device, served by `program` as arrays are, so that it is reached in the same way.
+    pub(crate) fn as_it_is(
+        device: &str,
+        open: &OpenOptions,
+        program: &Path,
+    ) -> Result<Self, String> {
+        let mut exported = Self::served(&[device.to_owned()], &["--as-is"], open, program)?;
+        // The server counts members of arrays; the device that it makes has the same bytes.
+        exported.counters = of_devices(std::slice::from_ref(&exported.device));
+        Ok(exported)
+    }
+
+    fn served(
+        devices: &[String],
+        options: &[&str],
+        open: &OpenOptions,
+        program: &Path,
+    ) -> Result<Self, String> {
         let (runtime, scratch) = crate::targets::own_folder("the server")?;
         let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
         let number = Path::new(UBLK).exists().then(free_ublk);
         let file = runtime.join("array.blk");
         let mut command = Command::new(program);
         command.arg("serve").args(devices);
-        command.args(["--read-policy", open.read_policy.name]);
-        command.args(["--rebuild-rate", &open.job_rate.to_string()]);
+        command.args(options);
         command.args(["--metrics", "0"]); // Any free port of this machine.
         if open.ignore_flushes {
             command.args(["--flushes", "ignored"]);
@@ -107,7 +134,7 @@ impl Exported {
             return Ok(Self {
                 device: ready.to_string_lossy().into_owned(),
                 process,
-                how: "ublk",
+                how: served_how(),
                 counters,
                 _loop: None,
                 _server: Some(server),
@@ -119,12 +146,31 @@ impl Exported {
         Ok(Self {
             device,
             process,
-            how: "FUSE and a loop device",
+            how: served_how(),
             counters,
             _loop: Some(undo),
             _server: Some(server),
             _scratch: Some(scratch),
         })
+    }
+}
+
+/// How the kernel reaches what is served, in words.
+pub(crate) fn served_how() -> &'static str {
+    if Path::new(UBLK).exists() {
+        "ublk"
+    } else {
+        "FUSE and a loop device"
+    }
+}
+
+/// How the kernel reaches a file or device by itself, in words.
+pub(crate) fn direct_how(path: &str) -> &'static str {
+    let facts = fs::metadata(path);
+    if facts.is_ok_and(|facts| facts.file_type().is_block_device()) {
+        "as it is"
+    } else {
+        "a loop device"
     }
 }
 

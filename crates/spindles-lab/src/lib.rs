@@ -11,6 +11,7 @@ mod caches;
 mod calibrate;
 mod claims;
 mod clock;
+mod dry_run;
 mod environment;
 mod evidence;
 mod execute;
@@ -38,9 +39,10 @@ mod tool;
 mod undo;
 mod whole;
 
+pub use dry_run::{DryRun, Loss, dry_run};
 pub use experiment::{
-    BlockWork, Experiment, ExperimentError, Members, NEWFS, Nodes, OnNodes, SystemSpec, Tuning,
-    Work, WorkloadSpec, parameter_of,
+    BlockWork, Experiment, ExperimentError, ExperimentMistake, Members, NEWFS, Nodes, OnNodes,
+    SystemSpec, Tuning, Work, WorkloadSpec, parameter_of,
 };
 pub use fio::{FIO, FioWork};
 pub use progress::{Ending, Progress, RunState, STATE_FILE, run_state};

@@ -1,13 +1,13 @@
-//! Bytes of members that no other program adds to: of devices that a system has for itself, or as the server of an array
+//! Counters of members that no other program adds to: of devices that a system has for itself, or as the server of an array
 //! counts them.
 
 use crate::evidence::{device_use, stat_of};
-use spindles_measure::Traffic;
+use spindles_measure::{DeviceUse, MemberUse};
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Counters of bytes that belong to a system alone.
+/// Counters that belong to a system alone.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnCounters {
     /// Block devices of the kernel that it has for itself, by name.
@@ -20,17 +20,29 @@ pub(crate) enum OwnCounters {
 const PAGE_MAX: Duration = Duration::from_secs(5);
 
 impl OwnCounters {
-    /// Bytes of each member until now; empty where they can't be had.
-    pub(crate) fn now(&self) -> Vec<Traffic> {
+    /// What each member did until now; empty where it can't be had.
+    pub(crate) fn now(&self) -> Vec<MemberUse> {
         match self {
             Self::Devices(names) => names
                 .iter()
-                .map(|name| device_use(name, true, &stat_of(name)).bytes)
+                .map(|name| of_device(device_use(name, true, &stat_of(name))))
                 .collect(),
             Self::Server(address) => page_of(*address)
                 .map(|page| members_on(&page))
                 .unwrap_or_default(),
         }
+    }
+}
+
+/// A block device as a member.
+pub(crate) fn of_device(device: DeviceUse) -> MemberUse {
+    MemberUse {
+        name: device.name,
+        busy_ns: device.busy_ns,
+        in_flight_ns: device.queue_ns,
+        requests: device.requests,
+        bytes: device.bytes,
+        errors: 0,
     }
 }
 
@@ -44,36 +56,131 @@ fn page_of(address: SocketAddr) -> io::Result<String> {
 }
 
 /// What a page of metrics says of the devices, in its order.
-fn members_on(page: &str) -> Vec<Traffic> {
-    let of = |metric: &str| -> Vec<u64> {
-        let samples = page.lines().filter(|line| {
-            line.strip_prefix(metric)
-                .is_some_and(|it| it.starts_with('{'))
+fn members_on(page: &str) -> Vec<MemberUse> {
+    let samples = |metric: &'static str| {
+        let samples = page.lines().filter_map(move |line| {
+            let sample = line.strip_prefix(metric)?.strip_prefix('{')?;
+            sample.rsplit_once("} ")
         });
-        let numbers = samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok());
-        numbers.collect()
+        samples
     };
-    let (read, written) = (
-        of("spindles_device_read_bytes_total"),
-        of("spindles_device_written_bytes_total"),
-    );
-    let both = read.into_iter().zip(written);
-    both.map(|(read, written)| Traffic { read, written })
-        .collect()
+    let mut members: Vec<MemberUse> = samples("spindles_device_reads_total")
+        .map(|(labels, reads)| {
+            let mut member = MemberUse {
+                name: device_of(labels),
+                ..MemberUse::default()
+            };
+            member.requests.read = reads.parse().unwrap_or(0);
+            member
+        })
+        .collect();
+    let fields: [(&str, fn(&mut MemberUse) -> &mut u64); 5] = [
+        ("spindles_device_writes_total", |it| {
+            &mut it.requests.written
+        }),
+        ("spindles_device_flushes_total", |it| {
+            &mut it.requests.flushed
+        }),
+        ("spindles_device_read_bytes_total", |it| &mut it.bytes.read),
+        ("spindles_device_written_bytes_total", |it| {
+            &mut it.bytes.written
+        }),
+        ("spindles_device_errors_total", |it| &mut it.errors),
+    ];
+    for (metric, field) in fields {
+        for (member, (_, value)) in members.iter_mut().zip(samples(metric)) {
+            *field(member) += value.parse::<u64>().unwrap_or(0);
+        }
+    }
+    let busy = samples("spindles_device_busy_seconds_total");
+    for (member, (_, value)) in members.iter_mut().zip(busy) {
+        member.busy_ns = nanoseconds(value);
+    }
+    // Of each device those of reads, and those of writes.
+    let latencies: Vec<u64> = samples("spindles_device_latency_seconds_sum")
+        .map(|(_, value)| nanoseconds(value))
+        .collect();
+    for (member, of_both) in members.iter_mut().zip(latencies.chunks(2)) {
+        member.in_flight_ns = of_both.iter().sum();
+    }
+    members
+}
+
+/// Seconds with a fraction.
+fn nanoseconds(seconds: &str) -> u64 {
+    let seconds = seconds.parse().unwrap_or(0.0);
+    let time = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    crate::clock::duration_ns(time)
+}
+
+/// The device that the labels of a sample name.
+fn device_of(labels: &str) -> String {
+    let value = labels
+        .rsplit_once("device=\"")
+        .map_or("", |(_, value)| value);
+    let mut escaped = value.strip_suffix('"').unwrap_or(value).chars();
+    let mut device = String::new();
+    while let Some(c) = escaped.next() {
+        device.extend(match c {
+            '\\' => escaped.next().map(|c| if c == 'n' { '\n' } else { c }),
+            c => Some(c),
+        });
+    }
+    device
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_measure::{Requests, Traffic};
 
     #[test]
     fn a_page_of_metrics_is_understood() {
-        let page = "# TYPE spindles_device_read_bytes_total counter\n\
-                    spindles_device_read_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 5\n\
-                    spindles_device_read_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 6\n\
-                    spindles_device_written_bytes_total{array=\"a b\",member=\"0\",device=\"x\"} 7\n\
-                    spindles_device_written_bytes_total{array=\"a b\",member=\"1\",device=\"y\"} 8\n";
-        let members = [(5, 7), (6, 8)].map(|(read, written)| Traffic { read, written });
-        assert_eq!(members_on(page), members);
+        let labels = [
+            r#"{array="a b",member="0",device="x"}"#,
+            r#"{array="a b",member="1",device="y \"z\""}"#,
+        ];
+        let metrics = [
+            ("reads_total", ["1", "2"]),
+            ("writes_total", ["10", "12"]),
+            ("flushes_total", ["5", "6"]),
+            ("read_bytes_total", ["9", "10"]),
+            ("written_bytes_total", ["11", "12"]),
+            ("errors_total", ["13", "14"]),
+            ("busy_seconds_total", ["0.000000015", "0.000000016"]),
+        ];
+        let mut page = String::new();
+        for (metric, values) in metrics {
+            let metric = format!("spindles_device_{metric}");
+            page.push_str(&format!("# TYPE {metric} counter\n"));
+            for (labels, value) in labels.iter().zip(values) {
+                page.push_str(&format!("{metric}{labels} {value}\n"));
+            }
+        }
+        for labels in labels {
+            for (operation, sum) in [("read", "0.000000010"), ("write", "0.000000007")] {
+                let labels = labels.trim_end_matches('}');
+                let metric = "spindles_device_latency_seconds_sum";
+                page.push_str(&format!(
+                    "{metric}{labels},operation=\"{operation}\"}} {sum}\n"
+                ));
+            }
+        }
+        let member = |name: &str, more: u64| MemberUse {
+            name: name.to_owned(),
+            busy_ns: 15 + more,
+            in_flight_ns: 17,
+            requests: Requests {
+                read: 1 + more,
+                written: 10 + 2 * more,
+                flushed: 5 + more,
+            },
+            bytes: Traffic {
+                read: 9 + more,
+                written: 11 + more,
+            },
+            errors: 13 + more,
+        };
+        assert_eq!(members_on(&page), [member("x", 0), member("y \"z\"", 1)]);
     }
 }

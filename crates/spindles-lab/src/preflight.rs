@@ -17,7 +17,7 @@ use crate::targets::{self, Mounting, Place};
 use spindles_block::SizeBytes;
 use spindles_format::ChecksumKind;
 use spindles_io::{Backend, OpenOptions, TargetFacts, physical_device_of};
-use spindles_layout::Expression;
+use spindles_layout::{Expression, LEVELS};
 use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan, NotBare};
@@ -94,11 +94,35 @@ pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option
 }
 
 /// The devices and files that a system names itself. What its commands make in a folder of ours holds nothing.
-fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
+pub(crate) fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
     let needs = (targets::kind_of(&spec.target).needs)(&spec.target)?;
     let is_made = |name: &String| spec.commands.is_some() && stands_for_something(name);
     let named = needs.named.into_iter().chain(spec.journal.clone());
     Ok(named.filter(|name| !is_made(name)).collect())
+}
+
+/// Devices that arrays name themselves as their members or for their journals, each once, and whether they may be written
+/// before the first run: where the lab makes the array.
+pub(crate) fn named_members(experiment: &Experiment) -> Vec<(String, bool)> {
+    let mut members: Vec<(String, bool)> = Vec::new();
+    for spec in experiment.systems.iter().filter(|it| it.commands.is_none()) {
+        let is_made = !targets::kind_of(&spec.target).exists;
+        let named = named_by(spec).unwrap_or_default();
+        // One alone is the whole, and no member.
+        if named.len() < 2 && spec.journal.is_none() {
+            continue;
+        }
+        for name in named {
+            match members.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, writes)) => *writes &= is_made,
+                None => members.push((name, is_made)),
+            }
+        }
+    }
+    if let Members::Devices(paths) = &experiment.members {
+        members.retain(|(name, _)| !paths.contains(name));
+    }
+    members
 }
 
 /// Whether something else uses what the experiment overwrites, these `members` and what systems name themselves, and
@@ -123,8 +147,18 @@ pub(crate) fn check_devices(
         for name in members {
             check(name).map_err(|why| wrong(0, why))?;
         }
-        check_holes(members).map_err(|why| wrong(0, why))?;
     }
+    let named = named_members(experiment).into_iter().filter(|it| it.1);
+    let devices = match &experiment.members {
+        Members::Devices(_) => members,
+        Members::Files | Members::Fresh(_) => &[],
+    };
+    let filled: Vec<String> = devices
+        .iter()
+        .cloned()
+        .chain(named.map(|it| it.0))
+        .collect();
+    check_holes(&filled).map_err(|why| wrong(0, why))?;
     for spec in &experiment.systems {
         let system = |why: String| wrong(spec.line, format!("system \"{}\": {why}", spec.name));
         if let Some(commands) = &spec.commands {
@@ -180,11 +214,34 @@ pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Re
 
 /// How many members the experiment needs; what can be known to be wrong before anything is done.
 pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunError> {
-    let wrong = |line: Option<usize>, what: String| RunError::Experiment {
+    let mut errors: Vec<RunError> = check_names(experiment).err().into_iter().collect();
+    let mut most = 0;
+    for spec in &experiment.systems {
+        match check_system(experiment, spec, force) {
+            Ok(members) => most = most.max(members),
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.extend(check_members(experiment, most, force).err());
+    errors.extend(ask_fio(experiment).err());
+    match errors.len() {
+        0 => Ok(most),
+        1 => Err(errors.remove(0)),
+        _ => Err(RunError::Several(errors)),
+    }
+}
+
+/// Something that is wrong with an experiment.
+fn wrong(experiment: &Experiment, line: Option<usize>, what: String) -> RunError {
+    RunError::Experiment {
         file: experiment.source.clone(),
         line: line.filter(|line| *line > 0),
         what,
-    };
+    }
+}
+
+/// Whether figures have names of their own.
+fn check_names(experiment: &Experiment) -> Result<(), RunError> {
     let mut owners = BTreeMap::new();
     for spec in &experiment.workloads {
         let records = workload_records(spec);
@@ -202,87 +259,99 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
                 "workloads \"{other}\" and \"{}\" would both have figures called \"{name}\": give one of them another `name`",
                 spec.name
             );
-            return Err(wrong(None, what));
+            return Err(wrong(experiment, None, what));
         }
     }
-    let mut most = 0;
-    for spec in &experiment.systems {
-        let line = Some(spec.line);
-        if spec.name.ends_with(CONTROL_SUFFIX) {
-            let what = format!(
-                "system \"{}\" is called as the baseline is when it runs again, to show how far apart equals come out: \
-                 choose a name that does not end in \"{}\"",
-                spec.name,
-                CONTROL_SUFFIX.trim()
-            );
-            return Err(wrong(line, what));
-        }
-        let system = |what: String| wrong(line, format!("system \"{}\": {what}", spec.name));
-        let kind = targets::kind_of(&spec.target);
-        let needs = (kind.needs)(&spec.target).map_err(system)?;
-        let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
-        let workloads = experiment.workloads.iter().filter(runs);
-        let taken = spec
-            .commands
-            .as_ref()
-            .map_or(0, |commands| commands.members);
-        most = most.max(needs.members + taken + newcomers(workloads));
-        let workloads = experiment.workloads.iter().filter(runs);
-        for workload in workloads.filter(|_| !has_file_system(spec)) {
-            let remedy = match workload.files().map(FilePlan::bytes_bare) {
-                None | Some(Ok(_)) => continue,
-                Some(Err(NotBare::NeedsFileSystem)) => {
-                    "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` in an \
-                     experiment, --fs ext4 with bench"
-                }
-                Some(Err(NotBare::Grows)) => {
-                    "lets its files grow, and there is no file system: choose grow = \"no\" (--set grow=no with \
-                     bench), give a folder, or have a file system made"
-                }
-            };
-            return Err(system(format!("{} {remedy}", workload.name)));
-        }
-        let makes_one = |it: &&WorkloadSpec| runs(it) && matches!(it.work, Work::Newfs(_));
-        let has_one = kind.name == "folder" || spec.mounting.is_some();
-        let made_again = experiment.workloads.iter().find(makes_one);
-        if let Some(newfs) = made_again.filter(|_| has_one) {
-            return Err(system(format!(
-                "{} makes a file system, and there is one: leave out `fs` (--fs), or name other systems in the workload's \
-                 `systems`",
-                newfs.name
-            )));
-        }
-        let subject = Subject::new(&spec.target, &experiment.members);
-        for workload in experiment.workloads.iter().filter(runs) {
-            if let Some((job, _)) = workload.beside {
-                let can = job.check(&subject);
-                can.map_err(|why| system(format!("{}: {why}", workload.name)))?;
+    Ok(())
+}
+
+/// How many members of the experiment a system needs, if nothing is wrong with it.
+fn check_system(
+    experiment: &Experiment,
+    spec: &SystemSpec,
+    force: bool,
+) -> Result<usize, RunError> {
+    let line = Some(spec.line);
+    let wrong = |line, what| wrong(experiment, line, what);
+    if spec.name.ends_with(CONTROL_SUFFIX) {
+        let what = format!(
+            "system \"{}\" is called as the baseline is when it runs again, to show how far apart equals come out: \
+             choose a name that does not end in \"{}\"",
+            spec.name,
+            CONTROL_SUFFIX.trim()
+        );
+        return Err(wrong(line, what));
+    }
+    let system = |what: String| wrong(line, format!("system \"{}\": {what}", spec.name));
+    let kind = targets::kind_of(&spec.target);
+    let needs = (kind.needs)(&spec.target).map_err(system)?;
+    let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+    let workloads = experiment.workloads.iter().filter(runs);
+    let taken = spec
+        .commands
+        .as_ref()
+        .map_or(0, |commands| commands.members);
+    let members = needs.members + taken + newcomers(workloads);
+    let workloads = experiment.workloads.iter().filter(runs);
+    for workload in workloads.filter(|_| !has_file_system(spec)) {
+        let remedy = match workload.files().map(FilePlan::bytes_bare) {
+            None | Some(Ok(_)) => continue,
+            Some(Err(NotBare::NeedsFileSystem)) => {
+                "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` in an \
+                 experiment, --fs ext4 with bench"
             }
-        }
-        let workloads = experiment.workloads.iter().filter(runs);
-        if let Some(what) = device_of_kernel_for(spec, workloads)
-            && is_in_memory(spec, &experiment.members)
-        {
-            return Err(system(format!(
-                "{what} needs a device of the kernel's, and what is in the memory of this program is none: take files \
-                 (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
-            )));
-        }
-        let named = named_by(spec).map_err(system)?;
-        for name in named.iter().filter(|name| !is_made_later(spec, name)) {
-            is_there(name).map_err(system)?;
-        }
-        if let (Some(why), Some(device), false) =
-            (destroyed_by(experiment, spec), named.first(), force)
-        {
-            return Err(system(format!(
-                "{why}, and what {device} holds would be lost: say --force if that may be"
-            )));
+            Some(Err(NotBare::Grows)) => {
+                "lets its files grow, and there is no file system: choose grow = \"no\" (--set grow=no with \
+                 bench), give a folder, or have a file system made"
+            }
+        };
+        return Err(system(format!("{} {remedy}", workload.name)));
+    }
+    let makes_one = |it: &&WorkloadSpec| runs(it) && matches!(it.work, Work::Newfs(_));
+    let has_one = kind.name == "folder" || spec.mounting.is_some();
+    let made_again = experiment.workloads.iter().find(makes_one);
+    if let Some(newfs) = made_again.filter(|_| has_one) {
+        return Err(system(format!(
+            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other systems in the workload's \
+             `systems`",
+            newfs.name
+        )));
+    }
+    let subject = Subject::new(&spec.target, &experiment.members);
+    for workload in experiment.workloads.iter().filter(runs) {
+        if let Some((job, _)) = workload.beside {
+            let can = job.check(&subject);
+            can.map_err(|why| system(format!("{}: {why}", workload.name)))?;
         }
     }
+    let workloads = experiment.workloads.iter().filter(runs);
+    if let Some(what) = device_of_kernel_for(spec, workloads)
+        && is_in_memory(spec, &experiment.members)
+    {
+        return Err(system(format!(
+            "{what} needs a device of the kernel's, and what is in the memory of this program is none: take files \
+             (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
+        )));
+    }
+    let named = named_by(spec).map_err(system)?;
+    for name in named.iter().filter(|name| !is_made_later(spec, name)) {
+        is_there(name).map_err(system)?;
+    }
+    if let (Some(why), Some(device), false) = (destroyed_by(experiment, spec), named.first(), force)
+    {
+        return Err(system(format!(
+            "{why}, and what {device} holds would be lost: say --force if that may be"
+        )));
+    }
+    Ok(members)
+}
+
+/// Whether there are enough members, and what they hold may be lost.
+fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<(), RunError> {
     if let Members::Devices(paths) = &experiment.members {
         if paths.len() < most {
             return Err(wrong(
+                experiment,
                 None,
                 format!(
                     "there are {} members and a system needs {most}: list more devices in \
@@ -294,13 +363,13 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         if most > 0 && !force {
             let all = paths.join(", ");
             return Err(wrong(
+                experiment,
                 None,
                 format!("the contents of {all} would be lost: say --force if that may be"),
             ));
         }
     }
-    ask_fio(experiment)?;
-    Ok(most)
+    Ok(())
 }
 
 /// Whether fio takes the options of its workloads.
@@ -322,6 +391,12 @@ fn ask_fio(experiment: &Experiment) -> Result<(), RunError> {
         });
     }
     Ok(())
+}
+
+/// Whether a program works on a system as a device of the kernel's.
+pub(crate) fn is_exported(experiment: &Experiment, spec: &SystemSpec) -> bool {
+    let runs = |it: &&WorkloadSpec| it.runs_on(workloads_as(spec));
+    device_of_kernel_for(spec, experiment.workloads.iter().filter(runs)).is_some()
 }
 
 /// What of a system needs a device of the kernel's.
@@ -363,9 +438,29 @@ fn is_there(name: &str) -> Result<(), String> {
     there.map_err(|error| format!("{name}: {error}: name a device or file that is there"))
 }
 
+/// What the largest of the workloads on blocks works on.
+pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
+    let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
+    blocks.map(|work| work.size_bytes).max().unwrap_or(0)
+}
+
+/// How large the lab makes each member.
+pub(crate) fn member_bytes(experiment: &Experiment) -> u64 {
+    let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
+    let chunks = experiment
+        .systems
+        .iter()
+        .filter_map(|spec| spec.chunk_bytes);
+    let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
+    targets::member_bytes(
+        needed_bytes(experiment, size_bytes(experiment)),
+        chunk_bytes,
+    )
+}
+
 /// How much each member must hold: what workloads on blocks work on, the files of those on files, and the file
 /// system around them.
-pub(crate) fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
+fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
     /// For whatever a command makes.
     const COMMANDS_BYTES: u64 = 192 << 20;
     let needs = experiment.systems.iter().map(|spec| {
@@ -646,7 +741,7 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     let stat = rustix::fs::statvfs(&place.folder);
     let mut options = options(spec);
     if !place.how.is_empty() {
-        options.insert("through".to_owned(), place.how.to_owned());
+        options.insert(System::THROUGH.to_owned(), place.how.to_owned());
     }
     if spec.mounting.is_none()
         && let Some((file_system, mount)) = mount_of(&place.folder)
@@ -694,7 +789,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let chosen = [
         ("consistency", spec.consistency.map(|policy| policy.name)),
         ("checksum", spec.checksum.and_then(checksum)),
-        ("journal", spec.journal.as_deref()),
+        (System::JOURNAL, spec.journal.as_deref()),
         ("rebuild rate", rate.as_deref()),
         ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),

@@ -52,7 +52,7 @@ pub(crate) fn timed<T>(
     let ticks = MachineTicks::now().since(machine);
     let after = watched.now();
     let evidence = after.since(&before, Vec::new());
-    whole::of_members(after.members_since(&before), run);
+    whole::of_members(&after.members_since(&before), run);
     let engine_ns = after.cpu_ns_since(&before);
     run.cpu_ns = Cpu {
         workload: 0,

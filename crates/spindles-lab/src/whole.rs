@@ -6,7 +6,7 @@ use crate::execute::Measured;
 use crate::files;
 use spindles_io::TargetFacts;
 use spindles_measure::{
-    Cpu, Doubt, Evidence, Histogram, Io, LateMember, Phase, Run, Series, Slot, Traffic,
+    Cpu, Doubt, Evidence, Histogram, Io, LateMember, MemberUse, Phase, Run, Series, Slot, Traffic,
 };
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -22,7 +22,6 @@ pub(crate) struct Whole {
     operations: u64,
     counted: u64,
     application: Traffic,
-    each_member: Vec<Traffic>,
     late_members: Vec<LateMember>,
     evidence: Evidence,
     latency: BTreeMap<String, Histogram>,
@@ -48,7 +47,6 @@ impl Whole {
             operations: measured.operations,
             counted: measured.counted,
             application: measured.application,
-            each_member: measured.members,
             late_members: measured.late_members,
             evidence: measured.evidence,
             latency: measured.latency,
@@ -90,7 +88,6 @@ impl Whole {
             whole.operations += one.operations;
             whole.counted += one.counted;
             add(&mut whole.application, one.application);
-            whole.each_member.extend(one.each_member);
             join(&mut whole.evidence, one.evidence);
             for (name, histogram) in one.latency {
                 whole
@@ -119,7 +116,7 @@ impl Whole {
         run.operations = self.operations;
         run.counted = self.counted;
         run.application = self.application;
-        of_members(self.each_member, run);
+        of_members(&self.evidence.members, run);
         run.late_members = self.late_members;
         run.devices = devices(&self.evidence);
         run.evidence = Some(self.evidence);
@@ -211,7 +208,7 @@ pub(crate) fn without_warm_up(run: &mut Run) {
         shrink(&mut traffic.read, or(read, operations));
         shrink(&mut traffic.written, or(written, operations));
     }
-    of_members(members, run);
+    moved(members, run);
 }
 
 /// Leaves the share `kept` of `whole` of an amount.
@@ -230,7 +227,11 @@ fn devices(evidence: &Evidence) -> Option<Traffic> {
 }
 
 /// Fills in what the members moved.
-pub(crate) fn of_members(each: Vec<Traffic>, run: &mut Run) {
+pub(crate) fn of_members(each: &[MemberUse], run: &mut Run) {
+    moved(each.iter().map(|member| member.bytes).collect(), run);
+}
+
+fn moved(each: Vec<Traffic>, run: &mut Run) {
     run.members = Traffic::default();
     for member in &each {
         add(&mut run.members, *member);
@@ -242,6 +243,7 @@ pub(crate) fn of_members(each: Vec<Traffic>, run: &mut Run) {
 /// the best guess.
 fn join(all: &mut Evidence, one: Evidence) {
     all.actors += one.actors;
+    all.members.extend(one.members);
     for (operation, ns) in one.actor_ns {
         *all.actor_ns.entry(operation).or_default() += ns;
     }

@@ -14,6 +14,46 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
+fn all_mistakes_are_said_at_once() {
+    let text = "name = \"x/\"\nsize = \"nothing\"\nblocks = 0\nbaseline = \"disk\"\n\
+                [[system]]\ntarget = \"raid5(2)\"\n\
+                [[system]]\nname = \"single\"\ntarget = \"single\"\nchunk = \"4K\"\nprice = -1.0\n\
+                [[workload]]\nkind = \"dd-reads\"\n\
+                [[workload]]\nkind = \"seeks\"\nin_flight = [0, 0]\nseconds = 0\nsystems = [\"other\"]\n";
+    let error = Experiment::parse("x.toml", text).unwrap_err();
+    let said: Vec<(usize, &str)> = error
+        .mistakes
+        .iter()
+        .map(|it| {
+            (
+                it.line,
+                it.what.split([' ', '(']).next().unwrap_or_default(),
+            )
+        })
+        .collect();
+    let expected = [
+        (1, "\"x/\""),
+        (2, "size"),
+        (3, "blocks"),
+        (4, "baseline"),
+        (6, "raid5"),
+        (10, "`chunk`"),
+        (11, "price"),
+        (13, "there"),
+        (16, "in_flight"),
+        (17, "seconds"),
+        (18, "system"),
+    ];
+    assert_eq!(said, expected, "{error}");
+    let lines = error.to_string();
+    assert_eq!(lines.lines().count(), expected.len(), "{lines}");
+    assert!(
+        lines.lines().all(|line| line.starts_with("x.toml, line ")),
+        "{lines}"
+    );
+}
+
+#[test]
 fn messages_name_the_thing_the_line_and_the_remedy() {
     let head = |line: &str| format!("{HEAD}{line}\n{SYSTEM}{WORKLOAD}");
     let system = |lines: &str| format!("{HEAD}[[system]]\n{lines}\n{WORKLOAD}");

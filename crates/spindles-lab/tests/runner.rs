@@ -1,6 +1,8 @@
 //! Whole experiments on memory and small files: what they record, and what they leave behind.
 
+use spindles_io::create::{self, CreateOptions};
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
+use spindles_layout::Expression;
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use std::collections::BTreeSet;
 use std::fs;
@@ -395,6 +397,22 @@ fn what_can_not_be_done_is_said() {
         );
         assert!(kept.records.is_empty());
     }
+    // All that is wrong is said at once.
+    let text = experiment("members = [\"a\"]", &image.to_string(), "dd-write");
+    let text = format!(
+        "{text}[[system]]\ntarget = \"raid1(2)\"\n[[system]]\ntarget = \"raid1({odd},nowhere)\"\n"
+    );
+    let error = Kept::default().run(&text, false).unwrap_err().to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    let expected = [
+        "would be lost",
+        "nowhere: No such file",
+        "there are 1 members and a system needs 2",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{error}");
+    for (line, words) in lines.iter().zip(expected) {
+        assert!(line.contains(words), "{error}");
+    }
     for image in [image, odd] {
         assert!(fs::read(image.to_string()).unwrap() == vec![7; 1 << 20]);
     }
@@ -557,6 +575,16 @@ fn the_quickstart_runs_whole() {
     }
 }
 
+/// Makes an array that is the user's own.
+fn make(expression: &str) {
+    let expression = Expression::parse(expression).unwrap();
+    let options = CreateOptions {
+        force: true,
+        ..CreateOptions::new("own")
+    };
+    create::create(&expression, &options, &mut |_, _| true).unwrap();
+}
+
 /// Arrays on memory, on named devices, nested, and one that exists already.
 #[test]
 fn arrays_of_every_kind_are_targets() {
@@ -593,9 +621,18 @@ fn arrays_of_every_kind_are_targets() {
         (members.as_str(), "raid1(3)", "dd-write", true, 3),
         (members.as_str(), "single", "dd-write", true, 1),
     ] {
+        if target == assembled && !spindles_io::holds_superblock(&a) {
+            make(&named);
+        }
         let mut kept = Kept::default();
         let outcome = kept.run(&text(head, target, kind), force);
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        // Arrays of the lab's go, and others stay.
+        assert_eq!(
+            spindles_io::holds_superblock(&a),
+            target == assembled,
+            "{target}"
+        );
         let runs = kept.runs();
         assert_eq!(
             (outcome.runs, runs[0].failed.as_deref()),
@@ -615,6 +652,29 @@ fn arrays_of_every_kind_are_targets() {
             .to_string()
             .ends_with("would be lost: say --force if that may be")
     );
+}
+
+/// A run that is interrupted leaves no array on users' devices either.
+#[test]
+fn an_interrupted_run_leaves_no_array_on_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = ["a", "b"].map(|name| {
+        let path = folder.path().join(name);
+        fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let text = format!(
+        "name = \"x\"\nsize = \"1M\"\nblocks = 9\ncontrol = false\nmembers = {members:?}\n\
+         [[system]]\ntarget = \"raid1(2)\"\n[[workload]]\nkind = \"dd-write\"\n"
+    );
+    let mut kept = Kept {
+        end_after: Some(1),
+        ..Kept::default()
+    };
+    assert!(kept.run(&text, true).unwrap().interrupted);
+    for member in members {
+        assert!(!spindles_io::holds_superblock(&member));
+    }
 }
 
 /// The journal lies on a device of its own, whose bytes count; what that held is lost only if that may be.
@@ -658,7 +718,7 @@ fn arrays_have_journals_of_their_own() {
     assert_eq!((written("members"), written("own")), (4, 4));
 
     let error = Experiment::parse("x.toml", &text("mem")).unwrap_err();
-    assert!(error.what.contains("on files or devices"), "{error}");
+    assert!(error.to_string().contains("on files or devices"), "{error}");
 }
 
 /// A workload beside a job runs before, during and after it, and what the job did is recorded.

@@ -24,6 +24,9 @@ pub struct Evidence {
     pub threads: Vec<ThreadUse>,
     /// The block devices beneath, members first, in the order of the expression.
     pub devices: Vec<DeviceUse>,
+    /// The members of an array and the device of its journal, as the array's driver counts them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberUse>,
     /// The network interfaces that carried it.
     pub links: Vec<LinkUse>,
     /// What the page cache held and did.
@@ -89,6 +92,25 @@ pub struct DeviceUse {
     pub requests: Requests,
     /// Bytes that they moved.
     pub bytes: crate::Traffic,
+}
+
+/// What one member did, as the driver of its array counts. Unlike [`DeviceUse`] it is known of every kind of member,
+/// such as exports of other machines and several files on one disk, and other programs don't add to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemberUse {
+    /// As the target names it: `/dev/sdb`, `nbd://host/export`.
+    pub name: String,
+    /// Time in which at least one request was in flight, flushes included.
+    pub busy_ns: u64,
+    /// Time that all requests together were in flight.
+    pub in_flight_ns: u64,
+    /// Requests that read, wrote or discarded, and flushed.
+    pub requests: Requests,
+    /// Bytes that they moved.
+    pub bytes: crate::Traffic,
+    /// Requests that failed.
+    pub errors: u64,
 }
 
 /// How many requests there were.
@@ -168,6 +190,13 @@ pub struct Calibration {
     pub ceilings: BTreeMap<String, f64>,
 }
 
+impl Calibration {
+    /// What the member of that name does alone.
+    pub fn member(&self, name: &str) -> Option<&MemberRate> {
+        self.members.iter().find(|it| it.name == name)
+    }
+}
+
 /// What one member can do by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -180,6 +209,12 @@ pub struct MemberRate {
     pub write_bytes_per_s: u64,
     /// 4 KiB at random places, one at a time, per second.
     pub random_reads_per_s: u64,
+    /// Kernel name of the physical device that holds it; empty: unknown, or none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Why a rate is missing that was to be measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// What happened as time passed, in slots of equal length from the begin of the run, warm-up included.

@@ -33,8 +33,8 @@ pub use change::{Change, ChangeRow, Verdicts, change};
 pub use choice::{Choice, Pair, Place, Ranking, Share, Standing, Weighted};
 pub use doubts::Finding;
 pub use evidence::{
-    CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, Requests, Series, Slot,
-    THREADS_MAX, ThreadUse, Usage,
+    CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, MemberUse, Requests, Series,
+    Slot, THREADS_MAX, ThreadUse, Usage,
 };
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};

@@ -132,6 +132,16 @@ impl System {
     /// The option that holds how a folder was found mounted: `ext4 rw,relatime; rw`. The experiment did not choose it.
     pub const MOUNTED: &str = "mounted";
 
+    /// The option that holds how the kernel reaches a system that it has as a device: `FUSE and a loop device`.
+    pub const THROUGH: &str = "through";
+    /// The option that holds the device of the journal.
+    pub const JOURNAL: &str = "journal";
+
+    /// The device that it has for its journal alone.
+    pub fn journal(&self) -> Option<&str> {
+        self.options.get(Self::JOURNAL).map(String::as_str)
+    }
+
     /// Whether it is a folder: on which disk it lies is not known.
     pub fn is_folder(&self) -> bool {
         self.expression.starts_with("folder:") || self.options.contains_key(Self::MOUNTED)

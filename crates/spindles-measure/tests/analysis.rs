@@ -6,8 +6,9 @@
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
-    LateMember, MemberRate, Quantity, Reason, Record, Run, Series, Slot, ThreadUse, Traffic, Trial,
-    Verdict, Verdicts, Workload, change, doubts, example, from_lines,
+    LateMember, MemberRate, MemberUse, Quantity, Reason, Record, Requests, Run, Series, Slot,
+    System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts, example,
+    from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade, Intervention},
@@ -252,6 +253,29 @@ const CAUSES: &[(&str, Plant)] = &[
         };
         runs(records).for_each(|run| run.doubts.push(doubt.clone()));
     }),
+    ("outlier-member", |records| {
+        let member = |name: &str, random_reads_per_s| MemberRate {
+            name: name.to_owned(),
+            random_reads_per_s,
+            ..MemberRate::default()
+        };
+        let members = vec![
+            member("sda", 2400),
+            member("sdb", 39),
+            member("sdc", 14_500),
+        ];
+        records.push(Record::Calibration(Box::new(Calibration {
+            members,
+            ..Calibration::default()
+        })));
+    }),
+    ("different-paths", |records| {
+        let through = |system: &mut System| {
+            let how = "FUSE and a loop device".to_owned();
+            system.options.insert(System::THROUGH.to_owned(), how);
+        };
+        through(&mut experiment(records).systems[3]);
+    }),
     ("virtual-machine", |records| {
         environment(records).virtualization = String::from("kvm");
     }),
@@ -318,6 +342,93 @@ fn doubts_come_by_their_rank() {
     assert!(of("shared-device") < of("few-blocks"));
     assert!(of("few-blocks") < of("scaled"));
     assert!(of("scaled") < of("virtual-machine"));
+}
+
+/// Members are held against those of their own array, and a device of a journal against the writes of members.
+#[test]
+fn a_member_out_of_line_is_told_with_its_figures() {
+    let mut records = spotless();
+    let member = |name: &str, reads: u64| MemberRate {
+        name: name.to_owned(),
+        random_reads_per_s: reads,
+        write_bytes_per_s: reads * 10_000,
+        ..MemberRate::default()
+    };
+    let mut members = ["a", "b", "c", "d"].map(|name| member(name, 9000)).to_vec();
+    members[1] = member("b", 39);
+    // Another array, of slower disks.
+    members.extend(["x", "y", "z"].map(|name| member(name, 100)));
+    members[6].failed = Some("dd-read: no such export".to_owned());
+    members.push(member("log", 10));
+    records.push(Record::Calibration(Box::new(Calibration {
+        members,
+        ..Calibration::default()
+    })));
+    let uses = |names: &[&str], failing: &str| -> Vec<MemberUse> {
+        let one = |name: &&str| MemberUse {
+            name: (*name).to_owned(),
+            busy_ns: 500_000_000,
+            in_flight_ns: if *name == "b" {
+                20_000_000_000
+            } else {
+                100_000_000
+            },
+            requests: Requests {
+                read: 1000,
+                ..Requests::default()
+            },
+            errors: u64::from(*name == failing) * 12,
+            ..MemberUse::default()
+        };
+        names.iter().map(one).collect()
+    };
+    for record in &mut records {
+        let Record::Run(run) = record else { continue };
+        let members = match &*run.system.name {
+            "raid5" => uses(&["a", "b", "c", "d", "log"], ""),
+            "raid1" => uses(&["x", "y", "z"], "y"),
+            _ => continue,
+        };
+        if run.system.name == "raid5" {
+            let log = "log".to_owned();
+            run.system.options.insert(System::JOURNAL.to_owned(), log);
+        }
+        run.evidence = Some(Evidence {
+            actors: 25,
+            members,
+            ..Evidence::default()
+        });
+    }
+    for system in &mut experiment(&mut records).systems {
+        if system.name == "raid5" {
+            let log = "log".to_owned();
+            system.options.insert(System::JOURNAL.to_owned(), log);
+        }
+    }
+    let analysis = Analysis::of(&records).unwrap();
+    let first = &analysis.findings[0];
+    assert_eq!(first.kind, "outlier-member");
+    for expected in [
+        "member 1 (b) alone: 39 random reads a second (the others 9000); 0.4 MB/s written in order (the others 90)",
+        "log, the device of a journal, alone: 0.1 MB/s written in order (the others 0.4 to 90)",
+        "member 2 (z) alone: dd-read: no such export",
+        "dd-read: raid5 (member 1 (b) took 20.0 ms to answer and the others 0.10 ms, and 50 % of the actors' time passed \
+         with waiting for that)",
+        "dd-read: raid1 (72 of 6000 requests of y failed)",
+    ] {
+        assert!(
+            first.details.iter().any(|it| it == expected),
+            "{expected}: {:#?}",
+            first.details
+        );
+    }
+    // Two for each array but those of the runs.
+    assert_eq!(
+        first.details.len(),
+        3 + 2 * WORKLOADS.len(),
+        "{:#?}",
+        first.details
+    );
 }
 
 /// A workload that runs on some systems is missing on no other. The control runs what the baseline does.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
-    Beside, Discard, Doubt, Evidence, JobShare, LateMember, LinkUse, NodeRun, Record, Run, Stage,
-    Traffic, Trial, example, from_lines, to_line,
+    Beside, Calibration, Discard, Doubt, Evidence, JobShare, LateMember, LinkUse, MemberRate,
+    MemberUse, NodeRun, Record, Run, Stage, Traffic, Trial, example, from_lines, to_line,
 };
 
 fn schema() -> Value {
@@ -45,6 +45,7 @@ fn records() -> Vec<Record> {
                 sent_bits_per_s: Some(1),
                 ..LinkUse::default()
             }],
+            members: vec![MemberUse::default()],
             ..Evidence::default()
         }),
         failed: Some("no space".to_owned()),
@@ -58,6 +59,14 @@ fn records() -> Vec<Record> {
         stage: Stage::During,
         ..Beside::default()
     });
+    records.push(Record::Calibration(Box::new(Calibration {
+        members: vec![MemberRate {
+            device: "sdb".to_owned(),
+            failed: Some("dd-read: no such export".to_owned()),
+            ..MemberRate::default()
+        }],
+        ..Calibration::default()
+    })));
     // The last, to which tests do something, is a run.
     records.push(Record::Discard(Discard::default()));
     records.push(Record::Run(Box::new(rest)));

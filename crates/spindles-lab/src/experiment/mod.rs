@@ -21,11 +21,13 @@ use spindles_measure::Stage;
 use spindles_workload::file::{self, FilePlan};
 use spindles_workload::network::CopyPlan;
 use spindles_workload::{Kind, Params, Streams};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 /// What the command line adds to an experiment file.
 #[derive(Clone, Debug)]
@@ -174,6 +176,8 @@ pub struct SystemSpec {
     pub read_policy: Option<&'static ReadPolicy>,
     /// Whether its members are asked for no flushes, to know what these cost.
     pub ignore_flushes: bool,
+    /// Whether it is served as arrays are where the kernel needs it as a device.
+    pub is_served: bool,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
     /// The commands that make it and take it down, if it is not ours to make.
@@ -343,6 +347,7 @@ impl Experiment {
                 price: None,
                 read_policy: None,
                 ignore_flushes: false,
+                is_served: false,
                 mounting: None,
                 commands: None,
                 baseline: None,
@@ -359,16 +364,35 @@ impl Experiment {
     }
 }
 
-/// What is wrong with an experiment file, where, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}, line {line}: {what}")]
-pub struct ExperimentError {
-    /// The file.
-    pub file: String,
+/// Something that is wrong with an experiment file, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentMistake {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong, and the remedy.
     pub what: String,
+}
+
+/// All that is wrong with an experiment file, in the order of its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentError {
+    /// The file.
+    pub file: String,
+    /// At least one.
+    pub mistakes: Vec<ExperimentMistake>,
+}
+
+impl std::error::Error for ExperimentError {}
+
+impl fmt::Display for ExperimentError {
+    /// A line for each mistake.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, ExperimentMistake { line, what }) in self.mistakes.iter().enumerate() {
+            let end = if number > 0 { "\n" } else { "" };
+            write!(f, "{end}{}, line {line}: {what}", self.file)?;
+        }
+        Ok(())
+    }
 }
 
 /// The most repetition blocks.
@@ -392,9 +416,17 @@ impl Experiment {
             source,
             text,
             tuning,
+            mistakes: RefCell::default(),
         };
+        let read = Self::read(&reader);
+        reader.end(read)
+    }
+
+    /// Reads as far as that goes; what is wrong otherwise is among the mistakes of the reader.
+    fn read(reader: &Reader<'_>) -> Result<Self, ExperimentError> {
+        let (text, tuning) = (reader.text, reader.tuning);
         let raw: RawFile = toml::from_str(text).map_err(|error| reader.not_toml(&error))?;
-        reader.name(&raw.name)?;
+        reader.keep(reader.name(&raw.name));
         if let Some(least) = raw
             .scale_min
             .as_ref()
@@ -405,73 +437,80 @@ impl Experiment {
                 tuning.scale,
                 least.get_ref()
             );
+            // Each workload would say the same of itself.
             return Err(reader.at(&least.span(), what));
         }
         let mut left_to_lab = Vec::new();
         let mut raw_workloads: Vec<RawWorkload> = Vec::new();
         for one in &raw.workload {
-            let jobs = reader.jobs_of(one.get_ref(), &mut left_to_lab)?;
-            raw_workloads.extend(jobs.iter().flat_map(sweep::expand));
+            let jobs = reader.keep(reader.jobs_of(one.get_ref(), &mut left_to_lab));
+            raw_workloads.extend(jobs.iter().flatten().flat_map(sweep::expand));
         }
-        let size_bytes = reader.size(raw.size.as_ref(), "size")?;
-        let chunk = reader.size(raw.chunk.as_ref(), "chunk")?;
-        let workloads = raw_workloads
+        let size_bytes = reader
+            .keep(reader.size(raw.size.as_ref(), "size"))
+            .flatten();
+        let chunk = reader
+            .keep(reader.size(raw.chunk.as_ref(), "chunk"))
+            .flatten();
+        let workloads: Vec<WorkloadSpec> = raw_workloads
             .iter()
-            .map(|raw| reader.workload(raw, size_bytes))
-            .collect::<Result<Vec<_>, _>>()?;
-        let members = reader.members(raw.members.as_ref())?;
-        let systems = raw
+            .filter_map(|raw| reader.keep(reader.workload(raw, size_bytes)))
+            .collect();
+        let members = reader.keep(reader.members(raw.members.as_ref()));
+        let members = members.unwrap_or(Members::Files);
+        let systems: Vec<SystemSpec> = raw
             .system
             .iter()
-            .map(|one| reader.system(one, chunk, &raw, &members))
-            .collect::<Result<Vec<_>, _>>()?;
-        reader.options_of_all(&raw, &members)?;
-        let (Some(first), Some(_)) = (systems.first(), workloads.first()) else {
-            let missing = if systems.is_empty() {
-                "system"
-            } else {
-                "workload"
-            };
-            return Err(reader.at_line(
-                1,
-                format!("there is no {missing} in it: add a [[{missing}]] section"),
-            ));
-        };
-        let names: Vec<&str> = systems.iter().map(|system| system.name.as_str()).collect();
-        let baseline = match &raw.baseline {
-            None => first.name.clone(),
-            Some(baseline) => {
-                reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span())?;
-                baseline.get_ref().clone()
+            .filter_map(|one| reader.keep(reader.system(one, chunk, &raw, &members)))
+            .collect();
+        reader.options_of_all(&raw, &members);
+        for (section, is_missing) in [
+            ("system", raw.system.is_empty()),
+            ("workload", raw.workload.is_empty()),
+        ] {
+            if is_missing {
+                let what = format!("there is no {section} in it: add a [[{section}]] section");
+                reader.keep::<()>(Err(reader.at_line(1, what)));
             }
-        };
+        }
+        let names: Vec<&str> = raw.system.iter().map(|it| it.get_ref().name()).collect();
+        if let Some(baseline) = &raw.baseline {
+            let named = reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span());
+            reader.keep(named);
+        }
         for (raw, name) in raw.system.iter().zip(&names) {
             if let Some(own) = &raw.get_ref().baseline {
-                reader.one_of(own.get_ref(), &names, "baseline", &own.span())?;
+                reader.keep(reader.one_of(own.get_ref(), &names, "baseline", &own.span()));
                 if own.get_ref() == name {
                     let what = format!("baseline \"{name}\" is the system itself: name another");
-                    return Err(reader.at(&own.span(), what));
+                    reader.keep::<()>(Err(reader.at(&own.span(), what)));
                 }
             }
         }
-        reader.unique("system", raw.system.iter().map(Spanned::span), &names)?;
-        let workload_names: Vec<&str> = workloads.iter().map(|spec| spec.name.as_str()).collect();
+        let spans = raw.system.iter().map(Spanned::span);
+        reader.keep(reader.unique("system", spans, &names));
+        let workload_names: Vec<&str> = raw_workloads.iter().map(RawWorkload::name).collect();
         let spans = raw_workloads.iter().map(|raw| raw.kind.span());
-        reader.unique("workload", spans, &workload_names)?;
-        let weights = reader.weights(raw.weights.as_ref(), &workload_names)?;
+        reader.keep(reader.unique("workload", spans, &workload_names));
+        let weights = reader.keep(reader.weights(raw.weights.as_ref(), &workload_names));
+        let weights = weights.unwrap_or_default();
         for raw in &raw_workloads {
-            if let Some(listed) = &raw.systems {
-                for name in listed.get_ref() {
-                    reader.one_of(name, &names, "system", &listed.span())?;
-                }
+            for name in raw.systems.iter().flat_map(|it| it.get_ref()) {
+                let span = raw.systems.as_ref().map_or(0..0, Spanned::span);
+                reader.keep(reader.one_of(name, &names, "system", &span));
             }
         }
-        let nodes = reader.nodes(&raw)?;
+        let baseline = match (&raw.baseline, names.first()) {
+            (Some(baseline), _) => baseline.get_ref().clone(),
+            (None, first) => first.copied().unwrap_or_default().to_owned(),
+        };
+        let nodes = reader.keep(reader.nodes(&raw)).flatten();
         let workloads = workloads.into_iter().flat_map(staged);
         let count = nodes.as_ref().map_or(0, |nodes| nodes.addresses.len());
         let (workloads, left_out) = nodes::with_enough(workloads, count);
         if let (true, Some(left_out)) = (workloads.is_empty(), &left_out) {
-            return Err(reader.at_line(1, format!("no workload is left: {left_out}")));
+            let what = format!("no workload is left: {left_out}");
+            reader.keep::<()>(Err(reader.at_line(1, what)));
         }
         let caches = |word: &str| match word {
             "empty" => Some(true),
@@ -483,11 +522,17 @@ impl Experiment {
             "way with caches",
             &["empty", "keep"],
             caches,
-        )?;
-        let seconds = reader.count(raw.time_limit_s.as_ref(), "time_limit_s", 1, 1 << 30)?;
-        let blocks = reader.count(raw.blocks.as_ref(), "blocks", 1, BLOCKS_MAX)?;
-        let max_blocks = reader.count(raw.max_blocks.as_ref(), "max_blocks", 1, BLOCKS_MAX)?;
-        let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
+        );
+        let caches = reader.keep(caches).flatten();
+        let count = |value: &Option<Spanned<Value>>, key: &str, min: u64, max: u64| {
+            let count = reader.count(value.as_ref(), key, min, max);
+            reader.keep(count).flatten()
+        };
+        let seconds = count(&raw.time_limit_s, "time_limit_s", 1, 1 << 30);
+        let blocks = count(&raw.blocks, "blocks", 1, BLOCKS_MAX);
+        let max_blocks = count(&raw.max_blocks, "max_blocks", 1, BLOCKS_MAX);
+        let warmup = count(&raw.warmup, "warmup", 0, 1 << 20);
+        let seed = count(&raw.seed, "seed", 0, u64::MAX);
         let small = |count: u64| u32::try_from(count).expect("checked above");
         let blocks = small(blocks.unwrap_or(5)).min(tuning.blocks_max.unwrap_or(u32::MAX));
         let blocks = tuning.blocks.unwrap_or(blocks);
@@ -504,11 +549,9 @@ impl Experiment {
         Ok(Self {
             name: raw.name.get_ref().clone(),
             summary: raw.summary.unwrap_or_default(),
-            source: source.to_owned(),
+            source: reader.source.to_owned(),
             definition: text.to_owned(),
-            seed: reader
-                .count(raw.seed.as_ref(), "seed", 0, u64::MAX)?
-                .unwrap_or(1),
+            seed: seed.unwrap_or(1),
             blocks,
             blocks_max: blocks_max.unwrap_or(blocks).max(blocks),
             warmup_operations: small(warmup.unwrap_or(16)),

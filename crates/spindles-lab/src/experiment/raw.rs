@@ -29,6 +29,7 @@ pub(super) struct RawFile {
     pub(super) rebuild_rate: Option<Spanned<Value>>,
     pub(super) read_policy: Option<Spanned<String>>,
     pub(super) flushes: Option<Spanned<String>>,
+    pub(super) through: Option<Spanned<String>>,
     pub(super) baseline: Option<Spanned<String>>,
     pub(super) weights: Option<BTreeMap<String, Spanned<f64>>>,
     pub(super) control: Option<bool>,
@@ -53,6 +54,7 @@ pub(super) struct RawSystem {
     pub(super) rebuild_rate: Option<Spanned<Value>>,
     pub(super) read_policy: Option<Spanned<String>>,
     pub(super) flushes: Option<Spanned<String>>,
+    pub(super) through: Option<Spanned<String>>,
     pub(super) fs: Option<Spanned<String>>,
     pub(super) mkfs: Option<Spanned<Vec<String>>>,
     pub(super) mount: Option<Spanned<String>>,
@@ -83,4 +85,18 @@ pub(super) struct RawWorkload {
     pub(super) on: Option<Spanned<String>>,
     pub(super) nodes: Option<Spanned<Value>>,
     pub(super) device: Option<Spanned<String>>,
+}
+
+impl RawSystem {
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_ref().unwrap_or(&self.target).get_ref()
+    }
+}
+
+impl RawWorkload {
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_ref().unwrap_or(&self.kind).get_ref()
+    }
 }

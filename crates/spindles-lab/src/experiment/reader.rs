@@ -2,8 +2,8 @@
 
 use super::raw::{RawFile, RawSystem, RawWorkload};
 use super::{
-    BlockWork, ExperimentError, Members, NEWFS, SystemSpec, Tuning, Work, WorkloadSpec,
-    parameter_of,
+    BlockWork, ExperimentError, ExperimentMistake, Members, NEWFS, SystemSpec, Tuning, Work,
+    WorkloadSpec, parameter_of,
 };
 use crate::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use crate::fio::{FIO, FioWork, Source, jobfile, rivals};
@@ -17,6 +17,7 @@ use spindles_measure::Stage;
 use spindles_workload::file::{self, FileKind, FilePlan, Tree};
 use spindles_workload::network::COPY;
 use spindles_workload::{KINDS, Kind};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::Range;
@@ -52,6 +53,7 @@ macro_rules! given {
                 $raw.read_policy.as_ref().map(Spanned::span),
             ),
             (&options::FLUSHES, $raw.flushes.as_ref().map(Spanned::span)),
+            (&options::THROUGH, $raw.through.as_ref().map(Spanned::span)),
         ]
     };
 }
@@ -60,14 +62,37 @@ pub(super) struct Reader<'a> {
     pub(super) source: &'a str,
     pub(super) text: &'a str,
     pub(super) tuning: &'a Tuning,
+    /// What was found so far: reading goes on behind it, so that all is said at once.
+    pub(super) mistakes: RefCell<Vec<ExperimentMistake>>,
 }
 
 impl Reader<'_> {
     pub(super) fn at_line(&self, line: usize, what: String) -> ExperimentError {
         ExperimentError {
             file: self.source.to_owned(),
-            line,
-            what,
+            mistakes: vec![ExperimentMistake { line, what }],
+        }
+    }
+
+    /// What was read; what is wrong with it is kept, and reading goes on.
+    pub(super) fn keep<T>(&self, read: Result<T, ExperimentError>) -> Option<T> {
+        read.map_err(|error| self.mistakes.borrow_mut().extend(error.mistakes))
+            .ok()
+    }
+
+    /// What was read in all, or each mistake once.
+    pub(super) fn end<T>(&self, read: Result<T, ExperimentError>) -> Result<T, ExperimentError> {
+        let read = self.keep(read);
+        let mut mistakes = self.mistakes.take();
+        mistakes.sort_by_key(|mistake| mistake.line);
+        let mut seen = BTreeSet::new();
+        mistakes.retain(|it| seen.insert((it.line, it.what.clone())));
+        match read {
+            Some(read) if mistakes.is_empty() => Ok(read),
+            _ => Err(ExperimentError {
+                file: self.source.to_owned(),
+                mistakes,
+            }),
         }
     }
 
@@ -269,26 +294,44 @@ impl Reader<'_> {
         let span = raw.span();
         let raw = raw.get_ref();
         if let Some(name) = &raw.name {
-            self.name(name)?;
+            self.keep(self.name(name));
         }
         let target = raw.target.get_ref();
         let wrong = |what: String| self.at(&raw.target.span(), what);
         targets::check(target).map_err(wrong)?;
-        let commands = self.commands(raw)?;
+        let commands = self.keep(self.commands(raw)).flatten();
         match &commands {
             Some(commands) => names::check(target, commands.members),
             None => names::check_without_commands(target),
         }
         .map_err(wrong)?;
-        let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
-        let subject = subject(raw, members);
+        let name = raw.name();
+        let through = raw.through.as_ref().or(file.through.as_ref());
+        let is_served =
+            self.named(
+                through,
+                "way to a system",
+                &["served", "direct"],
+                |word| match word {
+                    "served" => Some(true),
+                    "direct" => Some(false),
+                    _ => None,
+                },
+            );
+        let mut subject = subject(raw, members);
+        // What a single disk is compared with are arrays.
+        let is_served = self
+            .keep(is_served)
+            .flatten()
+            .unwrap_or(subject.is_single());
+        subject.is_served = is_served;
         for (option, given) in given!(raw) {
             if let Some(span) = given.filter(|_| !(option.means_something)(&subject)) {
-                return Err(self.at(&span, option.refused_by(name)));
+                self.keep::<()>(Err(self.at(&span, option.refused_by(name))));
             }
         }
         let means = |option: &SystemOption| (option.means_something)(&subject);
-        let own = self.size(raw.chunk.as_ref(), "chunk")?;
+        let own = self.keep(self.size(raw.chunk.as_ref(), "chunk")).flatten();
         let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
         let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
         let consistency = self.named(
@@ -296,30 +339,34 @@ impl Reader<'_> {
             "consistency policy",
             &policies,
             Policy::by_name,
-        )?;
+        );
+        let consistency = self.keep(consistency).flatten();
         let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
         let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
-        let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)?;
+        let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name);
+        let checksum = self.keep(checksum).flatten();
         let read_policy = raw.read_policy.as_ref().or(file.read_policy.as_ref());
         let names: Vec<_> = READ_POLICIES.iter().map(|policy| policy.name).collect();
-        let read_policy = self.named(read_policy, "read policy", &names, ReadPolicy::by_name)?;
+        let read_policy = self.named(read_policy, "read policy", &names, ReadPolicy::by_name);
+        let read_policy = self.keep(read_policy).flatten();
         let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
-        let rebuild_rate = self.size(rate, "rebuild_rate")?;
+        let rebuild_rate = self.keep(self.size(rate, "rebuild_rate")).flatten();
         let journal = raw.journal.as_ref().or(file.journal.as_ref());
-        let ignore_flushes = self.ignore_flushes(raw, file)?;
+        let ignore_flushes = self.keep(self.ignore_flushes(raw, file)).unwrap_or(false);
         // What is said at the head is for the systems that it means something for.
         Ok(SystemSpec {
-            name: name.clone(),
+            name: name.to_owned(),
             target: target.clone(),
             chunk_bytes: own.or(chunk).filter(|_| means(&options::CHUNK)),
             consistency: consistency.filter(|_| means(&options::CONSISTENCY)),
             checksum: checksum.filter(|_| means(&options::CHECKSUM)),
             journal: (journal.filter(|_| means(&options::JOURNAL))).map(|it| it.get_ref().clone()),
             rebuild_rate: rebuild_rate.filter(|_| means(&options::REBUILD_RATE)),
-            price: self.price(raw.price.as_ref())?,
+            price: self.keep(self.price(raw.price.as_ref())).flatten(),
             read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
             ignore_flushes: ignore_flushes && means(&options::FLUSHES),
-            mounting: self.mounting(raw)?,
+            is_served: is_served && means(&options::THROUGH),
+            mounting: self.keep(self.mounting(raw)).flatten(),
             commands,
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
@@ -341,21 +388,16 @@ impl Reader<'_> {
         Ok(ignored?.unwrap_or(false))
     }
 
-    /// Options at the head of the file that mean something for no system.
-    pub(super) fn options_of_all(
-        &self,
-        file: &RawFile,
-        members: &Members,
-    ) -> Result<(), ExperimentError> {
+    /// Finds options at the head of the file that mean something for no system.
+    pub(super) fn options_of_all(&self, file: &RawFile, members: &Members) {
         let systems = file.system.iter();
         let subjects: Vec<Subject> = systems.map(|one| subject(one.get_ref(), members)).collect();
         for (option, given) in given!(file) {
             let means_something = subjects.iter().any(option.means_something);
             if let Some(span) = given.filter(|_| !means_something) {
-                return Err(self.at(&span, option.refused_by_all()));
+                self.keep::<()>(Err(self.at(&span, option.refused_by_all())));
             }
         }
-        Ok(())
     }
 
     fn price(&self, price: Option<&Spanned<f64>>) -> Result<Option<f64>, ExperimentError> {
@@ -454,7 +496,7 @@ impl Reader<'_> {
         size: Option<u64>,
     ) -> Result<WorkloadSpec, ExperimentError> {
         if let Some(name) = &raw.name {
-            self.name(name)?;
+            self.keep(self.name(name));
         }
         let kind_name = raw.kind.get_ref();
         let work = match (
@@ -481,18 +523,19 @@ impl Reader<'_> {
         };
         if let Some(systems) = raw.systems.as_ref().filter(|it| it.get_ref().is_empty()) {
             let what = "`systems` names none: name some, or leave it out for all".to_owned();
-            return Err(self.at(&systems.span(), what));
+            self.keep::<()>(Err(self.at(&systems.span(), what)));
         }
         let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
         let spec = WorkloadSpec {
-            name: raw.name.as_ref().unwrap_or(&raw.kind).get_ref().clone(),
+            name: raw.name().to_owned(),
             work,
             systems: raw
                 .systems
                 .as_ref()
                 .map(|systems| systems.get_ref().clone()),
             beside: self
-                .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
+                .keep(self.named(raw.beside.as_ref(), "job", &jobs, Job::by_name))
+                .flatten()
                 .map(|job| (job, Stage::Before)),
             on_nodes: None,
             line: self.line_of(&raw.kind.span()),
@@ -526,27 +569,41 @@ impl Reader<'_> {
             );
             return Err(self.at(&parameters.span(), what));
         }
+        let count = |value: &Option<Spanned<Value>>, key: &str, min: u64, max: u64| {
+            self.keep(self.count(value.as_ref(), key, min, max))
+                .flatten()
+        };
         let small = |count: u64| u32::try_from(count).expect("checked");
-        let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
-            (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
+        let found = self.mistakes.borrow().len();
+        let chunk = match (
+            self.keep(self.size(raw.chunk.as_ref(), "chunk")).flatten(),
+            &raw.chunk,
+        ) {
+            (Some(bytes), Some(value)) => self.keep(u32::try_from(bytes).map_err(|_| {
                 let what = format!("chunk = {}: choose less than 4G", value.get_ref());
                 self.at(&value.span(), what)
-            })?),
+            })),
             _ => None,
         };
-        let chosen = self.size(raw.size.as_ref(), "size")?.or(size);
+        let chosen = self
+            .keep(self.size(raw.size.as_ref(), "size"))
+            .flatten()
+            .or(size);
+        let size_bytes = chosen.unwrap_or(SIZE_BYTES_DEFAULT);
         let work = BlockWork {
             kind,
-            size_bytes: self.shrunk(raw, kind, chosen.unwrap_or(SIZE_BYTES_DEFAULT))?,
+            size_bytes: self.shrunk(raw, kind, size_bytes)?,
             chunk_bytes: chunk,
-            in_flight: self
-                .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
-                .map(small),
-            operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
-            read_percent: self.count(raw.reads.as_ref(), "reads", 0, 100)?.map(small),
-            seconds: self.seconds(raw)?,
-            arrivals_per_s: self.count(raw.arrivals.as_ref(), "arrivals", 1, 10_000_000)?,
+            in_flight: count(&raw.in_flight, "in_flight", 1, 1024).map(small),
+            operations: count(&raw.operations, "operations", 1, 1 << 40),
+            read_percent: count(&raw.reads, "reads", 0, 100).map(small),
+            seconds: self.keep(self.seconds(raw)).flatten(),
+            arrivals_per_s: count(&raw.arrivals, "arrivals", 1, 10_000_000),
         };
+        // With a number that is not possible it can't be planned either.
+        if self.mistakes.borrow().len() > found {
+            return Ok(work);
+        }
         let plan = kind.plan(&work.params(0, 1));
         let plan = plan.and_then(|plan| match chosen {
             Some(size_bytes) if size_bytes == work.size_bytes => plan.check_size(size_bytes),

@@ -5,6 +5,7 @@
 use super::hands::{self, named};
 use super::{Measured, counted_of, moved, usage_of};
 use crate::clock::{self, MachineTicks, ThreadTime};
+use crate::evidence;
 use crate::execute::{self, Failure};
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
@@ -59,7 +60,7 @@ impl<'t> Blocks<'t> {
         for actor in 0..index(facts.actors) {
             random.fill(&mut self.target.buffer_mut(areas.buffer())[areas.bytes_of(actor)]);
         }
-        let members = self.target.counters();
+        let members = execute::members_of(self.target);
         let collector = Collector::default();
         let usage = ThreadUsage::now();
         let (thread, before) = (ThreadTime::now(), MachineTicks::now());
@@ -94,7 +95,7 @@ impl<'t> Blocks<'t> {
         let all = collector.take_counted(&clock);
         let ended = clock.until.unwrap_or(last);
         let elapsed_ns = clock::duration_ns(ended - began);
-        let after = self.target.counters();
+        let after = execute::members_of(self.target);
         Ok(Measured {
             window: (began, ended),
             elapsed_ns: elapsed_ns.saturating_sub(all.series.warm_up_ns()),
@@ -106,7 +107,7 @@ impl<'t> Blocks<'t> {
             actor_ns,
             threads: vec![thread],
             workload_cpu_ns,
-            members: execute::members_since(&after, &members),
+            members: evidence::members_since(&after, &members),
             resident_permille: None,
             usage: usage_of(&[(usage, ThreadUsage::now())]),
             process_cpu_ns,

@@ -13,7 +13,7 @@ pub(crate) use folder::{Course, run as run_in_folder};
 use crate::clock::{self, MachineTicks};
 use crate::recorder::{Clock, Collector, Counted, Recorder};
 use spindles_io::ThreadUsage;
-use spindles_measure::{Histogram, Series, ThreadUse, Traffic, Usage};
+use spindles_measure::{Histogram, MemberUse, Series, ThreadUse, Traffic, Usage};
 use spindles_workload::file::{Action, Answer, FileCounted, FileIssue, FileNext, FilePlan};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ pub(crate) struct Measured {
     pub(crate) threads: Vec<ThreadUse>,
     /// CPU time of the workload by itself: where the engine has threads of its own, all of its threads.
     pub(crate) workload_cpu_ns: u64,
-    /// Bytes that the members of a bare target were asked for, in the order of its devices.
-    pub(crate) members: Vec<Traffic>,
+    /// What the members of a bare target did, in the order of its devices.
+    pub(crate) members: Vec<MemberUse>,
     /// How much of the files was in memory before it, in thousandths; `None`: unknown, or there were none.
     pub(crate) resident_permille: Option<u32>,
     /// What the kernel counted for all of them together.

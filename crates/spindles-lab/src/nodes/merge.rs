@@ -37,7 +37,7 @@ pub(super) fn merge(
     let (before, after) = &seen.counters;
     let engine_ns = after.cpu_ns_since(before);
     let mut evidence = after.since(before, own.threads.clone());
-    whole::of_members(settled.members_since(before), run);
+    whole::of_members(&settled.members_since(before), run);
     if let Some((before, after)) = &seen.link {
         evidence.links.push(after.since(before, &own.connections));
     }

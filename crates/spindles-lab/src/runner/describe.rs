@@ -5,7 +5,7 @@ use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::experiment::Members;
-use crate::preflight::{bare_bytes_of, described, described_folder, workload_records};
+use crate::preflight::{self, bare_bytes_of, described, described_folder, workload_records};
 use crate::targets;
 use crate::whole::MEMORY;
 use spindles_io::{TargetFacts, physical_device_of};
@@ -83,7 +83,14 @@ impl Runner<'_> {
             let target = system.open()?;
             let facts = target.facts().clone();
             drop(target.close());
-            self.sides[side].record = described(spec, &facts);
+            let mut record = described(spec, &facts);
+            let how = system.exported_how();
+            if !how.is_empty() && preflight::is_exported(self.experiment, spec) {
+                record
+                    .options
+                    .insert(System::THROUGH.to_owned(), how.to_owned());
+            }
+            self.sides[side].record = record;
             self.fits(side, &facts)?;
             let devices = facts.devices.into_iter();
             return Ok(devices
@@ -113,7 +120,11 @@ impl Runner<'_> {
         self.observer
             .progress(0, self.total, "laying out the members");
         let interrupt = self.options.interrupt;
-        let laid_out = self.pool.lay_out(&|| go_on(interrupt));
+        let named = preflight::named_members(self.experiment).into_iter();
+        let named: Vec<String> = named.filter(|it| it.1).map(|it| it.0).collect();
+        let go_on = || go_on(interrupt);
+        let laid_out = self.pool.lay_out(&go_on);
+        let laid_out = laid_out.and_then(|()| targets::fill_holes(&named, &go_on));
         laid_out.map_err(|source| match source.kind() {
             io::ErrorKind::Interrupted => Stop::Interrupted,
             _ => Stop::Error(RunError::Members {
@@ -127,14 +138,14 @@ impl Runner<'_> {
         self.observer
             .progress(0, self.total, "measuring the parts by themselves");
         let devices = matches!(self.experiment.members, Members::Devices(_));
+        // New devices in memory have nothing to say; the others were laid out, or may be written.
+        let mut members: Vec<(String, bool)> = Vec::new();
+        if devices || self.pool.folder().is_some() {
+            members.extend(self.pool.names.iter().map(|name| (name.clone(), true)));
+        }
+        members.extend(preflight::named_members(self.experiment));
         let parts = Parts {
-            // New devices in memory have nothing to say; the others were laid out, or may be written.
-            members: if devices || self.pool.folder().is_some() {
-                &self.pool.names
-            } else {
-                &[]
-            },
-            writes: true,
+            members: &members,
             open: &self.options.open,
             experiment: self.experiment,
             interrupt: self.options.interrupt,

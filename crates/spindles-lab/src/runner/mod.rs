@@ -19,8 +19,9 @@ use crate::targets::commands::Made;
 use crate::targets::mounted::Mounted;
 use crate::targets::{self, Pool, Site};
 use spindles_io::{Incident, OpenOptions};
-use spindles_layout::LEVELS;
 use spindles_measure::{Analysis, Discard, HALF_WIDTH_TARGET, Record, Run};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,9 @@ pub enum RunError {
         /// What is wrong, and the remedy.
         what: String,
     },
+    /// Several things are wrong with it.
+    #[error("{}", lines(.0))]
+    Several(Vec<RunError>),
     /// The members could not be made.
     #[error("{}: the members can't be made there: {source}", .folder.display())]
     Members {
@@ -122,6 +126,12 @@ pub enum RunError {
     /// The records could not be written.
     #[error(transparent)]
     Records(#[from] RecordsError),
+}
+
+/// A line for each.
+fn lines(errors: &[RunError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// Runs the experiment.
@@ -168,6 +178,8 @@ struct Runner<'a> {
     outcome: Outcome,
     /// What was recorded, where intervals are looked at between blocks.
     records: Vec<Record>,
+    /// Users' devices on which it made arrays: their superblocks go at the end.
+    labelled: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Runner<'a> {
@@ -177,17 +189,12 @@ impl<'a> Runner<'a> {
         observer: &'a mut dyn Observer,
     ) -> Result<Self, RunError> {
         let (sides, control) = preflight::sides(experiment);
-        let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
-        let size_bytes = blocks.map(|work| work.size_bytes).max().unwrap_or(0);
-        let needed_bytes = preflight::needed_bytes(experiment, size_bytes);
+        let size_bytes = preflight::size_bytes(experiment);
         let members = check(experiment, options.force)?;
         let folder = experiment.folder.clone();
         let folder = folder.unwrap_or_else(targets::temporary_folder);
         let files = experiment.members == Members::Files && members > 0;
-        let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
-        let chunks = sides.iter().filter_map(|side| side.spec.chunk_bytes);
-        let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
-        let member_bytes = targets::member_bytes(needed_bytes, chunk_bytes);
+        let member_bytes = preflight::member_bytes(experiment);
         if files {
             check_room(&folder, members, member_bytes)?;
         }
@@ -213,6 +220,7 @@ impl<'a> Runner<'a> {
             idle_permille: 0,
             total,
             records: Vec::new(),
+            labelled: RefCell::default(),
             outcome: Outcome {
                 blocks: 0,
                 runs: 0,
@@ -237,12 +245,45 @@ impl<'a> Runner<'a> {
         let _claims =
             preflight::check_devices(self.experiment, &self.pool.names, &self.options.open)
                 .map_err(Stop::Error)?;
+        let measured = self.measure();
+        self.wipe();
+        measured
+    }
+
+    fn measure(&mut self) -> Result<(), Stop> {
         let shared_device = self.describe_systems()?;
         self.blocks(shared_device)?;
         if self.experiment.confirm {
             self.trials(shared_device)?;
         }
         Ok(())
+    }
+
+    /// Notes the devices of an array that is about to be made, or was.
+    fn note_labelled(&self, spec: &SystemSpec, devices: impl IntoIterator<Item = String>) {
+        if targets::kind_of(&spec.target).exists || spec.commands.is_some() {
+            return;
+        }
+        // Files of ours go as they are.
+        let is_own = |name: &String| self.pool.folder().is_some() && self.pool.names.contains(name);
+        let devices = devices.into_iter().chain(spec.journal.clone());
+        let mut labelled = self.labelled.borrow_mut();
+        labelled.extend(devices.filter(|name| !is_own(name)));
+    }
+
+    /// Takes the superblocks of its arrays off the devices of users: later these would count as members of an array that
+    /// lacks the others.
+    fn wipe(&mut self) {
+        for device in self.labelled.take() {
+            if !spindles_io::holds_superblock(&device) {
+                continue;
+            }
+            if let Err(error) = spindles_io::wipe::wipe(&[&device]) {
+                let why =
+                    format!("{error}: `spindles wipe` takes off what is left of the lab's array");
+                self.observer.trouble(&device, &why);
+            }
+        }
     }
 
     fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {
@@ -300,6 +341,7 @@ impl<'a> Runner<'a> {
             consistency: spec.consistency,
             checksum: spec.checksum,
             journal: spec.journal.as_deref(),
+            is_served: spec.is_served,
             open: &open,
             program: &self.options.program,
             degraded: self.options.degraded,
@@ -307,6 +349,9 @@ impl<'a> Runner<'a> {
             force: self.options.force || is_only_read,
             go_on: &|| go_on(interrupt),
         };
+        let needs = (targets::kind_of(&spec.target).needs)(&spec.target)?;
+        let counted = members.iter().take(needs.members).cloned();
+        self.note_labelled(spec, counted.chain(needs.named));
         let system = match &spec.commands {
             Some(commands) => Made::prepare(&spec.target, commands, &place)?,
             None => (targets::kind_of(&spec.target).prepare)(&spec.target, &place)?,
@@ -421,6 +466,11 @@ impl<'a> Runner<'a> {
             drop(target.close());
         }
         drop(under_test.leave_folder());
+        // A job may have put another device in the place of one.
+        let side = self.sides.iter().find(|side| side.spec.name == name);
+        if let Some(side) = side {
+            self.note_labelled(&side.spec, under_test.system.devices());
+        }
         let UnderTest { system, damage, .. } = under_test;
         for why in damage.iter().cloned().chain(system.end().err()) {
             self.observer.trouble(name, &why);

@@ -3,7 +3,7 @@
 use super::device::named;
 use super::{Kind, Needs, Site, System, facts_of};
 use crate::arrays;
-use crate::export::Exported;
+use crate::export::{self, Exported};
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::{OpenOptions, Target, TargetFacts, grow};
 use spindles_layout::Expression;
@@ -158,6 +158,10 @@ impl System for Array {
         }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
         Exported::of_array(&all, &self.options, program)
+    }
+
+    fn exported_how(&self) -> &'static str {
+        export::served_how()
     }
 
     fn devices(&self) -> Vec<String> {

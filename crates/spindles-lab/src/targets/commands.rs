@@ -196,6 +196,10 @@ impl System for Made {
         }
     }
 
+    fn exported_how(&self) -> &'static str {
+        self.inner.exported_how()
+    }
+
     fn devices(&self) -> Vec<String> {
         self.inner.devices()
     }

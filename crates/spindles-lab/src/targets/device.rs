@@ -20,6 +20,7 @@ pub(super) static KIND: Kind = Kind {
     prepare: |text, site| {
         Ok(Box::new(Raw {
             name: text.to_owned(),
+            is_served: site.is_served,
             options: site.open_as_is(),
         }))
     },

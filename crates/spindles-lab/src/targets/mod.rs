@@ -13,7 +13,7 @@ mod single;
 use crate::calibrate::SIZE_BYTES;
 use crate::evidence::Watched;
 use crate::experiment::Members;
-use crate::export::Exported;
+use crate::export::{self, Exported};
 use crate::scratch::{Scratch, hole_bytes, lay_out};
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
@@ -81,6 +81,8 @@ pub(crate) struct Site<'a> {
     pub checksum: Option<ChecksumKind>,
     /// Where an array has its journal, if not on its members.
     pub journal: Option<&'a str>,
+    /// Whether a device by itself is served as arrays are.
+    pub is_served: bool,
     /// How devices are opened.
     pub open: &'a OpenOptions,
     /// This program, to serve arrays.
@@ -158,6 +160,11 @@ pub(crate) trait System {
             .to_owned())
     }
 
+    /// How the kernel reaches what `export` makes, in words. Empty: not known.
+    fn exported_how(&self) -> &'static str {
+        ""
+    }
+
     /// Takes down what was made for it, and says why that failed.
     fn end(self: Box<Self>) -> Result<(), String> {
         Ok(())
@@ -203,6 +210,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         consistency: None,
         checksum: None,
         journal: None,
+        is_served: false,
         open,
         program: Path::new(""),
         degraded: false,
@@ -289,18 +297,24 @@ impl Pool {
     /// Gives files of ours their place on the medium: once, so that it is the same for every
     /// system and block. Of users' files, which may be larger than the medium, so much as is calibrated.
     pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        let mut files = self.names.iter().map(Path::new);
         if self.scratch.is_some() {
+            let mut files = self.names.iter().map(Path::new);
             return files.try_for_each(|path| lay_out(path, u64::MAX, go_on));
         }
-        let mut files = files.filter(|path| hole_bytes(path, SIZE_BYTES) > 0);
-        files.try_for_each(|path| lay_out(path, SIZE_BYTES, go_on))
+        fill_holes(&self.names, go_on)
     }
 
     /// Where the files are, if they are files of ours.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.scratch.as_ref().map(Scratch::path)
     }
+}
+
+/// Gives users' files their place on the medium, as far as they are calibrated.
+pub(crate) fn fill_holes(names: &[String], go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+    let files = names.iter().map(Path::new);
+    let mut files = files.filter(|path| hole_bytes(path, SIZE_BYTES) > 0);
+    files.try_for_each(|path| lay_out(path, SIZE_BYTES, go_on))
 }
 
 /// Where temporary files go when nobody says: not into memory, if that can be helped.
@@ -351,6 +365,8 @@ pub(crate) fn check_unused(name: &str, options: &OpenOptions) -> Result<(), Stri
 /// A device that each workload opens as it is.
 struct Raw {
     name: String,
+    /// Whether the kernel gets it as it gets arrays.
+    is_served: bool,
     options: OpenOptions,
 }
 
@@ -359,10 +375,22 @@ impl System for Raw {
         open_raw(&self.name, &self.options)
     }
 
-    fn export(&mut self, _program: &Path) -> Result<Exported, String> {
+    fn export(&mut self, program: &Path) -> Result<Exported, String> {
         // The kernel would make a loop device on any file, and mkfs asks for nothing.
         check_unused(&self.name, &self.options)?;
-        Exported::of_path(&self.name)
+        if self.is_served {
+            Exported::as_it_is(&self.name, &self.options, program)
+        } else {
+            Exported::of_path(&self.name)
+        }
+    }
+
+    fn exported_how(&self) -> &'static str {
+        if self.is_served {
+            export::served_how()
+        } else {
+            export::direct_how(&self.name)
+        }
     }
 
     fn devices(&self) -> Vec<String> {

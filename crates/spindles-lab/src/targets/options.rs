@@ -27,6 +27,8 @@ pub(crate) struct Subject {
     pub(crate) is_mounted: bool,
     /// Whether commands make it.
     pub(crate) by_commands: bool,
+    /// Whether it is served as arrays are.
+    pub(crate) is_served: bool,
 }
 
 impl Subject {
@@ -67,7 +69,13 @@ impl Subject {
             outlives,
             is_mounted: false,
             by_commands: false,
+            is_served: false,
         }
+    }
+
+    /// Whether it is a member by itself.
+    pub(crate) fn is_single(&self) -> bool {
+        self.is(&single::KIND)
     }
 
     /// Whether it is an array that the lab makes with superblocks, which say of each device which member it is.
@@ -164,10 +172,22 @@ pub(crate) static READ_POLICY: SystemOption = SystemOption {
 
 pub(crate) static FLUSHES: SystemOption = SystemOption {
     name: "flushes",
-    is_for: || "arrays that the lab makes without `up`, and `single` without `fs`".to_owned(),
-    // A single disk with a file system is driven by the kernel.
+    is_for: || {
+        "arrays that the lab makes without `up`, and `single`, if it is served or without `fs`"
+            .to_owned()
+    },
+    // A single disk with a file system that is not served is driven by the kernel.
     means_something: |it| {
-        !it.by_commands && (it.is(&array::KIND) || it.is(&single::KIND) && !it.is_mounted)
+        let is_ours = !it.is_mounted || it.is_served;
+        !it.by_commands && (it.is(&array::KIND) || it.is(&single::KIND) && is_ours)
+    },
+};
+
+pub(crate) static THROUGH: SystemOption = SystemOption {
+    name: "through",
+    is_for: || "`single`, devices and files, where the kernel needs them as a device".to_owned(),
+    means_something: |it| {
+        !it.by_commands && (it.is(&single::KIND) || it.is(&device::KIND)) && it.outlives
     },
 };
 
@@ -217,12 +237,13 @@ mod tests {
             &REBUILD_RATE,
             &READ_POLICY,
             &FLUSHES,
+            &THROUGH,
         ];
         let memory = Members::of_word("mem").unwrap();
         let devices = Members::Devices(vec!["/dev/sdb".to_owned()]);
         for (target, members, expected) in [
-            ("single", &Members::Files, "flushes"),
-            ("/dev/sdb", &Members::Files, ""),
+            ("single", &Members::Files, "flushes through"),
+            ("/dev/sdb", &Members::Files, "through"),
             ("folder:/mnt", &Members::Files, ""),
             ("array:pool", &Members::Files, "rebuild_rate read_policy"),
             (

@@ -18,6 +18,7 @@ pub(super) static KIND: Kind = Kind {
     prepare: |text, site| {
         Ok(Box::new(Raw {
             name: site.members[number(text)? - 1].clone(),
+            is_served: site.is_served,
             options: site.open.clone(),
         }))
     },

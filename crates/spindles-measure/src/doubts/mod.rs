@@ -8,6 +8,7 @@ mod cache_effect;
 mod clock_coarse;
 mod cpu_bound;
 mod debug_build;
+mod different_paths;
 mod different_promises;
 mod drifting;
 mod failed_runs;
@@ -22,6 +23,7 @@ mod no_disk;
 mod no_io_uring;
 mod noise_floor_high;
 mod not_steady;
+mod outlier_member;
 mod outliers;
 mod overload;
 mod recorded_again;
@@ -74,6 +76,7 @@ pub enum Rank {
 
 /// All kinds, by rank.
 pub static KINDS: &[&Kind] = &[
+    &outlier_member::KIND,
     &failed_runs::KIND,
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
@@ -83,6 +86,7 @@ pub static KINDS: &[&Kind] = &[
     &cache_effect::KIND,
     &cache_effect::OF_FILES,
     &different_promises::KIND,
+    &different_paths::KIND,
     &shared_device::KIND,
     &busy_machine::KIND,
     &noise_floor_high::KIND,
@@ -109,6 +113,7 @@ pub static KINDS: &[&Kind] = &[
 /// Kinds that doubt how systems compare with each other, not their figures: a change has doubts of its own for that.
 pub(crate) static OF_COMPARISONS: &[&str] = &[
     different_promises::KIND.name,
+    different_paths::KIND.name,
     few_blocks::KIND.name,
     no_control::KIND.name,
     undecided::KIND.name,

@@ -452,6 +452,7 @@ fn calibration() -> Calibration {
         read_bytes_per_s: 1_700_000 * share,
         write_bytes_per_s: 1_400_000 * share,
         random_reads_per_s: 9 * share,
+        ..MemberRate::default()
     };
     Calibration {
         members: vec![member("sdb", 100), member("sdc", 86)],
@@ -686,6 +687,7 @@ fn evidence(side: &Side, row: &Row, run: &Run) -> Evidence {
                 bytes: run.members,
             })
             .collect(),
+        members: Vec::new(),
         links: vec![LinkUse {
             name: "eth0".to_owned(),
             bits_per_s: Some(1_000_000_000),

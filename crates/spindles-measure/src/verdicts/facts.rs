@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Intervention;
 use super::trial::tried;
+use super::{Intervention, milliseconds, percent};
 use crate::histogram::to_f64;
 use crate::statistics::median;
 use crate::{
-    Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, Rate, Run,
-    Series, System, Traffic, Workload,
+    Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, MemberUse,
+    Rate, Requests, Run, Series, System, Traffic, Workload,
 };
 
 /// Operations after which what was written is durable.
@@ -41,6 +41,12 @@ const SETTLED_AT_ONCE: f64 = 0.01;
 const MORE_DIRTY: f64 = 1.1;
 /// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
 const SHORT_NS: f64 = 50e6;
+/// A member that takes this many times as long as its peers is no chance.
+const FAR: f64 = 3.0;
+/// Of fewer answers no mean is taken.
+const ANSWERS_MIN: f64 = 4.0;
+/// Its share of the bytes and requests, against the mean of the others, from which on a member is hot and not slow.
+pub(super) const HOT: f64 = 1.25;
 /// Bytes of a read at a random place in the calibration.
 const RANDOM_BYTES: f64 = 4096.0;
 
@@ -67,6 +73,10 @@ pub struct Facts {
     pub more_actors: Option<(f64, f64)>,
     /// The members, or where none is known as one, the devices that carry everything.
     pub members: Vec<MemberFacts>,
+    /// Each member by itself, as its array asks it; where several are files on one disk, `members` is that disk.
+    pub each: Vec<MemberFacts>,
+    /// The device that the array has for its journal alone.
+    pub journal: Option<MemberFacts>,
     /// What all members read together, bytes a second, measured alone.
     pub together_bytes_per_s: Option<f64>,
     /// The network interfaces: share of what they can carry in the busier direction (`None`: unknown),
@@ -120,6 +130,10 @@ pub struct MemberFacts {
     pub flushing: Option<f64>,
     /// Reads and writes a second.
     pub requests_per_s: f64,
+    /// Reads, writes and flushes, all repetitions together.
+    pub answers: f64,
+    /// How long one of them took on average, in seconds; 0 where there were none.
+    pub answer_s: f64,
     /// Bytes read a second.
     pub read_bytes_per_s: f64,
     /// Bytes written a second.
@@ -128,6 +142,19 @@ pub struct MemberFacts {
     pub alone: Option<MemberRate>,
     /// Whether it is known to have an arm to move.
     pub rotational: bool,
+}
+
+/// A member that takes far longer than its peers for the same.
+#[derive(Clone, Debug)]
+pub struct Straggler<'a> {
+    /// The member.
+    pub member: &'a MemberFacts,
+    /// Its place among the members, from 0.
+    pub place: usize,
+    /// Median over the others of how long they took to answer, in seconds.
+    pub peers_s: f64,
+    /// Share of the time that actors wait for it, and would not if it answered as the others do.
+    pub share: f64,
 }
 
 /// What one thread did.
@@ -245,6 +272,20 @@ impl MemberFacts {
     }
 }
 
+impl Straggler<'_> {
+    /// In words, with the figures.
+    pub fn words(&self) -> String {
+        format!(
+            "member {} ({}) took {} to answer and the others {}, and {} of the actors' time passed with waiting for that",
+            self.place,
+            self.member.name,
+            milliseconds(self.member.answer_s),
+            milliseconds(self.peers_s),
+            percent(self.share)
+        )
+    }
+}
+
 impl Facts {
     /// The facts of a cell. `None` where no run of it has evidence.
     pub fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
@@ -328,36 +369,41 @@ impl Facts {
             .map(|it| to_f64(it.together_bytes_per_s))
             .filter(|&rate| rate > 0.0);
         let all: Vec<&DeviceUse> = runs.iter().flat_map(|(_, it)| carriers(it)).collect();
-        let mut names: Vec<&str> = Vec::new();
-        for &device in &all {
-            if !names.contains(&&*device.name) {
-                names.push(&device.name);
+        let names = names(all.iter().map(|it| &*it.name));
+        for (place, name) in names.iter().enumerate() {
+            let mine = all.iter().copied().filter(|it| it.name == *name);
+            let sums = Sums::of(mine.map(SumOf::from));
+            let alone = calibration.and_then(|it| alone(it, name, place, names.len()));
+            let mut known = analysis.environment.devices.iter();
+            let rotational = known.any(|it| it.name == *name && it.rotational);
+            let member = sums.member(name, window_ns, alone);
+            self.members.push(MemberFacts {
+                rotational,
+                ..member
+            });
+        }
+        let journal = runs.first().and_then(|(run, _)| run.system.journal());
+        let each: Vec<&MemberUse> = runs.iter().flat_map(|(_, it)| &it.members).collect();
+        for name in self::names(each.iter().map(|it| &*it.name)) {
+            let mine = each.iter().copied().filter(|it| it.name == name);
+            let sums = Sums::of(mine.map(SumOf::from));
+            let alone = calibration.and_then(|it| it.member(name)).cloned();
+            let member = sums.member(name, window_ns, alone);
+            if journal == Some(name) {
+                self.journal = Some(member);
+            } else {
+                self.each.push(member);
             }
         }
-        for (place, name) in names.iter().enumerate() {
-            let mine: Vec<&DeviceUse> = all.iter().copied().filter(|it| it.name == *name).collect();
-            let a_second = |of: fn(&DeviceUse) -> u64| {
-                mine.iter().map(|it| to_f64(of(it))).sum::<f64>() / window_ns
-            };
-            let flushing: Option<f64> = mine.iter().map(|it| it.flush_ns.map(to_f64)).sum();
-            let mut known = analysis.environment.devices.iter();
-            let mut member = MemberFacts {
-                name: (*name).to_owned(),
-                busy: a_second(|it| it.busy_ns),
-                in_flight: a_second(|it| it.queue_ns),
-                flushing: flushing.map(|ns| ns / window_ns),
-                requests_per_s: a_second(|it| it.requests.read.saturating_add(it.requests.written))
-                    * 1e9,
-                read_bytes_per_s: a_second(|it| it.bytes.read) * 1e9,
-                written_bytes_per_s: a_second(|it| it.bytes.written) * 1e9,
-                alone: calibration.and_then(|it| alone(it, name, place, names.len())),
-                rotational: known.any(|it| it.name == *name && it.rotational),
-            };
-            // A device that does more now than alone was measured at a bad moment.
-            if member.refutes_alone() {
-                member.alone = None;
-            }
-            self.members.push(member);
+        let any_member = runs
+            .iter()
+            .any(|(_, it)| it.devices.iter().any(|it| it.member));
+        if self.each.is_empty() && any_member {
+            self.each.clone_from(&self.members);
+        }
+        // Nothing is known of exports below what the array counts itself.
+        if self.members.is_empty() {
+            self.members.clone_from(&self.each);
         }
     }
 
@@ -467,6 +513,61 @@ impl Facts {
             .fold(0.0, |a, b| a + b)
     }
 
+    /// The member that takes at least [`FAR`] times as long to answer as the others and is asked for no more, if one does.
+    pub fn straggler(&self) -> Option<Straggler<'_>> {
+        let known = |it: &&MemberFacts| it.answers >= ANSWERS_MIN;
+        let ratio_of = |place: usize, member: &MemberFacts| {
+            let others = self
+                .each
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != place);
+            let others: Vec<f64> = others
+                .map(|(_, it)| it)
+                .filter(known)
+                .map(|it| it.answer_s)
+                .collect();
+            let peers_s = (!others.is_empty()).then(|| median(&others))?;
+            Some((member.answer_s / peers_s.max(f64::MIN_POSITIVE), peers_s))
+        };
+        let members = self.each.iter().enumerate().filter(|(_, it)| known(it));
+        let ratios = members.filter_map(|(place, member)| {
+            let (ratio, peers_s) = ratio_of(place, member)?;
+            Some((place, member, ratio, peers_s))
+        });
+        let (place, member, ratio, peers_s) = ratios.max_by(|a, b| a.2.total_cmp(&b.2))?;
+        (ratio >= FAR && self.asked(place) < HOT).then(|| Straggler {
+            member,
+            place,
+            peers_s,
+            share: self.share_for(member, peers_s),
+        })
+    }
+
+    /// What a member is asked for beside the mean of the others: the larger of bytes and requests.
+    pub fn asked(&self, place: usize) -> f64 {
+        let beside = |of: fn(&MemberFacts) -> f64| {
+            let others = self
+                .each
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != place);
+            let others: Vec<f64> = others.map(|(_, it)| of(it)).collect();
+            of(&self.each[place]) / crate::statistics::mean(&others).max(f64::MIN_POSITIVE)
+        };
+        beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
+    }
+
+    /// Share of the time of actors that passes while they wait for this one longer than they would if it answered in `sound_s`.
+    pub fn share_for(&self, member: &MemberFacts, sound_s: f64) -> f64 {
+        let excess = 1.0 - sound_s / member.answer_s.max(f64::MIN_POSITIVE);
+        let waiting = member.in_flight * excess;
+        // Several requests of one operation keep one actor waiting.
+        let at_once = member.requests_per_s / self.operations_per_s.max(f64::MIN_POSITIVE);
+        let actors = (waiting / at_once.max(1.0)).max(waiting.min(1.0));
+        (member.busy * excess).min(actors / self.actors.max(1.0))
+    }
+
     /// So many of the actors wait at members, on average, at least (Little's law).
     pub fn actors_at_members(&self) -> f64 {
         let in_flight: f64 = self.members.iter().map(|it| it.in_flight).sum();
@@ -502,6 +603,104 @@ impl Facts {
         }
         loads.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
     }
+}
+
+/// What one member did in one run.
+struct SumOf {
+    busy_ns: u64,
+    in_flight_ns: u64,
+    flush_ns: Option<u64>,
+    requests: Requests,
+    bytes: Traffic,
+}
+
+impl From<&DeviceUse> for SumOf {
+    fn from(device: &DeviceUse) -> Self {
+        Self {
+            busy_ns: device.busy_ns,
+            in_flight_ns: device.queue_ns,
+            flush_ns: device.flush_ns,
+            requests: device.requests,
+            bytes: device.bytes,
+        }
+    }
+}
+
+impl From<&MemberUse> for SumOf {
+    fn from(member: &MemberUse) -> Self {
+        Self {
+            busy_ns: member.busy_ns,
+            in_flight_ns: member.in_flight_ns,
+            flush_ns: None,
+            requests: member.requests,
+            bytes: member.bytes,
+        }
+    }
+}
+
+/// What one member did in all repetitions.
+#[derive(Default)]
+struct Sums {
+    busy_ns: f64,
+    in_flight_ns: f64,
+    flush_ns: Option<f64>,
+    moving: f64,
+    flushes: f64,
+    read: f64,
+    written: f64,
+}
+
+impl Sums {
+    fn of(runs: impl Iterator<Item = SumOf>) -> Self {
+        let mut sums = Self {
+            flush_ns: Some(0.0),
+            ..Self::default()
+        };
+        for one in runs {
+            sums.busy_ns += to_f64(one.busy_ns);
+            sums.in_flight_ns += to_f64(one.in_flight_ns);
+            let flush_ns = one.flush_ns.map(to_f64);
+            sums.flush_ns = sums.flush_ns.zip(flush_ns).map(|(sum, more)| sum + more);
+            sums.moving += to_f64(one.requests.read.saturating_add(one.requests.written));
+            sums.flushes += to_f64(one.requests.flushed);
+            sums.read += to_f64(one.bytes.read);
+            sums.written += to_f64(one.bytes.written);
+        }
+        sums
+    }
+
+    fn member(&self, name: &str, window_ns: f64, alone: Option<MemberRate>) -> MemberFacts {
+        let answers = self.moving + self.flushes;
+        let mut member = MemberFacts {
+            name: name.to_owned(),
+            busy: self.busy_ns / window_ns,
+            in_flight: self.in_flight_ns / window_ns,
+            flushing: self.flush_ns.map(|ns| ns / window_ns),
+            requests_per_s: self.moving / window_ns * 1e9,
+            answers,
+            answer_s: self.in_flight_ns / 1e9 / answers.max(1.0),
+            read_bytes_per_s: self.read / window_ns * 1e9,
+            written_bytes_per_s: self.written / window_ns * 1e9,
+            alone,
+            rotational: false,
+        };
+        // A device that does more now than alone was measured at a bad moment.
+        if member.refutes_alone() {
+            member.alone = None;
+        }
+        member
+    }
+}
+
+/// Each name once, in the order in which they come.
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// How long a run took, with its warm-up.
@@ -607,14 +806,18 @@ fn write_amplification_min(system: &System) -> f64 {
     (f64::from(there) / f64::from(data)).max(1.0)
 }
 
-/// What a device does alone: that of its name, or of its place where there are as many. One device
-/// beneath several members is as fast as the fastest of them, or as they are together.
+/// What a device does alone: that of its name, or of the only member that it holds, or of its place where there are as
+/// many. One device beneath several members is as fast as the fastest of them, or as they are together.
 fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Option<MemberRate> {
-    let members = &calibration.members;
-    if let Some(known) = members.iter().find(|it| it.name == name) {
+    if let Some(known) = calibration.member(name) {
         return Some(known.clone());
     }
-    if members.len() == of {
+    let members = &calibration.members;
+    let on_it: Vec<&MemberRate> = members.iter().filter(|it| it.device == name).collect();
+    if let [only] = on_it[..] {
+        return Some(only.clone());
+    }
+    if members.len() == of && members.iter().all(|it| it.device.is_empty()) {
         return members.get(place).cloned();
     }
     let most = |of: fn(&MemberRate) -> u64| members.iter().map(of).max();
@@ -624,6 +827,7 @@ fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Opti
         read_bytes_per_s: most(|it| it.read_bytes_per_s)?.max(calibration.together_bytes_per_s),
         write_bytes_per_s: most(|it| it.write_bytes_per_s)?,
         random_reads_per_s: most(|it| it.random_reads_per_s)?,
+        ..MemberRate::default()
     })
 }
 

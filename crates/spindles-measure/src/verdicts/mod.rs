@@ -10,7 +10,7 @@ mod trial;
 
 pub use bottleneck::{Bottleneck, CEILING_SHARE_MAX, Look, NEAR, RULES, Reading, Rule};
 pub use cache::{CACHE_RULES, CacheRule, CacheVerdict, Grade};
-pub use facts::{Facts, LinkFacts, MemberFacts, ThreadFacts};
+pub use facts::{Facts, LinkFacts, MemberFacts, Straggler, ThreadFacts};
 pub use intervention::{Effect, Intervention, TrialOutcome};
 pub use trial::Tried;
 
@@ -82,6 +82,16 @@ impl CellVerdicts {
 /// A share in percent, without decimals. Counters that are read one after the other may come to a little more than all.
 fn percent(share: f64) -> String {
     format!("{:.0} %", share.min(1.0) * 100.0)
+}
+
+/// A time in seconds, as people write short ones.
+pub(crate) fn milliseconds(seconds: f64) -> String {
+    let ms = seconds * 1e3;
+    match ms {
+        ms if ms >= 99.5 => format!("{ms:.0} ms"),
+        ms if ms >= 9.95 => format!("{ms:.1} ms"),
+        ms => format!("{ms:.2} ms"),
+    }
 }
 
 /// Bytes a second, as people write them.

@@ -8,7 +8,7 @@ use spindles_measure::statistics::Random;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     CacheUse, Calibration, Cpu, Device, DeviceUse, Environment, Evidence, Experiment, Io, LinkUse,
-    MemberRate, Rate, Record, Run, System, ThreadUse, Traffic, Workload,
+    MemberRate, MemberUse, Rate, Record, Run, System, ThreadUse, Traffic, Workload,
 };
 
 use crate::simulation::{Counters, Level, Link, Machine, Member, as_f64, simulate, whole};
@@ -37,15 +37,17 @@ pub(crate) enum Class {
     TwoCauses,
     /// Three parts that take a third of the time each.
     NoCause,
+    Journal,
 }
 
 impl Class {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::LoadGenerator,
         Self::Cpu,
         Self::CpuOfOneThread,
         Self::Network,
         Self::Bus,
+        Self::Journal,
         Self::SlowMember,
         Self::HotMember,
         Self::Flushes,
@@ -80,6 +82,7 @@ impl Class {
             Self::CpuOfOneThread => "cpu-of-one-thread",
             Self::Network => "network",
             Self::Bus => "bus",
+            Self::Journal => "journal",
             Self::SlowMember => "one-slow-member",
             Self::HotMember => "one-hot-member",
             Self::Flushes => "flushes",
@@ -120,11 +123,12 @@ pub(crate) struct Case {
 /// What can't be read.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four things that are there or not"
+    reason = "five things that are there or not"
 )]
 #[derive(Clone, Copy, Debug)]
 struct Lacks {
     calibration: bool,
+    members: bool,
     flush_time: bool,
     run_delay: bool,
     link_speed: bool,
@@ -247,6 +251,7 @@ impl Case {
                 let bus = machine.bus_bytes_per_s.as_mut().unwrap();
                 *bus *= factor;
             }
+            Class::Journal => quicken(machine.journal.as_mut().unwrap()),
             Class::SlowMember | Class::HotMember => quicken(&mut machine.members[self.odd]),
             Class::Members => machine.members.iter_mut().for_each(quicken),
             Class::Flushes => machine.flush_ns /= factor,
@@ -330,11 +335,26 @@ impl Case {
                 let share = between(random, 0.2, 0.75);
                 case.machine.bus_bytes_per_s = Some(share * case.data_rate());
             }
+            Class::Journal => {
+                machine.actors = 1 + random.below(16);
+                machine.reads = choose(random, &[0.0, 0.1, 0.3]);
+                machine.operation_bytes = choose(random, &[4096, 16384, 65536]);
+                // A throttled one, or a disk beside flash.
+                let mut journal = machine.members[0];
+                journal.latency_ns = between(random, 1e6, 4e7);
+                journal.channels = choose(random, &[1, 1, 4]);
+                machine.journal = Some(journal);
+            }
             Class::SlowMember => {
                 machine.actors = many(random) + 8;
                 case.odd = random.below(members);
                 case.known_slow = random.unit() < 0.5;
-                let slow = between(random, 1.4, 6.0);
+                // One is worn, another broken.
+                let slow = if random.unit() < 0.3 {
+                    between(random, 10.0, 1000.0)
+                } else {
+                    between(random, 1.4, 6.0)
+                };
                 let odd = &mut machine.members[case.odd];
                 odd.seek_ns *= slow;
                 odd.latency_ns *= slow;
@@ -497,6 +517,7 @@ impl Case {
             },
             chunk_bytes: choose(random, &[65536, 262_144]),
             members: vec![member; members],
+            journal: None,
             seeks: choose(random, &[1.0, 1.0, 0.3, 0.02]),
             hot: 0.0,
             bus_bytes_per_s: None,
@@ -513,6 +534,7 @@ impl Case {
             is_noisy: false,
             lacks: Lacks {
                 calibration: random.unit() < 0.1,
+                members: seed % 5 == 4 && class != Class::Journal,
                 flush_time: random.unit() < 0.2,
                 run_delay: random.unit() < 0.1,
                 link_speed: random.unit() < 0.1,
@@ -565,7 +587,10 @@ impl Case {
             Intervention::ReplaceMember { member } => {
                 let place: usize = member.trim_start_matches("sd").parse().unwrap();
                 let sound = machine.members[(place + 1) % machine.members.len()];
-                machine.members[place] = sound;
+                match machine.members.get_mut(place) {
+                    Some(member) => *member = sound,
+                    None => machine.journal = Some(sound),
+                }
             }
             Intervention::SpreadLoad => machine.hot = 0.0,
             Intervention::FsyncOff => machine.writes_per_sync = 0,
@@ -599,6 +624,9 @@ impl Case {
                 Level::Stripe => 0,
                 Level::Mirror | Level::Parity => members.min(2) - 1,
             },
+            options: (machine.journal.iter())
+                .map(|_| (System::JOURNAL.to_owned(), format!("sd{members}")))
+                .collect(),
             ..System::default()
         };
         let workload = Workload {
@@ -683,6 +711,16 @@ impl Case {
             },
             ..it.clone()
         });
+        let devices: Vec<DeviceUse> = devices.collect();
+        let members = devices.iter().filter(|_| !self.lacks.members);
+        let members = members.map(|it| MemberUse {
+            name: it.name.clone(),
+            busy_ns: it.busy_ns,
+            in_flight_ns: it.queue_ns,
+            requests: it.requests,
+            bytes: it.bytes,
+            errors: 0,
+        });
         let threads = counters.threads.iter().map(|it| ThreadUse {
             run_delay_ns: it.run_delay_ns.filter(|_| !self.lacks.run_delay),
             ..it.clone()
@@ -692,7 +730,8 @@ impl Case {
             actors: u32::try_from(self.machine.actors).unwrap(),
             actor_ns: counters.actor_ns.clone(),
             threads: threads.collect(),
-            devices: devices.collect(),
+            members: members.collect(),
+            devices,
             links: link.into_iter().collect(),
             cache: CacheUse {
                 dirty_after: counters.dirty_bytes,
@@ -727,6 +766,7 @@ impl Case {
                 read_bytes_per_s: whole(rate),
                 write_bytes_per_s: whole(measured(rate)),
                 random_reads_per_s: whole(measured(1.0 / one_s)),
+                ..MemberRate::default()
             }
         });
         let members: Vec<MemberRate> = members.collect();

@@ -38,6 +38,8 @@ pub(crate) struct Machine {
     pub(crate) level: Level,
     pub(crate) chunk_bytes: u64,
     pub(crate) members: Vec<Member>,
+    /// What every write goes to first. Its place is after those of the members.
+    pub(crate) journal: Option<Member>,
     /// Share of member requests at another place than where the arm is.
     pub(crate) seeks: f64,
     /// Share of the requests that go to the first member whatever their address.
@@ -71,6 +73,11 @@ pub(crate) struct Link {
 }
 
 impl Machine {
+    /// The members, and the device of the journal.
+    fn devices(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().chain(&self.journal)
+    }
+
     fn others_each_cpu(&self) -> usize {
         usize::try_from(whole(self.others.ceil())).unwrap()
     }
@@ -172,10 +179,10 @@ struct Simulation<'a> {
 /// Simulates so many operations.
 pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counters {
     let mut seeds = Random::new(seed);
-    let members = machine.members.len();
+    let devices = machine.devices().count();
     let mut stations: Vec<usize> = vec![machine.cores, 1, 1, 1, 1, 1];
     // Of each member its channels, its transfer and its flush.
-    for member in &machine.members {
+    for member in machine.devices() {
         stations.extend([member.channels, 1, 1]);
     }
     let stations = stations.into_iter().map(|free| Station {
@@ -203,9 +210,9 @@ pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counter
                 writes: 0,
             })
             .collect(),
-        in_flight: vec![InFlight::default(); members],
+        in_flight: vec![InFlight::default(); devices],
         counters: Counters {
-            devices: (0..members).map(device).collect(),
+            devices: (0..devices).map(device).collect(),
             ..Counters::default()
         },
         thread_ns: vec![(0, 0); machine.actors + 2],
@@ -466,6 +473,10 @@ impl Simulation<'_> {
                 }
             }
         }
+        if !reads && machine.journal.is_some() {
+            let journal = self.member_request(members, false, bytes, random);
+            steps.push(Step::Fork(vec![journal]));
+        }
         for phase in phases {
             let requests = phase
                 .into_iter()
@@ -493,7 +504,7 @@ impl Simulation<'_> {
         } else {
             &mut moved.written
         }) += bytes;
-        let own = &machine.members[member];
+        let own = machine.devices().nth(member).unwrap();
         let mut place_ns = own.latency_ns;
         if reads && random.unit() < machine.controller_hits {
             place_ns = 1e4;

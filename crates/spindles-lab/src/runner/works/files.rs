@@ -129,13 +129,14 @@ fn run(
         evidence.cache.resident_permille = measured.resident_permille;
         whole::of_files(&measured, engine_ns, idle_permille, run);
         run.io = io.clone();
-        run.evidence = Some(evidence);
         if measured.members.is_empty() {
             // What the workload wrote reaches the members later than its end.
-            whole::of_members(settled.members_since(&before), run);
+            whole::of_members(&settled.members_since(&before), run);
         } else {
-            whole::of_members(measured.members, run);
+            whole::of_members(&measured.members, run);
+            evidence.members = measured.members;
         }
+        run.evidence = Some(evidence);
         whole::without_warm_up(run);
     }
     Ok(())

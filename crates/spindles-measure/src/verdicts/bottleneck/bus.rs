@@ -24,6 +24,7 @@ pub(super) static RULE: Rule = Rule {
                 .links
                 .iter()
                 .all(|link| link.busy.is_some_and(|busy| busy < 0.8)),
+            stands_out: false,
             evidence: format!(
                 "the members moved {} together; they read {} together, and {} by themselves",
                 megabytes(rate),

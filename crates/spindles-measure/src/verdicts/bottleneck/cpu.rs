@@ -31,6 +31,7 @@ pub(super) static RULE: Rule = Rule {
         (facts.cpus > 0.0).then(|| Reading {
             level: (facts.cpu_busy / BUSY).max(longest.map_or(0.0, level)),
             certain: facts.cpu_busy >= BUSY,
+            stands_out: false,
             evidence: format!(
                 "the CPUs were {} busy with the run{}",
                 percent(facts.cpu_busy),

@@ -17,6 +17,7 @@ pub(super) static RULE: Rule = Rule {
             level: thread.on_cpu / BUSY,
             // Where all CPUs are busy, more than this thread is in want of them.
             certain: facts.cpu_busy < 0.8,
+            stands_out: false,
             evidence: format!(
                 "{} was on a CPU in {} of the time",
                 thread.name,

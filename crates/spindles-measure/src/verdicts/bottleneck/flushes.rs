@@ -20,6 +20,7 @@ pub(super) static RULE: Rule = Rule {
         (facts.actors > 0.0).then(|| Reading {
             level: share / SHARE,
             certain: flushing >= SHARE,
+            stands_out: false,
             evidence: format!(
                 "actors spent {} of their time in {}{}",
                 percent(share),

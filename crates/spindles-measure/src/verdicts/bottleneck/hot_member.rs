@@ -1,7 +1,8 @@
 //! One member that is asked for more than the others.
 
 use super::super::Intervention;
-use super::slow_member::{HOT, evidence, odd_one};
+use super::super::facts::HOT;
+use super::slow_member::{evidence, odd_one};
 use super::{Reading, Rule};
 
 pub(super) static RULE: Rule = Rule {
@@ -15,6 +16,7 @@ pub(super) static RULE: Rule = Rule {
         (asked >= HOT).then(|| Reading {
             level,
             certain: false,
+            stands_out: false,
             evidence: evidence(facts, member),
             intervention: Intervention::SpreadLoad,
         })

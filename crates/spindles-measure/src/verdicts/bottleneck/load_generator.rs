@@ -17,6 +17,7 @@ pub(super) static RULE: Rule = Rule {
         Some(Reading {
             level: share / CEILING_SHARE_MAX,
             certain: true,
+            stands_out: false,
             evidence: format!(
                 "the rate is {:.0} % of what the harness does on a target that does nothing",
                 share * 100.0

@@ -43,6 +43,7 @@ pub(super) static RULE: Rule = Rule {
         Some(Reading {
             level: level.min(most),
             certain: rate >= RATE && !facts.members.iter().any(|it| fills_a_link(facts, it)),
+            stands_out: false,
             evidence: format!(
                 "members were {} busy with {:.1} requests of all programs in flight at each{}",
                 percent(mean_of(facts, |it| it.busy)),

@@ -26,6 +26,7 @@ pub(super) static RULE: Rule = Rule {
         flat.then(|| Reading {
             level: (share / SHARE).min(IDLE / most.max(f64::MIN_POSITIVE)),
             certain: facts.more_actors.is_some(),
+            stands_out: false,
             evidence: format!(
                 "actors spent {} of their time on names and attributes, and {name}, nearest its limit, was at {} of it",
                 percent(share),

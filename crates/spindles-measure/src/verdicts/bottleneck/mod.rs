@@ -15,6 +15,7 @@ mod cpu;
 mod cpu_of_one_thread;
 mod flushes;
 mod hot_member;
+mod journal;
 mod load_generator;
 mod members;
 mod metadata;
@@ -53,6 +54,8 @@ pub struct Reading {
     pub level: f64,
     /// Whether no other cause makes it look like this.
     pub certain: bool,
+    /// Whether a reader is to know it, whatever the bottleneck is.
+    pub stands_out: bool,
     /// In words, with the figures.
     pub evidence: String,
     /// What would confirm it.
@@ -66,6 +69,7 @@ pub static RULES: &[&Rule] = &[
     &cpu_of_one_thread::RULE,
     &network::RULE,
     &bus::RULE,
+    &journal::RULE,
     &slow_member::RULE,
     &hot_member::RULE,
     &flushes::RULE,
@@ -223,12 +227,17 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
         Some((rule, reading)) if contenders.is_empty() => Bottleneck::Named {
             cause: rule.name,
             words: rule.words,
-            evidence: reading.evidence.clone(),
+            evidence: with_what_stands_out(rule, reading, &readings),
             intervention: reading.intervention.clone(),
             looked_at,
         },
         _ => {
             contenders.splice(0..0, first.map(|(rule, _)| rule.name));
+            for (rule, _) in readings.iter().filter(|(_, reading)| reading.stands_out) {
+                if !contenders.contains(&rule.name) {
+                    contenders.push(rule.name);
+                }
+            }
             Bottleneck::Undetermined {
                 contenders,
                 refuted: false,
@@ -236,6 +245,20 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
             }
         }
     }
+}
+
+/// The evidence for a cause, and what else a reader is to know.
+fn with_what_stands_out(
+    named: &Rule,
+    reading: &Reading,
+    readings: &[(&'static Rule, Reading)],
+) -> String {
+    let others = readings
+        .iter()
+        .filter(|(rule, other)| other.stands_out && rule.name != named.name);
+    let others = others.map(|(_, other)| &*other.evidence);
+    let all: Vec<&str> = std::iter::once(&*reading.evidence).chain(others).collect();
+    all.join("; and yet ")
 }
 
 /// The mean over members.

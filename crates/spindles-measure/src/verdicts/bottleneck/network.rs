@@ -36,6 +36,7 @@ pub(super) static RULE: Rule = Rule {
         Some(Reading {
             level: level(link),
             certain: link.busy.is_some_and(|busy| busy >= BUSY),
+            stands_out: false,
             evidence: format!(
                 "{} carried {busy} of what it can, and held back or dropped {:.1} packets for each 64 KiB",
                 link.name, link.held_back

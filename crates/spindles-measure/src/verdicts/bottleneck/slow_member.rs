@@ -1,5 +1,6 @@
 //! One member that takes longer for the same.
 
+use super::super::facts::HOT;
 use super::super::{Facts, Intervention, MemberFacts, percent};
 use super::{Reading, Rule, mean_of};
 
@@ -9,27 +10,50 @@ const BUSY: f64 = 0.9;
 /// others in flight: devices that do many things at once are all busy then.
 const RATIO: f64 = 1.2;
 const WAITING: f64 = 3.0;
-/// Its share of the bytes and requests, against the mean of the others, from which on it is hot and not slow.
-pub(super) const HOT: f64 = 1.25;
+/// A straggler is at its limit where actors wait for it in this share of their time.
+const SHARE: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
     name: "one-slow-member",
     words: "one slow member",
-    when: "one member is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 times the requests in flight, and is asked for no more than others",
-    explains: &["flushes", "members", "metadata"],
+    when: "one member takes 3 times as long to answer as the others, and half of the actors' time passes with waiting for that; or it is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 times the requests in flight; and it is asked for no more than others",
+    explains: &[
+        "cpu",
+        "cpu-of-one-thread",
+        "flushes",
+        "members",
+        "metadata",
+        "too-few-actors",
+    ],
     refuses: false,
     read: |facts| {
-        let (member, level, asked) = odd_one(facts)?;
-        (asked < HOT).then(|| Reading {
-            level,
-            certain: false,
-            evidence: evidence(facts, member),
-            intervention: Intervention::ReplaceMember {
-                member: member.name.clone(),
-            },
+        let odd = odd_one(facts).filter(|(.., asked)| *asked < HOT);
+        let Some(straggler) = facts.straggler() else {
+            let (member, level, _) = odd?;
+            return Some(Reading {
+                level,
+                certain: false,
+                stands_out: false,
+                evidence: evidence(facts, member),
+                intervention: replace(member),
+            });
+        };
+        let level = straggler.share / SHARE;
+        Some(Reading {
+            level: odd.map_or(level, |(_, odd, _)| level.max(odd)),
+            certain: level >= 1.0,
+            stands_out: true,
+            evidence: straggler.words(),
+            intervention: replace(straggler.member),
         })
     },
 };
+
+fn replace(member: &MemberFacts) -> Intervention {
+    Intervention::ReplaceMember {
+        member: member.name.clone(),
+    }
+}
 
 /// What is seen of the odd member, in words.
 pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {

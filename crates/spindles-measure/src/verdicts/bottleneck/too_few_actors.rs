@@ -25,6 +25,7 @@ pub(super) static RULE: Rule = Rule {
         (facts.actors > 0.0 && gains && all_seen).then(|| Reading {
             level: IDLE / most.max(f64::MIN_POSITIVE),
             certain: facts.more_actors.is_some(),
+            stands_out: false,
             evidence: format!(
                 "{:.0} actor{} for one answer at a time, and what is nearest its limit, {name}, is at {} of it",
                 facts.actors,

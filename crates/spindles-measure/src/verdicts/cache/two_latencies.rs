@@ -14,6 +14,8 @@ pub(super) static RULE: CacheRule = CacheRule {
     name: "two-latencies",
     when: "reads that pass the page cache by, or whose devices nobody counted, take one of two times at least 4 times apart; the share of the short ones is the estimate of the hits; a note, since arms do the same",
     decide: |facts| {
+        // One member that takes far longer than the others makes two latencies, and no cache.
+        facts.straggler().is_none().then_some(())?;
         // Of the page cache it is known, and reads ahead make its short ones.
         (facts.direct || facts.moved.is_none()).then_some(())?;
         let modes = two_modes(&facts.reads)?;

@@ -8,7 +8,9 @@ use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::nodes::{NodeAddress, ip_address};
-use spindles_lab::{Experiment, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder};
+use spindles_lab::{
+    DryRun, Experiment, Loss, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder,
+};
 use spindles_measure::Analysis;
 use std::fs;
 use std::net::IpAddr;
@@ -25,6 +27,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab run\n\
               spindles lab run mirrors-vs-parity --out results\n\
               spindles lab list --show your-devices > mine.toml\n\
+              spindles lab run mine.toml --dry-run\n\
               spindles lab run mine.toml --force",
     hidden: false,
     forwards: false,
@@ -57,6 +60,9 @@ struct Arguments {
     /// here: more actors, no flushes, emptied caches, less CPU time. Takes six runs for each
     #[arg(long)]
     confirm: bool,
+    /// Say how long it takes, how much it writes and what is lost by it, and run nothing. Devices are read, and not written
+    #[arg(long)]
+    dry_run: bool,
     /// Where files are made for the time of the run, in place of the experiment's
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -104,6 +110,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(what) = &experiment.left_out {
         ui.note(format!("left out: {what}"));
     }
+    if arguments.dry_run {
+        let dry_run = spindles_lab::dry_run(&experiment, &arguments.device.open_options());
+        let dry_run = dry_run.map_err(|error| anyhow!("{error}"))?;
+        ui.drawn(forecast(&experiment, &dry_run).trim_end());
+        ui.json(&forecast_json(&dry_run));
+        return Ok(());
+    }
     let default = default_folder(&experiment.name);
     let out = arguments.out.as_deref();
     let out = out.map_or(Out::New(&default), Out::Named);
@@ -124,6 +137,87 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.line(format!("\n{}", kept(out, &page)));
     ui.json(&with_folder(value, out));
     judge(measured.outcome, &experiment, ui)
+}
+
+/// What a run would take, for people.
+fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
+    let (blocks, most) = dry_run.blocks;
+    let up_to = if most > blocks {
+        format!(", and up to {most} blocks until the intervals are narrow")
+    } else {
+        String::new()
+    };
+    let (in_order, random) = dry_run.rates;
+    let taken = if dry_run.is_measured {
+        "as the slowest member just did"
+    } else {
+        "as is assumed of each member"
+    };
+    let mut lines = vec![
+        format!(
+            "{}: {} runs in {blocks} blocks{up_to}",
+            experiment.name, dry_run.runs
+        ),
+        format!(
+            "takes about {}, at {:.0} MB/s in order and {random:.0} blocks a second at random, {taken}",
+            duration(dry_run.seconds),
+            in_order / 1e6
+        ),
+        format!(
+            "writes about {}, redundancy included",
+            binary(dry_run.written_bytes)
+        ),
+    ];
+    if let Some((folder, bytes)) = &dry_run.files {
+        let folder = folder.display();
+        lines.push(format!("makes files of {} in {folder}", binary(*bytes)));
+    }
+    if dry_run.lost.is_empty() {
+        lines.push("nothing is lost".to_owned());
+    }
+    for Loss { device, why, holds } in &dry_run.lost {
+        let holds = holds.as_deref().unwrap_or("nothing of a known kind");
+        lines.push(format!("LOST: all on {device}, which holds {holds}: {why}"));
+    }
+    lines.join("\n")
+}
+
+fn forecast_json(dry_run: &DryRun) -> serde_json::Value {
+    let lost = dry_run.lost.iter().map(|Loss { device, why, holds }| {
+        serde_json::json!({ "device": device, "why": why, "holds": holds })
+    });
+    let files = dry_run.files.as_ref();
+    serde_json::json!({
+        "runs": dry_run.runs,
+        "blocks": dry_run.blocks.0,
+        "max_blocks": dry_run.blocks.1,
+        "seconds": dry_run.seconds,
+        "written_bytes": dry_run.written_bytes,
+        "read_bytes_per_s": dry_run.rates.0,
+        "random_reads_per_s": dry_run.rates.1,
+        "measured": dry_run.is_measured,
+        "folder": files.map(|(folder, _)| folder.display().to_string()),
+        "file_bytes": files.map(|(_, bytes)| bytes),
+        "lost": lost.collect::<Vec<_>>(),
+    })
+}
+
+/// A time of which only the first digits are meant.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 100.0 => format!("{short:.0} s"),
+        long if long < 6000.0 => format!("{:.0} min", long / 60.0),
+        longer => format!("{:.1} h", longer / 3600.0),
+    }
+}
+
+/// Bytes of which only the first digits are meant.
+fn binary(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        few if few < 10 << 30 => format!("{} MiB", few.div_ceil(MIB)),
+        many => format!("{} GiB", many.div_ceil(1 << 30)),
+    }
 }
 
 /// An address of this machine.

@@ -1,0 +1,321 @@
+//! Real members that are sick, each behind an NBD server of its own: what holds an array back is the first doubt, and
+//! the evidence for the bottleneck, in every workload.
+
+use spindles_lab::{Experiment, Observer, Options, RecordsError, run};
+use spindles_measure::verdicts::Bottleneck;
+use spindles_measure::{Analysis, Record};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// A server of memory, which is killed with this value.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// A server for each member of a case. `None` without nbdkit.
+fn servers(folder: &Path, case: &Case) -> Option<Vec<Server>> {
+    let all = 0..case.count;
+    all.map(|number| {
+        let socket: PathBuf = folder.join(format!("member{number}.sock"));
+        let mut command = Command::new("nbdkit");
+        command.arg("--foreground").arg("--unix").arg(&socket);
+        let is_sick = number == case.sick;
+        let filters = case.filters.iter().filter(|_| is_sick);
+        command.args(filters.map(|filter| format!("--filter={filter}")));
+        command.args(["memory", "48M"]);
+        command.args(case.parameters.iter().filter(|_| is_sick));
+        let process = command
+            .current_dir(folder)
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let began = Instant::now();
+        while !socket.exists() && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let address = format!("nbd+unix:///?socket={}", socket.display());
+        Some(Server { process, address })
+    })
+    .collect()
+}
+
+#[derive(Default)]
+struct Kept {
+    records: Vec<Record>,
+    /// A file that is made when the first workload begins.
+    trigger: Option<PathBuf>,
+}
+
+impl Observer for Kept {
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
+        self.records.push(record.clone());
+        Ok(())
+    }
+
+    fn progress(&mut self, _done: u64, _total: u64, what: &str) {
+        if what.starts_with("block 1: array, ")
+            && let Some(trigger) = self.trigger.take()
+        {
+            std::fs::write(trigger, "").expect("a file can be made");
+        }
+    }
+}
+
+fn analysis(text: &str, trigger: Option<PathBuf>) -> Analysis {
+    let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let interrupt = AtomicBool::new(false);
+    let options = Options {
+        force: true,
+        degraded: false,
+        open: spindles_io::OpenOptions::default(),
+        program: PathBuf::new(),
+        calibrate: true,
+        interrupt: &interrupt,
+    };
+    let mut kept = Kept {
+        trigger,
+        ..Kept::default()
+    };
+    run(&experiment, &options, &mut kept).unwrap_or_else(|error| panic!("{error}"));
+    Analysis::of(&kept.records).expect("they are one experiment")
+}
+
+/// What the first doubt says.
+fn first_doubt(analysis: &Analysis) -> String {
+    let first = analysis.findings.first().expect("there is a doubt");
+    assert_eq!(first.kind, "outlier-member", "{:?}", analysis.findings);
+    first.details.join("\n")
+}
+
+/// Whether the verdict on a workload names that device: others on a busy machine may be as near.
+fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
+    let mut cells = analysis.cells.iter();
+    let cell = cells.find(|cell| cell.workload == workload);
+    let verdicts = cell
+        .and_then(|cell| cell.verdicts.as_ref())
+        .expect("there is evidence");
+    let words = verdicts.bottleneck.words();
+    assert!(words.contains(device), "{workload}: {words}");
+    if let Bottleneck::Named { cause, .. } = &verdicts.bottleneck {
+        assert!(
+            ["one-slow-member", "journal", "cpu"].contains(cause),
+            "{workload}: {words}"
+        );
+    }
+    let cache: Vec<&str> = verdicts.cache.iter().map(|it| it.rule).collect();
+    assert!(!cache.contains(&"two-latencies"), "{workload}: {cache:?}");
+}
+
+/// Workloads that are over soon.
+fn workloads(kinds: &[&str]) -> String {
+    let one = |kind: &&str| match *kind {
+        "dd-read" => "[[workload]]\nkind = \"dd-read\"\nsize = \"4M\"\n".to_owned(),
+        "random-read" => "[[workload]]\nkind = \"random-read\"\noperations = 300\n".to_owned(),
+        kind => format!("[[workload]]\nkind = \"{kind}\"\noperations = 60\n"),
+    };
+    kinds.iter().map(one).collect()
+}
+
+fn experiment(head: &str, target: &str, kinds: &[&str]) -> String {
+    let workloads = workloads(kinds);
+    format!(
+        "name = \"sick\"\nsize = \"8M\"\nblocks = 1\ncontrol = false\nwarmup = 4\n{head}\n\
+         [[system]]\nname = \"array\"\ntarget = \"{target}\"\n{workloads}"
+    )
+}
+
+/// The list of members for the head of an experiment.
+fn members(servers: &[Server]) -> String {
+    let all: Vec<String> = servers
+        .iter()
+        .map(|it| format!("\"{}\"", it.address))
+        .collect();
+    format!("members = [{}]", all.join(", "))
+}
+
+const DELAY: &[&str] = &["rdelay=20ms", "wdelay=20ms"];
+
+/// The target that names these servers itself.
+fn target(level: &str, servers: &[Server]) -> String {
+    let all: Vec<&str> = servers.iter().map(|it| it.address.as_str()).collect();
+    format!("{level}({})", all.join(","))
+}
+
+/// A case: the level, which of how many members is sick of what, and workloads in which that is seen.
+struct Case {
+    level: &'static str,
+    count: usize,
+    sick: usize,
+    filters: &'static [&'static str],
+    parameters: &'static [&'static str],
+    workloads: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        level: "raid5",
+        count: 5,
+        sick: 3,
+        filters: &["delay"],
+        parameters: DELAY,
+        workloads: &["random-read", "random-write", "dd-read"],
+    },
+    // One slow path of many.
+    Case {
+        level: "raid10",
+        count: 8,
+        sick: 6,
+        filters: &["delay"],
+        parameters: &["rdelay=15ms", "wdelay=15ms"],
+        workloads: &["random-write"],
+    },
+    // Throttled: 4 MB/s.
+    Case {
+        level: "raid0",
+        count: 3,
+        sick: 1,
+        filters: &["rate"],
+        parameters: &["rate=32M"],
+        workloads: &["dd-read"],
+    },
+    // One of ten requests fails below, and is tried again after a second.
+    Case {
+        level: "raid0",
+        count: 3,
+        sick: 2,
+        filters: &["retry-request", "error"],
+        parameters: &["retry-request-delay=1", "error-pread-rate=10%"],
+        workloads: &["random-read"],
+    },
+];
+
+#[test]
+fn sick_members_are_named_where_targets_name_them_too() {
+    for case in CASES {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let Some(servers) = servers(folder.path(), case) else {
+            let test = "sick_members_are_named_where_targets_name_them_too";
+            return println!("SKIPPED: {test}: nbdkit is not installed");
+        };
+        let sick = format!("member {} ({})", case.sick, servers[case.sick].address);
+        let counted = format!("{}({})", case.level, case.count);
+        let named = (String::new(), target(case.level, &servers));
+        // Where the experiment lists them nothing is different but for that.
+        let listed = (members(&servers), counted);
+        for (head, target) in [named, listed]
+            .iter()
+            .take(if case.count == 5 { 2 } else { 1 })
+        {
+            let analysis = analysis(&experiment(head, target, case.workloads), None);
+            let doubt = first_doubt(&analysis);
+            assert!(
+                doubt.contains(&format!("{sick} alone: ")),
+                "{target}: {doubt}"
+            );
+            for workload in case.workloads {
+                verdict_names(&analysis, workload, &servers[case.sick].address);
+                assert!(
+                    doubt.contains(&format!("{workload}: array ({sick} took ")),
+                    "{doubt}"
+                );
+            }
+            for (place, sound) in servers.iter().enumerate() {
+                let is_doubted = doubt.contains(&format!("({}) alone", sound.address));
+                assert_eq!(is_doubted, place == case.sick, "{target}: {doubt}");
+            }
+        }
+    }
+}
+
+/// An array goes on without a member that fails, and its figures look sound.
+#[test]
+fn a_member_that_fails_is_named() {
+    let case = Case {
+        level: "raid1",
+        count: 3,
+        sick: 1,
+        filters: &["error"],
+        // The file below, in the folder of the server.
+        parameters: &["error-pread-rate=100%", "error-pread-file=trigger"],
+        workloads: &["random-read"],
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(servers) = servers(folder.path(), &case) else {
+        return println!("SKIPPED: a_member_that_fails_is_named: nbdkit is not installed");
+    };
+    let trigger = folder.path().join("trigger");
+    let text = experiment(&members(&servers), "raid1(3)", case.workloads);
+    let analysis = analysis(&text, Some(trigger));
+    let doubt = first_doubt(&analysis);
+    let failed = format!("requests of {} failed", servers[1].address);
+    assert!(doubt.contains(&failed), "{doubt}");
+}
+
+#[test]
+fn a_throttled_device_of_the_journal_is_named() {
+    let case = Case {
+        level: "raid5",
+        count: 4,
+        sick: 3,
+        filters: &["delay"],
+        parameters: &["wdelay=20ms"],
+        workloads: &["random-write"],
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(servers) = servers(folder.path(), &case) else {
+        return println!(
+            "SKIPPED: a_throttled_device_of_the_journal_is_named: nbdkit is not installed"
+        );
+    };
+    let journal = &servers[3].address;
+    let head = format!("journal = \"{journal}\"");
+    let text = experiment(&head, &target("raid5", &servers[..3]), case.workloads);
+    let analysis = analysis(&text, None);
+    let doubt = first_doubt(&analysis);
+    assert!(
+        doubt.contains(&format!("{journal}, the device of a journal, alone: ")),
+        "{doubt}"
+    );
+    verdict_names(&analysis, "random-write", journal);
+}
+
+/// Sound members are no doubt, however busy the machine is.
+#[test]
+fn sound_members_are_not_doubted() {
+    let case = Case {
+        level: "raid5",
+        count: 4,
+        sick: 9,
+        filters: &[],
+        parameters: &[],
+        workloads: &["random-read", "random-write"],
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(servers) = servers(folder.path(), &case) else {
+        return println!("SKIPPED: sound_members_are_not_doubted: nbdkit is not installed");
+    };
+    let members = members(&servers);
+    let all_sick = |_: &()| {
+        let analysis = analysis(&experiment(&members, "raid5(4)", case.workloads), None);
+        let findings = analysis
+            .findings
+            .iter()
+            .filter(|it| it.kind == "outlier-member");
+        findings
+            .flat_map(|it| it.details.clone())
+            .collect::<Vec<_>>()
+    };
+    // A moment in which another program has the CPU makes one member look slow, and another one the next time.
+    let looks: Vec<Vec<String>> = [(), (), ()].iter().map(all_sick).collect();
+    assert!(looks.iter().any(Vec::is_empty), "{looks:#?}");
+}

@@ -1,0 +1,181 @@
+//! A member that is far slower than its peers, alone or in the runs, or that fails.
+
+use std::collections::BTreeMap;
+
+use super::{Kind, Rank, by_workload};
+use crate::histogram::to_f64;
+use crate::statistics::median;
+use crate::verdicts::Facts;
+use crate::{Analysis, Calibration, Cell, MemberRate};
+
+/// A member that does less than a part of this many of what the others do is no chance.
+const FAR: f64 = 3.0;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "outlier-member",
+    rank: Rank::Untrue,
+    title: "One member is out of line",
+    remedy: "A member is at least 3 times slower than its peers, or fails. These figures are of that device more than of \
+             the array: it holds back every level, and redundancy hides it in some workloads only. Look at its health, at the \
+             path to it and at what else uses it. Replace it, and measure again.",
+    find: |analysis| {
+        let mut details = alone(analysis);
+        details.extend(by_workload(analysis, |cell| {
+            let facts = Facts::of(analysis, cell)?;
+            facts.straggler().map(|it| it.words())
+        }));
+        details.extend(by_workload(analysis, |cell| failed(analysis, cell)));
+        details
+    },
+};
+
+/// Members that were measured alone and are far from their peers.
+fn alone(analysis: &Analysis) -> Vec<String> {
+    let Some(calibration) = &analysis.calibration else {
+        return Vec::new();
+    };
+    let groups = groups(analysis, calibration);
+    let mut details = Vec::new();
+    for detail in groups.iter().flat_map(|it| it.far_from_peers(calibration)) {
+        if !details.contains(&detail) {
+            details.push(detail);
+        }
+    }
+    details
+}
+
+/// Members that do the same work, by their names, and the device of their journal.
+struct Group<'a> {
+    members: Vec<&'a str>,
+    journal: Option<&'a str>,
+}
+
+/// A group for each array as its driver counted it; or all that were measured, where no array was counted.
+fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for run in &analysis.runs {
+        let journal = run.system.journal();
+        let members = run.evidence.iter().flat_map(|it| &it.members);
+        let names = members.map(|it| &*it.name);
+        let members: Vec<&str> = names.filter(|it| journal != Some(it)).collect();
+        let is_known = |group: &Group<'_>| {
+            group.journal == journal && members.iter().all(|it| group.members.contains(it))
+        };
+        if members.len() > 1 && !groups.iter().any(is_known) {
+            groups.push(Group { members, journal });
+        }
+    }
+    if groups.is_empty() {
+        groups.push(Group {
+            members: calibration.members.iter().map(|it| &*it.name).collect(),
+            journal: None,
+        });
+    }
+    groups
+}
+
+impl Group<'_> {
+    fn far_from_peers(&self, calibration: &Calibration) -> Vec<String> {
+        let members = self.members.iter();
+        let rates: Vec<&MemberRate> = members.filter_map(|it| calibration.member(it)).collect();
+        let mut details = Vec::new();
+        for (place, name) in self.members.iter().enumerate() {
+            let Some(own) = calibration.member(name) else {
+                continue;
+            };
+            let others = rates.iter().copied().filter(|it| it.name != own.name);
+            let others: Vec<&MemberRate> = others.collect();
+            let far_below = RATES.iter().filter_map(|rate| rate.far_below(own, &others));
+            let said: Vec<String> = far_below.chain(own.failed.clone()).collect();
+            if !said.is_empty() {
+                details.push(format!(
+                    "member {place} ({name}) alone: {}",
+                    said.join("; ")
+                ));
+            }
+        }
+        let journal = self.journal.and_then(|it| calibration.member(it));
+        if let Some(said) = journal.and_then(|own| WRITES.far_below(own, &rates)) {
+            let name = self.journal.unwrap_or_default();
+            details.push(format!("{name}, the device of a journal, alone: {said}"));
+        }
+        details
+    }
+}
+
+/// Something that each member was measured at.
+struct RateOf {
+    of: fn(&MemberRate) -> u64,
+    /// What is counted, and how much of it is one.
+    unit: &'static str,
+    one: f64,
+}
+
+static WRITES: RateOf = RateOf {
+    of: |it| it.write_bytes_per_s,
+    unit: "MB/s written in order",
+    one: 1e6,
+};
+
+static RATES: [&RateOf; 3] = [
+    &RateOf {
+        of: |it| it.random_reads_per_s,
+        unit: "random reads a second",
+        one: 1.0,
+    },
+    &RateOf {
+        of: |it| it.read_bytes_per_s,
+        unit: "MB/s read in order",
+        one: 1e6,
+    },
+    &WRITES,
+];
+
+impl RateOf {
+    /// What a member does and its peers do, where these do far more.
+    fn far_below(&self, own: &MemberRate, others: &[&MemberRate]) -> Option<String> {
+        let own = to_f64((self.of)(own));
+        let mut others: Vec<f64> = others.iter().map(|it| to_f64((self.of)(it))).collect();
+        others.retain(|&rate| rate > 0.0);
+        others.sort_by(f64::total_cmp);
+        let ends = [*others.first()?, *others.last()?];
+        // What could not be measured has a reason of its own.
+        (own > 0.0 && own * FAR < median(&others)).then(|| {
+            let [least, most] = ends.map(|rate| self.figure(rate));
+            let others = if least == most {
+                format!("the others {most}")
+            } else {
+                format!("the others {least} to {most}")
+            };
+            format!("{} {} ({others})", self.figure(own), self.unit)
+        })
+    }
+
+    fn figure(&self, rate: f64) -> String {
+        match rate / self.one {
+            few if few < 10.0 && self.one > 1.0 => format!("{few:.1}"),
+            many => format!("{many:.0}"),
+        }
+    }
+}
+
+/// Members that failed requests in the runs of a cell.
+fn failed(analysis: &Analysis, cell: &Cell) -> Option<String> {
+    let mut errors: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for run in analysis.runs_of(cell) {
+        for member in run.evidence.iter().flat_map(|it| &it.members) {
+            let requests = &member.requests;
+            let (failed, all) = errors.entry(&member.name).or_default();
+            *failed = failed.saturating_add(member.errors);
+            for count in [requests.read, requests.written, requests.flushed] {
+                *all = all.saturating_add(count);
+            }
+        }
+    }
+    let failing = errors.iter().filter(|(_, (failed, _))| *failed > 0);
+    let said: Vec<String> = failing
+        .map(|(name, (failed, all))| format!("{failed} of {all} requests of {name} failed"))
+        .collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
