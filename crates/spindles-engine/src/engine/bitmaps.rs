@@ -224,7 +224,7 @@ impl Engine {
         let bitmap = self.bitmap_of(kind);
         // In an array that is open for reading only this is what its opening found to be wrong.
         let waits = bitmap.wanted.get(block);
-        if waits && !self.read_only || self.metadata.generation() <= 1 {
+        if waits && !self.read_only || self.read_only && self.metadata.generation() <= 1 {
             return None;
         }
         let array = self.metadata.persistence().expect("stored").array.uuid;
