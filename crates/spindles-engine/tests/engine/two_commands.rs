@@ -96,13 +96,14 @@ fn run(level: &str, members: usize, before: &[Ask], first: Ask, second: Ask) -> 
         }
         taken += u32::from(asked.is_ok());
         for _ in 0..STEPS_MAX {
-            if is_over(&world) {
+            if is_over(&world) || world.idle() {
                 break;
             }
             world.step();
         }
-        assert!(is_over(&world), "{why}");
+        // A close leaves a rebuild where it is.
         if !matches!((second, asked), (Ask::Close, Ok(()))) {
+            assert!(is_over(&world), "{why}");
             assert_ne!(world.engine.state(), ArrayState::Failed, "{why}");
             assert_eq!(world.read(3, 1).unwrap(), [7; BLOCK], "{why}");
             assert_eq!(world.read(5, 1).unwrap(), [8; BLOCK], "{why}");
