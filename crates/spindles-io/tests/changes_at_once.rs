@@ -154,7 +154,8 @@ impl World {
 
     /// Writes some blocks.
     fn write(&mut self, count: u32) {
-        let blocks = self.target().facts().blocks;
+        // A growth may have ended.
+        let blocks = u64::try_from(self.model.len()).unwrap();
         for _ in 0..count {
             self.drawn = self
                 .drawn
