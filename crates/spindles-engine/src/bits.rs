@@ -1,6 +1,7 @@
 //! A set of regions, one bit each, in whole pages of a bitmap.
 
 use alloc::{vec, vec::Vec};
+use core::cmp::Ordering;
 use spindles_format::{BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS};
 
 /// A set of numbers below a bound.
@@ -25,6 +26,17 @@ impl Bits {
     fn place(number: u64) -> (usize, u64) {
         let word = usize::try_from(number / 64).expect("it fits memory");
         (word, 1 << (number % 64))
+    }
+
+    /// Returns true if `read` holds the same numbers, from that word on. Bits beyond the bound do not count.
+    pub(crate) fn agrees(&self, first: usize, read: &[u64]) -> bool {
+        let (last, bit) = Self::place(self.count);
+        let mut both = (first..).zip(read.iter().zip(&self.words[first..]));
+        both.all(|(word, (read, own))| match word.cmp(&last) {
+            Ordering::Less => read == own,
+            Ordering::Equal => read & (bit - 1) == *own,
+            Ordering::Greater => true,
+        })
     }
 
     /// Takes out what is beyond the bound.

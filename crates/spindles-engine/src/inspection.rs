@@ -71,6 +71,9 @@ pub(crate) struct Inspection {
     pub(crate) generation: Option<u64>,
     /// The generation when the first slot was asked for.
     pub(crate) first_generation: u64,
+    /// Members with a bad slot: the superblocks are written again after the walk. A member that answers nothing but errors is
+    /// out by then, and has missed no generation.
+    pub(crate) bad_slots: MemberSet,
     /// Frames whose pages are read, by member.
     pub(crate) frames: [Option<u32>; 64],
     /// How far the end of the scrub is.
@@ -108,6 +111,7 @@ impl Inspection {
             written: 0,
             generation: None,
             first_generation: 0,
+            bad_slots: MemberSet::EMPTY,
             frames: [None; 64],
             ending: Ending::NotYet,
         }
@@ -117,6 +121,7 @@ impl Inspection {
     pub(crate) fn begin(&mut self, generation: u64) {
         self.first_generation = generation;
         self.part = Some(Part::Superblock { slot: 0 });
+        self.bad_slots = MemberSet::EMPTY;
         self.ending = Ending::NotYet;
     }
 

@@ -2,71 +2,8 @@
 //! it for each command, and drivers ask it before they open, clear or attach a device. `docs/states.md` prints it.
 
 use crate::output::CommandError;
-use core::fmt;
+use crate::role::Role;
 use spindles_block::{MemberIndex, MemberSet};
-
-/// What a device is for an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A device that the array does not have.
-    Stranger,
-    /// The member in that position, which holds what it should.
-    Active(MemberIndex),
-    /// It is being filled in that position.
-    Filling(MemberIndex),
-    /// It is about to take that position.
-    Joining(MemberIndex),
-    /// The member of that position, which is out. The array still has its device open.
-    Out(MemberIndex),
-    /// The member in that position is being copied onto it.
-    Replacement(MemberIndex),
-    /// The member that was in that position until a moment ago: not all know durably that another device has it.
-    Replaced(MemberIndex),
-    /// A spare that waits.
-    Spare,
-    /// It has the journal.
-    Journal,
-}
-
-impl Role {
-    /// Whether the array reads or writes the device, or is about to.
-    #[must_use]
-    pub const fn is_used(self) -> bool {
-        match self {
-            Self::Stranger | Self::Out(_) | Self::Spare => false,
-            Self::Active(_)
-            | Self::Filling(_)
-            | Self::Joining(_)
-            | Self::Replacement(_)
-            | Self::Replaced(_)
-            | Self::Journal => true,
-        }
-    }
-}
-
-/// `member 1`, `the device that member 1 is being copied onto`.
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stranger => f.write_str("no device of the array"),
-            Self::Active(member) => write!(f, "member {member}"),
-            Self::Filling(member) => write!(f, "member {member}, and being filled"),
-            Self::Joining(member) => write!(f, "about to become member {member}"),
-            Self::Out(member) => write!(f, "member {member}, which is out"),
-            Self::Replacement(member) => {
-                write!(f, "the device that member {member} is being copied onto")
-            }
-            Self::Replaced(member) => {
-                write!(
-                    f,
-                    "the device that is just being replaced as member {member}"
-                )
-            }
-            Self::Spare => f.write_str("a spare"),
-            Self::Journal => f.write_str("the device of the journal"),
-        }
-    }
-}
 
 /// A change of an array's devices. A `device` is the one that comes to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,8 +159,8 @@ impl Membership {
     pub fn decide(&self, change: Change) -> Result<Plan, CommandError> {
         match change {
             // Nothing of these is written to the members.
-            Change::Release(role) => self.release(role),
-            Change::RemoveSpare(role) => self.forget(role),
+            Change::Release(role) => release(role),
+            Change::RemoveSpare(role) => forget(role),
             Change::Close => Ok(Plan::Close),
             Change::Fail(_)
             | Change::Return { .. }
@@ -265,7 +202,7 @@ impl Membership {
             Change::Add { member, device } => self.fill(member, device),
             Change::Replace { old, device } => self.copy(old, device),
             Change::AddSpare(device) => {
-                self.takes(device)?;
+                takes(device)?;
                 Ok(Plan::Keep)
             }
             Change::Restructure { device, moves } => self.reopen(device, moves),
@@ -287,14 +224,6 @@ impl Membership {
         }
         if self.stopped {
             return Err(CommandError::Stopped);
-        }
-        Ok(())
-    }
-
-    /// A device that comes must not be in use.
-    fn takes(&self, device: Role) -> Result<(), CommandError> {
-        if device.is_used() {
-            return Err(CommandError::InUse(device));
         }
         Ok(())
     }
@@ -325,14 +254,6 @@ impl Membership {
         Ok(Plan::PutOut(member))
     }
 
-    fn release(&self, role: Role) -> Result<Plan, CommandError> {
-        match role {
-            Role::Out(_) => Ok(Plan::Release),
-            Role::Stranger | Role::Spare => Err(CommandError::NoSuchMember),
-            used => Err(CommandError::InUse(used)),
-        }
-    }
-
     fn fill(&self, member: MemberIndex, device: Role) -> Result<Plan, CommandError> {
         if member.0 >= self.members {
             return Err(CommandError::NoSuchMember);
@@ -345,7 +266,7 @@ impl Membership {
         if self.joining.contains(member) {
             return Err(CommandError::Joining);
         }
-        self.takes(device)?;
+        takes(device)?;
         Ok(Plan::Fill(member))
     }
 
@@ -373,15 +294,8 @@ impl Membership {
         if let Some(member) = self.beside {
             return Err(CommandError::Replacing(member));
         }
-        self.takes(device)?;
+        takes(device)?;
         Ok(Plan::Copy(member))
-    }
-
-    fn forget(&self, role: Role) -> Result<Plan, CommandError> {
-        if role.is_used() {
-            return Err(CommandError::InUse(role));
-        }
-        Ok(Plan::Forget)
     }
 
     /// A close ends a copy, and what waits to join: neither is worth less than the change.
@@ -399,9 +313,32 @@ impl Membership {
                 return Err(CommandError::Growing);
             }
         }
-        self.takes(device)?;
+        takes(device)?;
         Ok(Plan::Reopen)
     }
+}
+
+/// A device that comes must not be in use.
+fn takes(device: Role) -> Result<(), CommandError> {
+    if device.is_used() {
+        return Err(CommandError::InUse(device));
+    }
+    Ok(())
+}
+
+fn release(role: Role) -> Result<Plan, CommandError> {
+    match role {
+        Role::Out(_) => Ok(Plan::Release),
+        Role::Stranger | Role::Spare => Err(CommandError::NoSuchMember),
+        used => Err(CommandError::InUse(used)),
+    }
+}
+
+fn forget(role: Role) -> Result<Plan, CommandError> {
+    if role.is_used() {
+        return Err(CommandError::InUse(role));
+    }
+    Ok(Plan::Forget)
 }
 
 #[cfg(test)]

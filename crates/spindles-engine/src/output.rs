@@ -4,7 +4,7 @@ use crate::{
     faults::MemberFaults,
     inspection::MetadataFinding,
     jobs::scrub::{Finding, Scrub, ScrubStatus},
-    membership::Role,
+    role::Role,
 };
 use alloc::boxed::Box;
 use core::fmt;

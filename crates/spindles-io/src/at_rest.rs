@@ -10,6 +10,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
+    /// Reads too: a copy is read back to be compared.
     Write,
 }
 

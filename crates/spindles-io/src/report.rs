@@ -481,10 +481,11 @@ impl ArrayReport {
     }
 
     /// Devices that were replaced and still hold a superblock of the array, or of one inside it. They change nothing for
-    /// its commands.
+    /// its commands. `warnings` has those of arrays that lack members: they do not fill the place.
     #[must_use]
     pub fn replaced_texts(&self) -> Vec<String> {
-        let replaced = self.arrays().into_iter().flat_map(|it| &it.replaced);
+        let whole = self.arrays().into_iter().filter(|it| !it.is_degraded());
+        let replaced = whole.flat_map(|it| &it.replaced);
         replaced.map(|text| format!("left out: {text}")).collect()
     }
 
@@ -508,7 +509,7 @@ impl ArrayReport {
         lines.extend(
             self.refused
                 .iter()
-                .filter(|refused| !self.replaced.contains(refused))
+                .filter(|refused| self.is_degraded() || !self.replaced.contains(refused))
                 .map(|refused| format!("left out: {refused}")),
         );
         let again = if self.for_writing {

@@ -55,14 +55,16 @@ fn page_of(address: SocketAddr) -> io::Result<String> {
     Ok(page)
 }
 
+/// A count of what a member did.
+type Count = fn(&mut MemberUse) -> &mut u64;
+
 /// What a page of metrics says of the devices, in its order.
 fn members_on(page: &str) -> Vec<MemberUse> {
     let samples = |metric: &'static str| {
-        let samples = page.lines().filter_map(move |line| {
+        page.lines().filter_map(move |line| {
             let sample = line.strip_prefix(metric)?.strip_prefix('{')?;
             sample.rsplit_once("} ")
-        });
-        samples
+        })
     };
     let mut members: Vec<MemberUse> = samples("spindles_device_reads_total")
         .map(|(labels, reads)| {
@@ -74,7 +76,7 @@ fn members_on(page: &str) -> Vec<MemberUse> {
             member
         })
         .collect();
-    let fields: [(&str, fn(&mut MemberUse) -> &mut u64); 5] = [
+    let fields: [(&str, Count); 5] = [
         ("spindles_device_writes_total", |it| {
             &mut it.requests.written
         }),

@@ -64,10 +64,13 @@ pub(crate) enum Arrival {
 /// Something to be done with a target, on its thread.
 pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
 
+/// Returns true if the target may be exchanged now.
+pub(crate) type Decide = Box<dyn FnOnce(&mut dyn Target) -> bool + Send>;
+
 /// Puts another target in the place of one.
 pub(crate) struct Exchange {
     /// Whether the target may be exchanged now, when nothing is under way on it.
-    pub(crate) decide: Box<dyn FnOnce(&mut dyn Target) -> bool + Send>,
+    pub(crate) decide: Decide,
     /// Gives another target for it, or says why there is none any more.
     pub(crate) exchange: ExchangeTarget,
 }

@@ -1036,7 +1036,7 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
 fn a_server_that_does_not_answer_is_named() {
     let mut place = Place::new("a b c d", 16 << 20);
     let others = Place::new("a b", 16 << 20);
-    place.does("create pool raid1(a,b)");
+    place.does("create mute raid1(a,b)");
     place.does("create lake raid1(c,d)");
     others.does("create pond raid1(a,b)");
     place.serve("");
@@ -1048,10 +1048,10 @@ fn a_server_that_does_not_answer_is_named() {
     signal("-STOP");
     let list = place.run("status --scan .");
     let of = |name: &str| list.out.lines().find(|line| line.starts_with(name));
-    let pool = of("pool").unwrap_or_else(|| panic!("{list:?}"));
+    let listed = of("mute").unwrap_or_else(|| panic!("{list:?}"));
     let lake = of("lake").unwrap_or_else(|| panic!("{list:?}"));
     assert!(
-        pool.ends_with(&format!("does not answer, pid {pid}")),
+        listed.ends_with(&format!("does not answer, pid {pid}")),
         "{list:?}"
     );
     assert!(lake.contains("healthy") && lake.ends_with("no"), "{list:?}");
@@ -1059,20 +1059,20 @@ fn a_server_that_does_not_answer_is_named() {
         format!("the server (pid {pid}) is stopped and does not answer: `kill -CONT {pid}`");
     assert!(list.error.contains(&remedy), "{list:?}");
     // Its superblocks say how it is; elsewhere its devices are not found.
-    let status = place.run("status pool");
+    let status = place.run("status mute");
     assert!(status.error.contains(&remedy), "{status:?}");
     assert!(status.out.contains("member 1: "), "{status:?}");
     for (at, line) in [
-        (&others, "status pool"),
-        (&others, "status pol"),
-        (&place, "stop pool"),
+        (&others, "status mute"),
+        (&others, "status mut"),
+        (&place, "stop mute"),
     ] {
         let refused = at.run(line);
         assert_eq!(refused.status, 1, "{line}: {refused:?}");
         assert!(refused.error.contains(&remedy), "{line}: {refused:?}");
     }
     signal("-CONT");
-    place.does("stop pool");
+    place.does("stop mute");
 }
 
 /// A server that accepts nothing keeps `status` and `stop` waiting no longer than until the first SIGTERM.

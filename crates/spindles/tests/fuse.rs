@@ -363,7 +363,7 @@ macro_rules! or_skip {
 
 /// Waits for what comes soon.
 fn soon(mut is: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + Duration::from_mins(2);
     while Instant::now() < end {
         if is() {
             return true;

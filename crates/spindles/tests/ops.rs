@@ -303,8 +303,14 @@ fn parse(page: &str) -> BTreeMap<String, u64> {
                 );
                 assert!(!value.trim_end_matches('"').contains(['"', '\\']), "{line}");
             }
-            let number = number.parse().expect("a whole number");
-            let before = samples.insert(format!("{name}{{{labels}}}"), number);
+            // Seconds have a fraction.
+            assert!(
+                number.parse().is_ok_and(|value: f64| value >= 0.0),
+                "{line}"
+            );
+            let whole = number.split('.').next().expect("one part");
+            let whole = whole.parse().expect("a whole number");
+            let before = samples.insert(format!("{name}{{{labels}}}"), whole);
             assert_eq!(before, None, "{line} comes twice");
         }
     }

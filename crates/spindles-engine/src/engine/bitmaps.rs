@@ -228,15 +228,15 @@ impl Engine {
             return None;
         }
         let array = self.metadata.persistence().expect("stored").array.uuid;
-        let words = &bitmap.bits.words()[bitmap.words_of(block..block + 1)];
-        let words = words.chunks(BITMAP_PAGE_WORDS);
+        let words = bitmap.words_of(block..block + 1);
+        let words = words.step_by(BITMAP_PAGE_WORDS);
         let bytes = bytes.as_chunks::<BITMAP_PAGE_BYTES>().0;
         let mut pages = (block * bitmap.pages_per_block..).zip(words).zip(bytes);
-        Some(pages.all(|((page, words), bytes)| {
+        Some(pages.all(|((page, word), bytes)| {
             let page = u32::try_from(page).expect("few");
             let page = BitmapPage { array, kind, page };
             let bits = decode_bitmap(&page, bytes);
-            bits.is_some_and(|bits| waits || bits[..words.len()] == *words)
+            bits.is_some_and(|bits| waits || bitmap.bits.agrees(word, &bits))
         }))
     }
 

@@ -282,8 +282,8 @@ impl Engine {
         for member in bad.iter() {
             self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
         }
-        if !bad.is_empty() && self.repairs_metadata() {
-            self.rewrite_both_slots();
+        if self.repairs_metadata() {
+            self.inspection.bad_slots = self.inspection.bad_slots.union(bad);
         }
         true
     }
@@ -439,6 +439,14 @@ impl Engine {
 
     // ---- the end ------------------------------------------------------------------------------
 
+    /// Writes the superblocks again if a slot of a member that is there was bad.
+    pub(crate) fn rewrite_bad_slots(&mut self) {
+        let bad = core::mem::take(&mut self.inspection.bad_slots);
+        if !bad.difference(self.missing).is_empty() {
+            self.rewrite_both_slots();
+        }
+    }
+
     /// Everything was gone through: empties the log and makes all repairs durable. Returns true until
     /// that is done.
     pub(crate) fn scrub_is_ending(&mut self) -> bool {
@@ -447,6 +455,7 @@ impl Engine {
             return false;
         }
         if self.inspection.ending == Ending::NotYet {
+            self.rewrite_bad_slots();
             let restarts = !self.mutated(Mutation::SkipInspection) && self.journal_restarts();
             self.inspection.ending = Ending::Log;
             if restarts {

@@ -36,12 +36,16 @@ use crate::{
     index,
     inspection::Inspection,
     jobs::{
-        JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+        JOB_RANGES, Jobs, Place,
+        grow::Grow,
+        rebuild::{RETURNING, Rebuild},
+        replace::Replace,
+        scrub::ScrubState,
     },
     journal::Journal,
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
-    membership::{Change, Membership, Role},
+    membership::{Change, Membership},
     metadata::Metadata,
     mutation::Mutation,
     opening::Opening,
@@ -52,13 +56,13 @@ use crate::{
     recovery::overlay::Overlay,
     regions::Regions,
     requests::RequestSlot,
+    role::Role,
     slow::Slow,
     system_io::MetadataBuffer,
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
-use jobs::rebuild::RETURNING;
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operand, Operation, Request, StepId,

@@ -6,6 +6,9 @@ use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
 use spindles_layout::GroupIndex;
 
+/// Stands for the identity of a device that keeps its own.
+pub(crate) const RETURNING: Uuid = Uuid([0xff; 16]);
+
 /// A device that is about to take a position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joining {
@@ -46,6 +49,13 @@ impl Rebuild {
     #[inline]
     pub(crate) fn somebody_joins(&self) -> bool {
         !self.joining.is_empty()
+    }
+
+    /// The position that the device beside all positions is about to take.
+    pub(crate) fn replacement_joins(&self) -> Option<MemberIndex> {
+        let mut joining = self.joining.iter();
+        let joins = joining.find(|joining| joining.replacement);
+        joins.map(|joining| joining.member)
     }
 
     /// They wait no more.

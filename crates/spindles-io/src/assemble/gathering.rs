@@ -5,8 +5,11 @@ use crate::labels::Spare;
 use crate::probe::Probe;
 use crate::{OpenOptions, identity};
 use spindles_block::SizeBytes;
-use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES};
+use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::cmp::Ordering;
+
+/// Where the second slot of the superblocks ends: no member is shorter.
+const SLOTS_END_BYTES: u64 = SLOT_BYTES[1] + SUPERBLOCK_BYTES as u64;
 
 /// Devices by what they say of themselves.
 pub(super) struct Gathered<'a> {
@@ -26,12 +29,12 @@ pub(super) fn gather<'a>(
     open: &OpenOptions,
 ) -> Result<Gathered<'a>, AssembleError> {
     let mut found = look(all, open)?;
-    let has_room = |found: &Found| found.bytes >= SLOT_BYTES[0];
+    let has_room = |found: &Found| found.bytes >= SLOTS_END_BYTES;
     let some_have = found.iter().any(has_room);
     let is_small = |found: &Found| some_have && !has_room(found);
     let small = found.iter().filter(|found| is_small(found)).map(|found| {
         format!(
-            "{}: too small: it has {}, less than a superblock takes; leave it out",
+            "{}: too small: it has {}, less than superblocks take; leave it out",
             found.name,
             SizeBytes(found.bytes)
         )

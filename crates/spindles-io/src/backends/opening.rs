@@ -91,7 +91,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
 pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
     let access = match access {
         Access::Read => OFlags::RDONLY,
-        Access::Write => OFlags::WRONLY,
+        Access::Write => OFlags::RDWR,
     };
     let file = files::open(name, access | OFlags::CLOEXEC)?;
     Ok(Box::new(File::from(file)))

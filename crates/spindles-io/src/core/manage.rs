@@ -114,7 +114,7 @@ pub(crate) fn may_attach(
 impl Coming {
     /// Asks the array whether it takes the device now, before the device is touched. Nothing comes between that and the
     /// command: this thread has the array.
-    pub(super) fn is_taken(self, carry: &Carry, name: &str) -> Result<Self, AttachError> {
+    pub(super) fn decided(self, carry: &Carry, name: &str) -> Result<Self, AttachError> {
         let taken = carry.array(self.array).engine().may(&self.command);
         taken.map_err(|reason| refused(carry, name, self.array, reason))?;
         Ok(self)
@@ -162,7 +162,7 @@ pub(crate) fn attach(
     name: &str,
     wanted: PlaceWanted,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let coming = may_attach(carry, name, wanted)?.is_taken(carry, name)?;
+    let coming = may_attach(carry, name, wanted)?.decided(carry, name)?;
     let device = add_reserved(carry, name, &coming)?;
     put_in(carry, name, coming, device)
 }
@@ -176,7 +176,7 @@ pub(crate) fn attach_node(
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
     let array = still_waits(carry, vacancy)?;
-    let coming = may_join(carry, name, array, vacancy.member, areas)?.is_taken(carry, name)?;
+    let coming = may_join(carry, name, array, vacancy.member, areas)?.decided(carry, name)?;
     carry.put_in(array, vacancy.member, node);
     command_for(carry, name, array, coming.command)
 }
@@ -232,9 +232,10 @@ pub(crate) fn may_replace(carry: &Carry, old: &str, name: &str) -> Result<Coming
         (Err(CommandError::InUse(used)), role) if used == role => {
             return Err(refused(carry, old, array, CommandError::InUse(role)));
         }
-        (Err(CommandError::NotActive | CommandError::NoSuperblocks), _) => return Err(not_active()),
+        (Ok(_) | Err(CommandError::NotActive | CommandError::NoSuperblocks), _) => {
+            return Err(not_active());
+        }
         (Err(reason), _) => return Err(refused(carry, name, array, reason)),
-        (Ok(_), _) => return Err(not_active()),
     };
     let areas = room_on(carry, name, array, member)?;
     let command = Command::Replace {
@@ -444,7 +445,7 @@ pub(crate) fn bring_back(
         areas,
         command,
     };
-    let coming = coming.is_taken(carry, name)?;
+    let coming = coming.decided(carry, name)?;
     if let Some(held) = held {
         carry.members_mut().let_go(held.device);
     }
@@ -458,7 +459,7 @@ pub(crate) fn replace(
     old: &str,
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let coming = may_replace(carry, old, name)?.is_taken(carry, name)?;
+    let coming = may_replace(carry, old, name)?.decided(carry, name)?;
     let device = add_reserved(carry, name, &coming)?;
     let Coming { array, member, .. } = coming;
     carry.put_replacement(array, device);

@@ -22,7 +22,7 @@ const SCARCE_BYTES: u64 = 256 << 20;
 const LOOK_AFTER_BYTES: u64 = 8 << 20;
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// How long the writes that first lack space wait for some. Later ones are refused at once.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHORTAGE_WAIT: Duration = Duration::from_secs(5);
 /// A shortage is over when this much more is left than when it began.
 const RELIEF_BYTES: u64 = 1 << 20;
 
@@ -109,7 +109,7 @@ impl Space {
     /// Keeps a write that lacks space until there is some, or hands it back if it waited long enough.
     pub(super) fn wait(&mut self, write: Waiting) -> Option<Waiting> {
         let since = self.shortage.map(|shortage| shortage.since);
-        let is_over = since.is_none_or(|since| since.elapsed() >= PATIENCE);
+        let is_over = since.is_none_or(|since| since.elapsed() >= SHORTAGE_WAIT);
         if is_over || !waits_for_space() {
             return Some(write);
         }

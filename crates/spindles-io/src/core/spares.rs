@@ -132,7 +132,7 @@ fn take(
     if let Some(probe) = Probe::glance(name) {
         label(carry, &probe, array)?;
     }
-    let coming = may_join(carry, name, array, member, areas)?.is_taken(carry, name)?;
+    let coming = may_join(carry, name, array, member, areas)?.decided(carry, name)?;
     let device = carry.add_device_meanwhile(name)?;
     if let Err(error) = claim(carry, name, array, areas) {
         // Whoever made something else of it is to have it.

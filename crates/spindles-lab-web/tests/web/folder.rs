@@ -52,8 +52,8 @@ impl Results {
     pub(crate) fn serve(&self) -> SocketAddr {
         // On a busy machine too the list has all figures, and requests come in time.
         let limits = Limits {
-            head: Duration::from_secs(60),
-            list: Duration::from_secs(60),
+            head: Duration::from_mins(1),
+            list: Duration::from_mins(1),
             ..Limits::default()
         };
         serve(&self.root(), "127.0.0.1:0", limits)

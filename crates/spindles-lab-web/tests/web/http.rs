@@ -38,7 +38,7 @@ impl Answer {
 pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream
-        .set_read_timeout(Some(Duration::from_secs(120)))
+        .set_read_timeout(Some(Duration::from_mins(2)))
         .expect("a timeout");
     stream
 }

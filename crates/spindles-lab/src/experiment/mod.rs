@@ -475,8 +475,8 @@ impl Experiment {
         }
         let names: Vec<&str> = raw.system.iter().map(|it| it.get_ref().name()).collect();
         if let Some(baseline) = &raw.baseline {
-            let named = reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span());
-            reader.keep(named);
+            let known = reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span());
+            reader.keep(known);
         }
         for (raw, name) in raw.system.iter().zip(&names) {
             if let Some(own) = &raw.get_ref().baseline {
@@ -495,7 +495,7 @@ impl Experiment {
         let weights = reader.keep(reader.weights(raw.weights.as_ref(), &workload_names));
         let weights = weights.unwrap_or_default();
         for raw in &raw_workloads {
-            for name in raw.systems.iter().flat_map(|it| it.get_ref()) {
+            for name in raw.systems.iter().flat_map(Spanned::get_ref) {
                 let span = raw.systems.as_ref().map_or(0..0, Spanned::span);
                 reader.keep(reader.one_of(name, &names, "system", &span));
             }

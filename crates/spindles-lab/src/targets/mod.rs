@@ -67,6 +67,7 @@ pub(crate) struct Needs {
 }
 
 /// Where and from what a system is made.
+#[expect(clippy::struct_excessive_bools, reason = "each is chosen by itself")]
 pub(crate) struct Site<'a> {
     /// The experiment's members in the order in which this system takes them. Those that are left are
     /// free for its jobs.

@@ -14,6 +14,10 @@ pub(crate) struct SystemOption {
 }
 
 /// A system, as far as options ask.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is asked by another option"
+)]
 pub(crate) struct Subject {
     kind: &'static Kind,
     /// The outermost level of an array of ours.

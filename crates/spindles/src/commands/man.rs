@@ -233,7 +233,7 @@ fn synopsis(command: &clap::Command) -> Roff {
             line.push(bold(format!("-{short}")));
         }
         if takes_values {
-            let values: Vec<_> = values.iter().map(|name| name.as_str()).collect();
+            let values: Vec<_> = values.iter().map(clap::builder::Str::as_str).collect();
             line.push(italic(values.join(" ")));
         }
         let is_many = argument

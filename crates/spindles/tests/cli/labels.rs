@@ -72,8 +72,8 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
         assert!(wiped.out.contains(words), "no {words} in {}", wiped.out);
     }
     let mut expected = before;
-    expected[0][4096..8192].fill(0);
-    expected[0][32768..36864].fill(0);
+    // The metadata at the beginning of what an array counts on goes with its superblocks.
+    expected[0][..64 << 10].fill(0);
     // What no array counts on is taken as any new file.
     expected[3].fill(0);
     expected[4].fill(0);

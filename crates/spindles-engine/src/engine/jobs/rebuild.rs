@@ -35,9 +35,6 @@ pub(crate) static JOB: Job = Job {
     turn: None,
 };
 
-/// Stands for the identity of a device that keeps its own.
-pub(crate) const RETURNING: Uuid = Uuid([0xff; 16]);
-
 /// A device that could not be filled everywhere is active with so many blocks missing, or with one of so many
 /// blocks of the array. With more than that it is no member to rely on: what it is filled from is failing.
 const UNFILLED_MIN: u64 = 64;

@@ -63,9 +63,7 @@ impl Engine {
 
     /// The position that the device beside all positions is for.
     pub(crate) fn beside(&self) -> Option<MemberIndex> {
-        let mut joining = self.rebuild.joining.iter();
-        let joins = joining.find(|joining| joining.replacement);
-        self.replacing().or(joins.map(|joining| joining.member))
+        self.replacing().or(self.rebuild.replacement_joins())
     }
 
     /// Whether the array uses the device that is attached beside all positions. Without a use the driver closes it.

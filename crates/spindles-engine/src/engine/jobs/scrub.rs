@@ -144,6 +144,7 @@ impl Engine {
 
     fn scrub_stopped(&mut self) {
         self.inspection.end();
+        self.rewrite_bad_slots();
         if self.note_scrub_mark() {
             self.want_update();
         }

@@ -1,0 +1,67 @@
+//! Roles of devices in an array.
+
+use core::fmt;
+use spindles_block::MemberIndex;
+
+/// What a device is for an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A device that the array does not have.
+    Stranger,
+    /// The member in that position, which holds what it should.
+    Active(MemberIndex),
+    /// It is being filled in that position.
+    Filling(MemberIndex),
+    /// It is about to take that position.
+    Joining(MemberIndex),
+    /// The member of that position, which is out. The array still has its device open.
+    Out(MemberIndex),
+    /// The member in that position is being copied onto it.
+    Replacement(MemberIndex),
+    /// The member that was in that position until a moment ago: not all know durably that another device has it.
+    Replaced(MemberIndex),
+    /// A spare that waits.
+    Spare,
+    /// It has the journal.
+    Journal,
+}
+
+impl Role {
+    /// Whether the array reads or writes the device, or is about to.
+    #[must_use]
+    pub const fn is_used(self) -> bool {
+        match self {
+            Self::Stranger | Self::Out(_) | Self::Spare => false,
+            Self::Active(_)
+            | Self::Filling(_)
+            | Self::Joining(_)
+            | Self::Replacement(_)
+            | Self::Replaced(_)
+            | Self::Journal => true,
+        }
+    }
+}
+
+/// `member 1`, `the device that member 1 is being copied onto`.
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stranger => f.write_str("no device of the array"),
+            Self::Active(member) => write!(f, "member {member}"),
+            Self::Filling(member) => write!(f, "member {member}, and being filled"),
+            Self::Joining(member) => write!(f, "about to become member {member}"),
+            Self::Out(member) => write!(f, "member {member}, which is out"),
+            Self::Replacement(member) => {
+                write!(f, "the device that member {member} is being copied onto")
+            }
+            Self::Replaced(member) => {
+                write!(
+                    f,
+                    "the device that is just being replaced as member {member}"
+                )
+            }
+            Self::Spare => f.write_str("a spare"),
+            Self::Journal => f.write_str("the device of the journal"),
+        }
+    }
+}
