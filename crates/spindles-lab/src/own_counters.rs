@@ -135,6 +135,7 @@ fn device_of(labels: &str) -> String {
 mod tests {
     use super::*;
     use spindles_measure::{Requests, Traffic};
+    use std::fmt::Write as _;
 
     #[test]
     fn a_page_of_metrics_is_understood() {
@@ -154,18 +155,17 @@ mod tests {
         let mut page = String::new();
         for (metric, values) in metrics {
             let metric = format!("spindles_device_{metric}");
-            page.push_str(&format!("# TYPE {metric} counter\n"));
+            writeln!(page, "# TYPE {metric} counter").expect("a string");
             for (labels, value) in labels.iter().zip(values) {
-                page.push_str(&format!("{metric}{labels} {value}\n"));
+                writeln!(page, "{metric}{labels} {value}").expect("a string");
             }
         }
         for labels in labels {
             for (operation, sum) in [("read", "0.000000010"), ("write", "0.000000007")] {
                 let labels = labels.trim_end_matches('}');
                 let metric = "spindles_device_latency_seconds_sum";
-                page.push_str(&format!(
-                    "{metric}{labels},operation=\"{operation}\"}} {sum}\n"
-                ));
+                writeln!(page, "{metric}{labels},operation=\"{operation}\"}} {sum}")
+                    .expect("a string");
             }
         }
         let member = |name: &str, more: u64| MemberUse {

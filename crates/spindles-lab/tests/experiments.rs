@@ -19,7 +19,7 @@ fn all_mistakes_are_said_at_once() {
                 [[system]]\ntarget = \"raid5(2)\"\n\
                 [[system]]\nname = \"single\"\ntarget = \"single\"\nchunk = \"4K\"\nprice = -1.0\n\
                 [[workload]]\nkind = \"dd-reads\"\n\
-                [[workload]]\nkind = \"seeks\"\nin_flight = [0, 0]\nseconds = 0\nsystems = [\"other\"]\n";
+                [[workload]]\nkind = \"seeks\"\nin_flight = 0\nseconds = 0\nsystems = [\"other\"]\n";
     let error = Experiment::parse("x.toml", text).unwrap_err();
     let said: Vec<(usize, &str)> = error
         .mistakes
@@ -36,7 +36,6 @@ fn all_mistakes_are_said_at_once() {
         (2, "size"),
         (3, "blocks"),
         (4, "baseline"),
-        (6, "raid5"),
         (10, "`chunk`"),
         (11, "price"),
         (13, "there"),
@@ -85,7 +84,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
              `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `baseline`, `weights`, `control`, `nodes`, `token_file`, `listen`, \
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `through`, `baseline`, `weights`, `control`, `nodes`, `token_file`, `listen`, \
              `system`, `workload`",
         ),
         (

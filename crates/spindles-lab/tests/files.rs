@@ -466,7 +466,7 @@ fn file_systems_are_made_mounted_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "name = \"x\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{}\"\n\
-         [[system]]\nname = \"single\"\ntarget = \"single\"\nfs = \"ext4\"\nmount = \"noatime\"\n\
+         [[system]]\nname = \"single\"\ntarget = \"single\"\nthrough = \"direct\"\nfs = \"ext4\"\nmount = \"noatime\"\n\
          [[system]]\nname = \"made\"\ntarget = \"$DIR/mnt\"\ntakes = 2\n\
          up = \"mkfs.btrfs -q -f -d raid1 $MEMBERS; mkdir $DIR/mnt; mount -t btrfs $MEMBER0 $DIR/mnt\"\n\
          down = \"umount $DIR/mnt\"\n\
@@ -551,7 +551,7 @@ fn tools_of_others_are_driven() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "name = \"x\"\nsize = \"16M\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{0}\"\n\
-         [[system]]\nname = \"single\"\ntarget = \"single\"\n\
+         [[system]]\nname = \"single\"\ntarget = \"single\"\nthrough = \"direct\"\n\
          [[system]]\nname = \"folder\"\ntarget = \"folder:{0}\"\n\
          [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randrw\", iodepth = [1, 4], runtime = 1, size = \"8m\" }}\n\
          [[workload]]\nkind = \"newfs\"\nsystems = [\"single\"]\n\

@@ -9,7 +9,7 @@ use crate::disk::WriteData;
 use crate::stack::{Below, View};
 use crate::world::World;
 use spindles_block::{MemberError, MemberIndex, MemberResult};
-use spindles_engine::Member;
+use spindles_engine::{Member, OutReason};
 use spindles_format::ArrayRecord;
 
 /// The most sectors that are left when space is short.
@@ -163,14 +163,23 @@ impl World {
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }
 
-    /// An engine put a member out that had no space. The array must survive that.
+    /// Asserts that no member was put out for space whose loss the array does not survive.
+    pub(crate) fn assert_space_spares(&self, array: usize, member: MemberIndex, reason: OutReason) {
+        let this = &self.stack.arrays[array];
+        assert!(
+            reason != OutReason::Error(MemberError::NoSpace)
+                || this.geometry.survives(this.lost.with(member)),
+            "member {member} of array {array} was put out for space beyond the tolerance"
+        );
+    }
+
+    /// An engine put a member out that had no space. Where the array does not survive that, no superblock says
+    /// so, and it is a member again at the next opening.
     pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
         let this = &self.stack.arrays[array];
-        let survives = this.geometry.survives(this.lost.with(member));
-        assert!(
-            survives,
-            "put out for space beyond the tolerance: {member:?}"
-        );
+        if !this.geometry.survives(this.lost.with(member)) {
+            return;
+        }
         *self.struck.entry("put out for space").or_default() += 1;
         match this.members[usize::from(member.0)] {
             Below::Disk(disk) => self.lose(disk),

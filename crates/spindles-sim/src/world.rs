@@ -612,6 +612,7 @@ impl World {
                 ) {
                     self.put_out_for_errors(array, member);
                 } else if self.stack.is_short_of_space {
+                    self.assert_space_spares(array, member, reason);
                     self.put_out_for_space(array, member);
                 }
                 let beyond = self.options.beyond || self.errors_excused;

@@ -202,14 +202,14 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
         if served.report.is_err() {
             // The superblocks say what its server does not.
             let found = Listed::found(array, hides_devices);
-            let by = match (&served.service, &found.service) {
+            let service = match (&served.service, &found.service) {
                 (Service::Silent(silent), _) => Service::Silent(*silent),
-                (_, Service::Elsewhere(server)) => Service::Elsewhere(server.clone()),
+                (_, Service::Elsewhere(by)) => Service::Elsewhere(by.clone()),
                 _ => Service::Elsewhere(None),
             };
             *served = Listed {
                 is_hidden: found.is_hidden || found.report.is_err(),
-                service: by,
+                service,
                 ..found
             };
         } else {

@@ -82,14 +82,18 @@ impl Place {
     }
 
     fn serve(&mut self, more: &str) {
-        let line = format!("serve pool --nbd unix:socket{more}");
+        self.serve_named("pool", more);
+    }
+
+    fn serve_named(&mut self, name: &str, more: &str) {
+        let line = format!("serve {name} --nbd unix:socket{more}");
         let mut command = self.command(&line);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         self.server = Some(server);
         let mut said = String::new();
-        while !said.contains("array 'pool' is served") {
+        while !said.contains(&format!("array '{name}' is served")) {
             let read = lines.read_line(&mut said).expect("a line");
             assert!(read > 0, "{said}");
         }
@@ -1039,7 +1043,8 @@ fn a_server_that_does_not_answer_is_named() {
     place.does("create mute raid1(a,b)");
     place.does("create lake raid1(c,d)");
     others.does("create pond raid1(a,b)");
-    place.serve("");
+    // Other tests serve arrays called pool.
+    place.serve_named("mute", "");
     let pid = place.server.as_ref().expect("it runs").id();
     let signal = |name: &str| {
         let sent = Command::new("kill").args([name, &pid.to_string()]).status();

@@ -288,12 +288,19 @@ fn parse(page: &str) -> BTreeMap<String, u64> {
             seen.push(name);
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
             let kind = kind.strip_prefix(name).expect("the type of the same");
-            let counts = name.ends_with("_total");
-            assert_eq!(kind, if counts { " counter" } else { " gauge" }, "{name}");
+            let expected = if name.ends_with("_total") {
+                " counter"
+            } else if name.ends_with("_latency_seconds") {
+                " histogram"
+            } else {
+                " gauge"
+            };
+            assert_eq!(kind, expected, "{name}");
             has_type = true;
         } else {
             let rest = line.strip_prefix(name).expect("a sample of the same");
-            let labels = rest.strip_prefix('{').expect("labels");
+            let (part, labels) = rest.split_once('{').expect("labels");
+            assert!(["", "_bucket", "_sum", "_count"].contains(&part), "{line}");
             let (labels, number) = labels.rsplit_once("} ").expect("a number");
             for label in labels.split("\",") {
                 let (label, value) = label.split_once("=\"").expect("a value");
@@ -310,7 +317,7 @@ fn parse(page: &str) -> BTreeMap<String, u64> {
             );
             let whole = number.split('.').next().expect("one part");
             let whole = whole.parse().expect("a whole number");
-            let before = samples.insert(format!("{name}{{{labels}}}"), whole);
+            let before = samples.insert(format!("{name}{part}{{{labels}}}"), whole);
             assert_eq!(before, None, "{line} comes twice");
         }
     }

@@ -156,10 +156,7 @@ impl Space {
 fn left_bytes(carry: &Carry) -> Option<u64> {
     let members = carry.members();
     let holes = members.devices().filter_map(|it| members.holes(it));
-    let mut file_systems: Vec<&Holes> = holes.collect();
-    file_systems.sort_by_key(|holes| holes.file_system());
-    file_systems.dedup_by_key(|holes| holes.file_system());
-    file_systems.into_iter().filter_map(Holes::left_bytes).min()
+    holes.filter_map(Holes::left_bytes).min()
 }
 
 /// Whether a write on a member failed for want of space, and it is still a member.

@@ -474,7 +474,7 @@ impl Experiment {
             }
         }
         let names: Vec<&str> = raw.system.iter().map(|it| it.get_ref().name()).collect();
-        if let Some(baseline) = &raw.baseline {
+        if let Some(baseline) = raw.baseline.as_ref().filter(|_| !names.is_empty()) {
             let known = reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span());
             reader.keep(known);
         }

@@ -17,6 +17,7 @@ use rustix::fs::{Advice, fadvise};
 use spindles_measure::{Rate, Run};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 
 /// What experiments call it.
 pub const FIO: &str = "fio";
@@ -220,7 +221,11 @@ impl FioWork {
             file.sync_all()?;
             Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
         });
-        made_ready.map_err(|error| format!("{file}: {error}"))
+        match made_ready {
+            // fio lays it out itself.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            made_ready => made_ready.map_err(|error| format!("{file}: {error}")),
+        }
     }
 
     /// How long it runs; 0 where its work ends it.

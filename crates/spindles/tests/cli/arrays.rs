@@ -655,7 +655,7 @@ fn status_tells_what_members_lack() {
     assert!(
         status
             .out
-            .contains("7 are dirty: written lately, about to be, or written while a member was away; 7 to be settled after a crash\n"),
+            .contains("7 are marked dirty: written lately or while a member was away, or about to get their first data; 7 to be settled after a crash\n"),
         "{}",
         status.out
     );

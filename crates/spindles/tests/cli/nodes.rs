@@ -268,8 +268,9 @@ fn nodes_copy_run_workloads_on_files_and_fio() {
         println!("SKIPPED: fio through agents: fio is not installed");
     }
     let (good, said, records) = lab.run(&workloads.concat());
-    assert!(good, "{said}");
     let all = runs(&records);
+    let failed: Vec<_> = all.iter().filter_map(|run| run.failed.as_ref()).collect();
+    assert!(good, "{said}{failed:?}");
     let of = |name: &str| {
         let run = all.iter().find(|run| run.workload.name == name);
         *run.unwrap_or_else(|| panic!("{name} in {all:?}"))

@@ -450,7 +450,7 @@ fn the_list_and_one_array_agree() {
 /// A member whose file was cut off is left out, however little is left of it.
 #[test]
 fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
-    for bytes in [0, 100, 4095, 5000, 9000, 36_863, 40_000] {
+    for bytes in [0, 100, 4095, 5000, 9000, 36_863] {
         let folder = Folder::new("a b c", 8 * MIB);
         folder.run("create data raid5(@a,@b,@c)").ok();
         folder.make("b", bytes);
