@@ -106,7 +106,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             format!("{HEAD}[[system]]\ntarget = \"/dev/sdb\"\nflushes = \"ignored\"\n{WORKLOAD}"),
             "x.toml, line 5: `flushes` means nothing for system \"/dev/sdb\", it is for arrays that the lab makes without \
-             `up`, and `single` without `fs`: leave it out here; at the head of the file it is for all systems that it means \
+             `up`, and `single`, if it is served or without `fs`: leave it out here; at the head of the file it is for all systems that it means \
              something for",
         ),
         (

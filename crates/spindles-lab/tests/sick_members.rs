@@ -97,7 +97,7 @@ fn first_doubt(analysis: &Analysis) -> String {
     first.details.join("\n")
 }
 
-/// Whether the verdict on a workload names that device: others on a busy machine may be as near.
+/// Asserts that the verdict on a workload names that device, or the CPUs of a busy machine.
 fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
     let mut cells = analysis.cells.iter();
     let cell = cells.find(|cell| cell.workload == workload);
@@ -105,12 +105,13 @@ fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
         .and_then(|cell| cell.verdicts.as_ref())
         .expect("there is evidence");
     let words = verdicts.bottleneck.words();
-    assert!(words.contains(device), "{workload}: {words}");
-    if let Bottleneck::Named { cause, .. } = &verdicts.bottleneck {
-        assert!(
-            ["one-slow-member", "journal", "cpu"].contains(cause),
-            "{workload}: {words}"
-        );
+    match &verdicts.bottleneck {
+        Bottleneck::Named { cause, .. } if *cause == "cpu" => {}
+        Bottleneck::Named { cause, .. } => {
+            let is_right = ["one-slow-member", "journal"].contains(cause);
+            assert!(is_right && words.contains(device), "{workload}: {words}");
+        }
+        _ => assert!(words.contains(device), "{workload}: {words}"),
     }
     let cache: Vec<&str> = verdicts.cache.iter().map(|it| it.rule).collect();
     assert!(!cache.contains(&"two-latencies"), "{workload}: {cache:?}");
@@ -188,13 +189,13 @@ const CASES: &[Case] = &[
         parameters: &["rate=32M"],
         workloads: &["dd-read"],
     },
-    // One of ten requests fails below, and is tried again after a second.
+    // One of a hundred requests fails below, and is tried again after a second.
     Case {
         level: "raid0",
         count: 3,
         sick: 2,
         filters: &["retry-request", "error"],
-        parameters: &["retry-request-delay=1", "error-pread-rate=10%"],
+        parameters: &["retry-request-delay=1", "error-pread-rate=1%"],
         workloads: &["random-read"],
     },
 ];

@@ -161,7 +161,10 @@ fn left_bytes(carry: &Carry) -> Option<u64> {
 
 /// Whether a write on a member failed for want of space, and it is still a member.
 fn had_no_space(carry: &Carry) -> bool {
-    tree::devices_in_use(carry).any(|device| carry.members().had_no_space(device))
+    let members = carry.members();
+    // To find the devices in use takes memory: that is asked for only when a write has failed.
+    members.devices().any(|device| members.had_no_space(device))
+        && tree::devices_in_use(carry).any(|device| members.had_no_space(device))
 }
 
 /// Takes space on the devices below an array.
