@@ -698,16 +698,16 @@ mod tests {
         let states = states();
         let mut table = String::from("| change |");
         for (name, _) in &states {
-            table += &format!(" {name} |");
+            table = format!("{table} {name} |");
         }
         table += "\n|---|";
         table += &"---|".repeat(states.len());
         table += "\n";
         for (name, change) in rows {
-            table += &format!("| {name} |");
+            table = format!("{table}| {name} |");
             for (_, state) in &states {
                 let decided = change(state).map(|change| cell(state.decide(change)));
-                table += &format!(" {} |", decided.unwrap_or_default());
+                table = format!("{table} {} |", decided.unwrap_or_default());
             }
             table += "\n";
         }

@@ -386,7 +386,7 @@ fn run(level: &str, checksum: ChecksumKind, first: First, stage: Stage) -> usize
             from += 1;
             if world.second(second) {
                 taken += 1;
-                why += &format!(", then {second:?}");
+                why = format!("{why}, then {second:?}");
                 break;
             }
             let after = world.others();

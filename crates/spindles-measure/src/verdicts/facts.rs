@@ -513,7 +513,7 @@ impl Facts {
             .fold(0.0, |a, b| a + b)
     }
 
-    /// The member that takes at least [`FAR`] times as long to answer as the others and is asked for no more, if one does.
+    /// The member that takes at least `FAR` times as long to answer as the others and is asked for no more, if one does.
     pub fn straggler(&self) -> Option<Straggler<'_>> {
         let known = |it: &&MemberFacts| it.answers >= ANSWERS_MIN;
         let ratio_of = |place: usize, member: &MemberFacts| {
