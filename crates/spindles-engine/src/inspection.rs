@@ -42,7 +42,7 @@ pub struct MetadataFinding {
     pub block: BlockIndex,
     /// How many.
     pub blocks: u32,
-    /// What was wrong.
+    /// The flaw.
     pub flaw: Flaw,
     /// What became of it.
     pub fate: Fate,
@@ -58,8 +58,9 @@ pub(crate) struct Inspection {
     pub(crate) part: Option<Part>,
     /// Reads and repairs under way.
     pub(crate) pending: u32,
-    /// Members of which the part under way is read, and those that answered with an error.
+    /// Members whose part is being read.
     pub(crate) members: MemberSet,
+    /// Members that answered such a read with an error.
     pub(crate) unreadable: MemberSet,
     /// Whether the stamp of the journal's device could not be read.
     pub(crate) stamp_unreadable: bool,
@@ -135,7 +136,7 @@ impl Inspection {
         self.pending == 0 && !matches!(self.ending, Ending::Flushing { .. })
     }
 
-    /// A part of so many blocks is about to be read; `flying` are being written already.
+    /// Begins the read of a part of this many blocks. Writes of `flying` are under way.
     pub(crate) fn reads(&mut self, members: MemberSet, blocks: u32, flying: Range<u64>) {
         self.members = members;
         self.unreadable = MemberSet::EMPTY;

@@ -117,7 +117,7 @@ pub struct Membership {
     pub joining: MemberSet,
     /// Positions whose device is being filled.
     pub filling: MemberSet,
-    /// The array survives without each one of these besides those that are lost.
+    /// Members whose loss the array survives, one at a time, in addition to those that are lost.
     pub dispensable: MemberSet,
     /// The position that the device beside all positions is for: its member is being copied onto that device, or went out
     /// meanwhile.

@@ -60,7 +60,7 @@ pub(crate) struct Frame {
     pub(crate) changed: PageParts,
     /// Writes of it under way: to its member, and to the device that is to replace that.
     pub(crate) flying: u8,
-    /// Whether its page on the member is being compared with it, and no write of it has begun since.
+    /// True while a scrub compares the frame with its page on the member. A write of the page clears it.
     checked: bool,
     /// Whether it was wanted since the clock hand last passed it.
     referenced: bool,
@@ -323,8 +323,8 @@ impl Pages {
         self.may_be_spare(at);
     }
 
-    /// Whether the page on the member must be the same as this frame. A page that could not be read whole
-    /// differs from what was made of it.
+    /// Returns true if the page on the member must equal this frame: nothing of it waits to be written, and
+    /// it was read whole.
     pub(crate) fn may_be_checked(&self, at: u32) -> bool {
         let frame = &self.frames[index(at)];
         let written = frame.dirty == 0 && frame.writing == 0;

@@ -41,7 +41,7 @@ impl Engine {
         self.inspection.pending > 0
     }
 
-    /// The part that comes after one that is done, or of which there is nothing to read.
+    /// Returns the next part; `None` after the last.
     fn part_after(&self, part: Part) -> Option<Part> {
         let read = u64::from(self.inspection.blocks);
         Some(match part {
@@ -75,7 +75,7 @@ impl Engine {
         })
     }
 
-    /// Members whose metadata is as memory has it. A device that is being filled is told all of it.
+    /// Members whose metadata must equal memory: all that are not missing. A device that is being filled receives all of it.
     fn inspected_members(&self) -> MemberSet {
         MemberSet::all(self.geometry.members()).difference(self.missing)
     }

@@ -60,7 +60,7 @@ impl Space {
         !self.waiting.is_empty()
     }
 
-    /// How long until those that wait are tried again; `None` if none waits.
+    /// Time until waiting writes are tried again; `None` if no write waits.
     pub(super) fn next_try(&self) -> Option<Duration> {
         let next = self.next_try.filter(|_| self.is_waited_for())?;
         Some(next.saturating_duration_since(Instant::now()))

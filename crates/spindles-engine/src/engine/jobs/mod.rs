@@ -105,7 +105,7 @@ impl Engine {
         self.jobs.wake = None;
     }
 
-    /// Whether a job can be ended on command.
+    /// Returns an error if a job can't be ended on command.
     pub(crate) fn may_stop(&self, name: &str) -> Result<(), CommandError> {
         let job = Job::by_name(name).ok_or(CommandError::NoSuchJob)?;
         if job.stopped.is_none() {
