@@ -140,6 +140,12 @@ impl World {
         };
         self.flush_disks();
         let (array, member) = self.stack.position(disk);
+        let damaged_before = self.stack.arrays[array].damaged.replace(member);
+        if self.stack.lacks_checksums(array) {
+            // A member that is out lacks them, and no scrub gives it any.
+            self.stack.arrays[array].damaged = damaged_before;
+            return false;
+        }
         let mut blocks = Vec::new();
         for _ in 0..self.rotting.between(1, 4) {
             let block = self.random_metadata(&record, &device);
@@ -149,6 +155,7 @@ impl World {
             }
         }
         if blocks.is_empty() {
+            self.stack.arrays[array].damaged = damaged_before;
             return false;
         }
         // A page of checksums that covers nothing written may stay as it is.
@@ -166,7 +173,6 @@ impl World {
             .filter(|block| !is_checksums(block))
             .map(|block| (block, self.metadata_block(disk, block)))
             .collect();
-        self.stack.arrays[array].damaged = Some(member);
         *self
             .struck
             .entry("metadata damaged and scrubbed")

@@ -73,7 +73,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::DegradedUnlogged, "liveness", 50),
     (Mutation::ForgetDoubt, "dirty_bits", 50),
     (Mutation::ClearBitRace, "dirty_bits", 100),
-    (Mutation::ClearBitUnsettled, "dirty_bits", 400),
+    (Mutation::ClearBitUnsettled, "dirty_bits", 1500),
     (Mutation::FilledUnlogged, "liveness", 200),
     (Mutation::TryOnce, "liveness", 50),
     (Mutation::ReplayUnrecorded, "order", 400),
@@ -118,7 +118,6 @@ fn first_seed(mutation: Mutation) -> u64 {
         Mutation::ReplaceUnflushed => 150,
         Mutation::CloseUnflushed | Mutation::SkipSettle => 180,
         Mutation::ScrubUnlocked | Mutation::SkipJournalFlush => 190,
-        Mutation::ClearBitUnsettled => 210,
         Mutation::DropBroken | Mutation::EntriesEarly => 240,
         Mutation::WholeOverLive => 250,
         Mutation::SkipPagesOfFlush => 270,
@@ -146,8 +145,14 @@ fn scenario(mutation: Mutation) -> Fixed {
         },
         // A close comes before the end of a resync.
         Mutation::ClearBitUnsettled => Fixed {
-            level: Level::by_name("raid5"),
-            requests: Some(3),
+            level: Level::by_name("raid10"),
+            requests: Some(8),
+            faults: Some(
+                ["replace", "rebuild"]
+                    .into_iter()
+                    .filter_map(Fault::by_name)
+                    .collect(),
+            ),
             ..Fixed::default()
         },
         Mutation::ClearBitRace => Fixed {
