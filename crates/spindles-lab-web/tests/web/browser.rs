@@ -61,7 +61,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     let open = "document.querySelectorAll('details[open]').length";
     let (top, opened) = (browser.value(place).as_f64().unwrap(), browser.value(open));
     assert_ne!(opened, 0);
-    let extent = browser.value("document.querySelector('.facts').textContent");
+    let extent = browser.value("document.querySelector('.kicker').textContent");
     for record in &all[60..] {
         file.add(record).unwrap();
     }
@@ -69,7 +69,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     browser
         .wait_for("document.querySelector('#live').textContent.includes('raid6, seeks, 7 of 8')");
     browser.wait_for(&format!(
-        "document.querySelector('.facts').textContent !== {extent}"
+        "document.querySelector('.kicker').textContent !== {extent}"
     ));
     file.end(8, Ending::Finished);
     browser.wait_for("document.querySelector('#live').textContent.includes('Finished')");

@@ -581,11 +581,11 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, results) = (folder.path().join("x.toml"), folder.path().join("results"));
-    // What is read from memory would be read again with emptied caches.
+    // What is read from memory would be read again with emptied caches. Small records, since a verdict takes 50 ms.
     let experiment = format!(
         "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\nfolder = \"{}\"\n\
          [[system]]\ntarget = \"single\"\nfs = \"ext4\"\n[[workload]]\nkind = \"iozone\"\n\
-         parameters = {{ size = \"8M\" }}\n",
+         parameters = {{ size = \"48M\", record = \"1K\" }}\n",
         folder.path().display()
     );
     fs::write(&file, experiment).expect("a file");

@@ -408,6 +408,21 @@ mod tests {
                 (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
             }
         }),
+        // Every write waits for the log on a device of its own; the members idle.
+        (Some("journal"), |it| {
+            it.members
+                .iter_mut()
+                .for_each(|member| (member.busy, member.in_flight) = (0.2, 0.2));
+            it.journal = Some(MemberFacts {
+                name: "nvme0n1".to_owned(),
+                busy: 0.98,
+                in_flight: 8.0,
+                requests_per_s: 300.0,
+                answers: 3000.0,
+                answer_s: 0.03,
+                ..MemberFacts::default()
+            });
+        }),
         (Some("metadata"), |it| {
             it.actor_share.insert("create".to_owned(), 0.9);
             it.members
