@@ -1,8 +1,11 @@
 //! The superblocks in memory: what they say, what is to be written, and who waits for it.
 
 use crate::{config::Persistence, system_io::Place};
-use spindles_block::{BlockSize, Instant, MemberSet};
-use spindles_format::SUPERBLOCK_BYTES;
+use spindles_block::{BlockSize, Instant, MemberIndex, MemberSet};
+use spindles_format::{ErrorCounts, SUPERBLOCK_BYTES};
+
+/// Time between two updates that only new errors ask for, in nanoseconds: one minute.
+const ERRORS_EVERY_NS: u64 = 60_000_000_000;
 
 /// What the engine keeps about its superblocks.
 #[derive(Clone, Debug)]
@@ -41,6 +44,10 @@ pub(crate) struct Metadata {
     pub(crate) out_flushes: u32,
     /// Whether an update could not be made durable: nothing more may be acknowledged.
     pub(crate) broken: bool,
+    /// Errors were counted that no update has taken up.
+    errors_wait: bool,
+    /// When errors last asked for an update.
+    errors_asked: Option<Instant>,
 }
 
 impl Metadata {
@@ -70,6 +77,8 @@ impl Metadata {
             flushed_without: MemberSet::EMPTY,
             out_flushes: 0,
             broken: false,
+            errors_wait: false,
+            errors_asked: None,
         }
     }
 
@@ -81,6 +90,45 @@ impl Metadata {
     /// The same, to change it.
     pub(crate) fn persistence_mut(&mut self) -> Option<&mut Persistence> {
         self.persistence.as_mut()
+    }
+
+    /// Errors of a member's device.
+    pub(crate) fn errors_of(&self, member: MemberIndex) -> ErrorCounts {
+        let devices = self.persistence.as_ref().map(|it| &it.devices);
+        let device = devices.and_then(|it| it.get(usize::from(member.0))?.as_ref());
+        device.map_or(ErrorCounts::NONE, |it| it.errors)
+    }
+
+    /// Adds errors to the record of a member's device. Returns true if an update is due for them.
+    pub(crate) fn count_errors(
+        &mut self,
+        member: MemberIndex,
+        more: &ErrorCounts,
+        now: Instant,
+    ) -> bool {
+        let devices = self.persistence.as_mut().map(|it| &mut it.devices);
+        let device = devices.and_then(|it| it.get_mut(usize::from(member.0))?.as_mut());
+        let Some(device) = device else {
+            return false;
+        };
+        device.errors.add(more);
+        self.errors_wait = true;
+        let is_due = |asked: Instant| now.ns_since(asked) >= ERRORS_EVERY_NS;
+        let due = self.errors_asked.is_none_or(is_due);
+        if due {
+            self.errors_asked = Some(now);
+        }
+        due
+    }
+
+    /// Returns true if errors were counted that no update has taken up.
+    pub(crate) fn has_new_errors(&self) -> bool {
+        self.errors_wait
+    }
+
+    /// An update takes up all errors.
+    pub(crate) fn errors_are_taken(&mut self) {
+        self.errors_wait = false;
     }
 
     /// Whether an update could not be made durable: nothing more is written or acknowledged.

@@ -7,6 +7,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use spindles_block::MemberIndex;
+use spindles_format::ErrorCounts;
 
 /// The state of a running array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub struct MemberStatus {
     pub counted_on: bool,
     /// What went wrong on it since opening.
     pub faults: MemberFaults,
+    /// Errors of its device since it became a member, or since they were cleared, as its superblock keeps them.
+    pub errors: ErrorCounts,
     /// Whether it is much slower than its peers.
     pub slow: bool,
     /// Whether a read waits at it for much longer than its peers take.

@@ -7,7 +7,7 @@ use crate::checksums::checksum_area_bytes;
 use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas};
 
 /// How many areas the table has room for.
-pub(crate) const AREAS_MAX: usize = 16;
+pub(crate) const AREAS_MAX: usize = 15;
 
 /// What an area is for. Kinds that this version doesn't know are carried along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,7 +81,45 @@ impl Area {
     }
 }
 
-/// What one device says of itself: its position and where things lie on it.
+/// Errors of one device since it became a member, or since they were cleared. Counters stop at their largest value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Blocks that were read and did not match their checksums.
+    pub corrupt_blocks: u64,
+    /// Blocks that were rewritten from redundancy.
+    pub repaired_blocks: u64,
+    /// Reads that took so long that other members were asked, and times at which the device became slow.
+    pub slow_answers: u64,
+}
+
+impl ErrorCounts {
+    /// No errors.
+    pub const NONE: Self = Self {
+        read_errors: 0,
+        corrupt_blocks: 0,
+        repaired_blocks: 0,
+        slow_answers: 0,
+    };
+
+    /// True if all counters are 0.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// Adds other counts.
+    pub fn add(&mut self, more: &Self) {
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut self.read_errors, more.read_errors);
+        add(&mut self.corrupt_blocks, more.corrupt_blocks);
+        add(&mut self.repaired_blocks, more.repaired_blocks);
+        add(&mut self.slow_answers, more.slow_answers);
+    }
+}
+
+/// What one device says of itself: its position, where things lie on it, and its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRecord {
     /// Its position in the array.
@@ -90,6 +128,8 @@ pub struct DeviceRecord {
     pub block_size: BlockSize,
     /// How long the device was when it became a member.
     pub device_bytes: u64,
+    /// Its errors.
+    pub errors: ErrorCounts,
     areas: [Area; AREAS_MAX],
     area_count: u8,
 }
@@ -142,6 +182,7 @@ impl DeviceRecord {
             member,
             block_size,
             device_bytes,
+            errors: ErrorCounts::NONE,
             areas: all,
             area_count: u8::try_from(areas.len()).expect("at most AREAS_MAX"),
         })

@@ -29,8 +29,8 @@ mod text;
 pub mod versions;
 
 pub use areas::{
-    Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_hold,
-    areas_to_join, device_bytes_for,
+    Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS_MAX, TooSmall, areas_for,
+    areas_to_hold, areas_to_join, device_bytes_for,
 };
 pub use assembly::{AssembleError, Assembly, Half, Reason, Refusal};
 pub use bad_blocks::{

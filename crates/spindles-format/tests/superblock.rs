@@ -161,7 +161,7 @@ fn impossible_contents_are_refused() {
     all(200, &[65], "it has no members, or more than 64");
     all(201, &[2], "it is neither clean nor unclean");
     all(202, &[4], "its position is beyond the array's members");
-    all(203, &[17], "it has more than 16 areas");
+    all(203, &[16], "it has more than 15 areas");
     all(203, &[8], "there isn't exactly one data area");
     all(204, &[3], "its regions are no power of two of groups");
     let other = "it has regions without the feature, or the other way round";

@@ -74,6 +74,9 @@ impl Engine {
         if self.note_marks_at_close() {
             self.want_update();
         }
+        if self.metadata.has_new_errors() && !self.has_failed() {
+            self.want_update();
+        }
     }
 
     /// The last thing a close waits for is that superblock update, and whoever went out in it.

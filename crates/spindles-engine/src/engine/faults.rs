@@ -11,7 +11,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{MemberError, MemberIndex, MemberSet};
-use spindles_format::{BadBlockKind, BadBlocks};
+use spindles_format::{BadBlockKind, BadBlocks, ErrorCounts};
 
 impl Engine {
     /// What went wrong on a member.
@@ -19,6 +19,16 @@ impl Engine {
         MemberFaults {
             bad_blocks: self.bad.blocks(BadBlockKind::Unread(member)),
             ..self.faults.of(member)
+        }
+    }
+
+    /// Counts errors in the record of a member's device. The superblocks keep them: they are written at once if errors
+    /// asked for no update in the last minute.
+    #[cold]
+    pub(crate) fn count_errors(&mut self, member: MemberIndex, more: &ErrorCounts) {
+        let due = self.metadata.count_errors(member, more, self.now);
+        if due && !self.has_failed() {
+            self.want_update();
         }
     }
 
@@ -46,6 +56,15 @@ impl Engine {
         }
         self.output(Output::Event(Event::MemberFault { member, error }));
         self.faults.read_failed(member);
+        let corrupt = error == MemberError::Corrupt;
+        self.count_errors(
+            member,
+            &ErrorCounts {
+                read_errors: u64::from(!corrupt),
+                corrupt_blocks: if corrupt { place.blocks.into() } else { 0 },
+                ..ErrorCounts::NONE
+            },
+        );
         if self.read_only || self.shape.slots == self.shape.data {
             return;
         }
@@ -81,6 +100,14 @@ impl Engine {
         if self.read_only || self.shape.slots == self.shape.data {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.faults.rotten(member, place.blocks);
+            let corrupt_blocks = place.blocks.into();
+            self.count_errors(
+                member,
+                &ErrorCounts {
+                    corrupt_blocks,
+                    ..ErrorCounts::NONE
+                },
+            );
             return;
         }
         self.queue_repair(place);

@@ -232,6 +232,7 @@ impl Engine {
         self.requests[index(hedge)] = reads;
         self.requests[index(request)].pairing = Pairing::Hedged(hedge);
         self.hedges.count(member);
+        self.count_slow_answer(member);
         if !self.advance(hedge) {
             // It is not behind those who wait for stripe ranges that wait at the member.
             self.backlog.push_front(hedge);

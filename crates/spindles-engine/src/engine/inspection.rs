@@ -10,7 +10,9 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{AreaKind, BITMAPS, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
+use spindles_format::{
+    AreaKind, BITMAPS, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
+};
 
 /// Generations after which both slots were written since the inspection began.
 const BOTH_SLOTS: u64 = 3;
@@ -422,6 +424,17 @@ impl Engine {
             JOURNAL_DEVICE => self.inspection.stamp_unreadable,
             member => self.inspection.unreadable.contains(member),
         };
+        // The superblocks take them up at the end: the slots that are still to be read stay as they are.
+        self.metadata.count_errors(
+            member,
+            &ErrorCounts {
+                read_errors: u64::from(is_unreadable),
+                corrupt_blocks: if is_unreadable { 0 } else { counted },
+                repaired_blocks: if repaired { counted } else { 0 },
+                ..ErrorCounts::NONE
+            },
+            self.now,
+        );
         self.output(Output::Event(Event::MetadataFound(MetadataFinding {
             member,
             area,

@@ -134,6 +134,7 @@ impl Engine {
             return self.stamp_journal();
         }
         self.metadata.wanted = false;
+        self.metadata.errors_are_taken();
         let now_s = self.metadata.since_1970_s(self.now);
         let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
             return;

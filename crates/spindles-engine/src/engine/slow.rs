@@ -11,6 +11,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{Instant, MemberIndex};
+use spindles_format::ErrorCounts;
 
 impl Engine {
     /// A read of a member that began at `issued` came back.
@@ -39,7 +40,22 @@ impl Engine {
         if let Some(slow) = self.slow.judge(member, self.lost, self.now) {
             self.choose_direct();
             self.output(Output::Event(Event::MemberSlow { member, slow }));
+            if slow {
+                self.count_slow_answer(member);
+            }
         }
+    }
+
+    /// Counts a read that was hedged because of a member, or a time at which it became slow.
+    pub(crate) fn count_slow_answer(&mut self, member: MemberIndex) {
+        let slow_answers = 1;
+        self.count_errors(
+            member,
+            &ErrorCounts {
+                slow_answers,
+                ..ErrorCounts::NONE
+            },
+        );
     }
 
     /// A member is out: what takes its place is another device.

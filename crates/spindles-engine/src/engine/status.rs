@@ -31,6 +31,7 @@ impl Engine {
                             .metadata
                             .may_count_on(MemberSet::EMPTY.with(member.index)),
                     faults: self.faults_of(member.index),
+                    errors: self.metadata.errors_of(member.index),
                     slow: self.slow.members().contains(member.index),
                     stalls: self.slow.stalled().contains(member.index),
                     hedged_reads: self.hedges.of(member.index),

@@ -316,7 +316,7 @@ fn what_was_never_written_in_a_region_is_zeros() {
 #[test]
 fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
     for missing in [None, Some(0), Some(2)] {
-        let (setup, mut world) = new("raid5", 4);
+        let (mut setup, mut world) = new("raid5", 4);
         world.write(5, &[7; BLOCK]).unwrap();
         assert!(world.close());
         for (member, bytes) in world.members.iter_mut().enumerate() {
@@ -336,6 +336,8 @@ fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
         let stripe = vec![9; usize::try_from(STRIPE).unwrap() * BLOCK];
         world.write(0, &stripe).unwrap();
         assert!(world.close());
+        let missing = missing.map(spindles_block::MemberIndex);
+        setup.missing = missing.into_iter().collect();
         let mut world = world.reopen(&setup);
         assert_eq!(world.read(0, 12).unwrap(), stripe);
         world.read(STRIPE, 1).expect_err("it stays lost");

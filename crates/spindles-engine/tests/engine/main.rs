@@ -9,6 +9,7 @@ mod answering;
 mod bad_blocks;
 mod checksums;
 mod contents;
+mod error_counts;
 mod extension;
 mod first_touches;
 mod half_written;

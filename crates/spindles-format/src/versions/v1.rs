@@ -6,9 +6,10 @@ use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
 use crate::growth::GROWTH_BYTES;
 use crate::{
-    Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
-    GrowthRecord, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, PAST_SESSIONS_MAX,
-    PastSession, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, crc32c, room_for_checksums,
+    Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, ErrorCounts,
+    Features, GrowthRecord, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState,
+    PAST_SESSIONS_MAX, PastSession, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, crc32c,
+    room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -23,7 +24,8 @@ pub(super) static VERSION: Version = Version {
 const AREA_BYTES: usize = 32;
 const MEMBER_BYTES: usize = 48;
 const AREAS_AT: usize = 256;
-const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
+const ERRORS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
+const MEMBERS_AT: usize = ERRORS_AT + 32;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
 const SESSIONS_AT: usize = SCRUB_AT + 8;
 const SCRUB_LEFT_AT: usize = 3968;
@@ -66,7 +68,11 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (224, 16, "parent UUID"),
     (240, 8, "journal tail"),
     (248, 8, "journal nonce"),
-    (256, 512, "area table"),
+    (256, 480, "area table"),
+    (736, 8, "read errors"),
+    (744, 8, "corrupt blocks"),
+    (752, 8, "repaired blocks"),
+    (760, 8, "slow answers"),
     (768, 3072, "member table"),
     (3840, 8, "scrub mark"),
     (3848, 8, "session"),
@@ -177,7 +183,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.u8(array.members);
     writer.u8(u8::from(array.clean));
     writer.u8(device.member.0);
-    writer.u8(u8::try_from(device.areas().len()).expect("at most 16"));
+    writer.u8(u8::try_from(device.areas().len()).expect("at most 15"));
     writer.u32(array.region_groups);
     writer.u64(device.device_bytes);
     writer.u64(array.created_s);
@@ -193,6 +199,11 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(area.length_bytes);
         writer.skip(8);
     }
+    let mut writer = Writer(&mut out[ERRORS_AT..]);
+    writer.u64(device.errors.read_errors);
+    writer.u64(device.errors.corrupt_blocks);
+    writer.u64(device.errors.repaired_blocks);
+    writer.u64(device.errors.slow_answers);
     let mut writer = Writer(&mut out[MEMBERS_AT..]);
     for member in array.members() {
         let (state, held_out, out_since, mark) = match member.state {
@@ -286,7 +297,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "its position is beyond the array's members",
     )?;
     let area_count = usize::from(reader.u8());
-    ensure(area_count <= AREAS_MAX, "it has more than 16 areas")?;
+    ensure(area_count <= AREAS_MAX, "it has more than 15 areas")?;
     let region_groups = reader.u32();
     ensure(
         region_groups == 0 || region_groups.is_power_of_two(),
@@ -331,8 +342,17 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
             length_bytes,
         }
     });
-    let device = DeviceRecord::new(member_index, block_size, device_bytes, &areas[..area_count])
-        .map_err(invalid)?;
+    let mut reader = Reader(&bytes[ERRORS_AT..]);
+    let errors = ErrorCounts {
+        read_errors: reader.u64(),
+        corrupt_blocks: reader.u64(),
+        repaired_blocks: reader.u64(),
+        slow_answers: reader.u64(),
+    };
+    let mut device =
+        DeviceRecord::new(member_index, block_size, device_bytes, &areas[..area_count])
+            .map_err(invalid)?;
+    device.errors = errors;
     let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
     ensure(
         region_groups == 0 || BITMAPS.into_iter().all(in_use),

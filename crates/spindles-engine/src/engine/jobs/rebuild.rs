@@ -273,7 +273,13 @@ impl Engine {
             self.output(Output::Swap(member));
         }
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
-        persistence.devices[at] = Some(*device);
+        let known = persistence.devices[at].replace(*device);
+        if joining.returns
+            && let (Some(known), Some(back)) = (known, &mut persistence.devices[at])
+        {
+            // No superblock was written to it after it went out.
+            back.errors = known.errors;
+        }
         persistence.array.member[at].device_uuid = joining.uuid;
         if let Some(pages) = &mut self.pages {
             pages.forget(member, device);

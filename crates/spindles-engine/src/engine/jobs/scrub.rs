@@ -22,6 +22,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, ComputeResult, RequestError};
+use spindles_format::ErrorCounts;
 use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
@@ -327,6 +328,16 @@ impl Engine {
     fn count_finding(&mut self, finding: &Finding) {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
+        let count_if = |counts: bool| if counts { blocks } else { 0 };
+        let is_error = finding.flaw != Flaw::ChecksumLost;
+        self.count_errors(
+            finding.member,
+            &ErrorCounts {
+                corrupt_blocks: count_if(finding.flaw == Flaw::Rotten),
+                repaired_blocks: count_if(is_error && finding.fate == Fate::Repaired),
+                ..ErrorCounts::NONE
+            },
+        );
         if finding.by_scrub {
             let found = &mut self.scrub.found;
             let is_repaired = finding.fate == Fate::Repaired;
