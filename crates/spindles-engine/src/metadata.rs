@@ -112,6 +112,9 @@ impl Metadata {
             return false;
         };
         device.errors.add(more);
+        if more.is_only_slow() {
+            return false; // Of no use to write for: the next update takes it up.
+        }
         self.errors_wait = true;
         let is_due = |asked: Instant| now.ns_since(asked) >= ERRORS_EVERY_NS;
         let due = self.errors_asked.is_none_or(is_due);

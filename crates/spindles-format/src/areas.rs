@@ -109,6 +109,17 @@ impl ErrorCounts {
         *self == Self::NONE
     }
 
+    /// True if all counters but that of slow answers are 0.
+    #[must_use]
+    pub fn is_only_slow(&self) -> bool {
+        let slow_answers = self.slow_answers;
+        *self
+            == Self {
+                slow_answers,
+                ..Self::NONE
+            }
+    }
+
     /// Adds other counts.
     pub fn add(&mut self, more: &Self) {
         let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);

@@ -9,7 +9,7 @@ use crate::managed::PlaceWanted;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::queues::{Watch, WatchId};
-use crate::report::Taken;
+use crate::report::{SpareReport, Taken};
 use crate::{
     ArrayFacts, ArraySnapshot, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError,
     PutOut, Target, TargetFacts, TooSmall,
@@ -434,6 +434,10 @@ impl Managed for Driver {
         manage::may_be_spare(&self.core.carry, device)?;
         let bytes = Probe::peek(device)?.bytes; // Clients wait meanwhile.
         Ok(spares::may_be_spare(&self.core.carry, device, bytes)?)
+    }
+
+    fn spares(&self) -> Vec<SpareReport> {
+        self.core.spares.left()
     }
 
     fn spares_taken(&mut self) -> Vec<Taken> {

@@ -60,6 +60,11 @@ pub(crate) fn claim(
     clearing::clear_spare(device, areas)
 }
 
+/// Writes the label of a spare that is held again, over a damaged one.
+pub(crate) fn repair(device: &str, spare: &SpareRecord) -> io::Result<()> {
+    put(device, &spare.encode())
+}
+
 /// Writes what a device that is no member says of itself, durably.
 fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;

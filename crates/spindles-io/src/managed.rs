@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
-use crate::report::Taken;
+use crate::report::{SpareReport, Taken};
 use crate::{ArraySnapshot, CloseError, Incident, LostBytes, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
@@ -237,6 +237,11 @@ pub trait Managed {
     /// Where it is for all of them.
     fn may_be_spare(&self, _device: &str) -> Result<Vec<TooSmall>, AttachError> {
         Err(AttachError::NothingMissing)
+    }
+
+    /// The spares of its arrays that are not taken. Allocates.
+    fn spares(&self) -> Vec<SpareReport> {
+        Vec::new()
     }
 
     /// Spares that were taken since this was asked last, because a member went out.

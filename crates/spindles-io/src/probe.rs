@@ -133,7 +133,7 @@ impl Probe {
         Found::new(self.name.clone(), self.bytes, slots)
     }
 
-    fn slot(&self, offset: u64) -> Result<Vec<u8>, DecodeError> {
+    pub(crate) fn slot(&self, offset: u64) -> Result<Vec<u8>, DecodeError> {
         let slot_bytes = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
         let there = self.bytes.saturating_sub(offset).min(slot_bytes);
         let mut bytes = vec![0; usize::try_from(there).expect("at most 4096")];

@@ -2,6 +2,7 @@
 
 use crate::clock::utc;
 use crate::errors::ChangeError;
+use crate::labels::Spare;
 use crate::notice::percent;
 use crate::shell::shell_word;
 use crate::snapshot::ArraySnapshot;
@@ -10,7 +11,7 @@ use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{
     ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
 };
-use spindles_format::{DecodeError, Uuid};
+use spindles_format::{DecodeError, ErrorCounts, SpareRecord, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
 
@@ -131,6 +132,20 @@ pub struct SpareReport {
     pub bytes: u64,
     /// Whether other arrays may take it too.
     pub shared: bool,
+    /// Its label.
+    pub record: SpareRecord,
+}
+
+impl SpareReport {
+    /// Describes a spare.
+    pub(crate) fn of(spare: &Spare) -> Self {
+        Self {
+            name: spare.name.clone(),
+            bytes: spare.bytes,
+            shared: spare.record.is_shared(),
+            record: spare.record.clone(),
+        }
+    }
 }
 
 impl ArrayReport {
@@ -374,6 +389,7 @@ impl ArrayReport {
                         name: device.name.clone(),
                         lagging: false,
                         filled_bytes: filled,
+                        errors: status.errors,
                     };
                 }
                 (MemberReport::Array(inner), None) => inner.filled_bytes = filled,
@@ -879,6 +895,8 @@ pub enum MemberReport {
         lagging: bool,
         /// While it is being filled: below which byte of the array it is good.
         filled_bytes: Option<u64>,
+        /// Its errors since it became a member, or since they were cleared.
+        errors: ErrorCounts,
     },
     /// An array.
     Array(Box<ArrayReport>),

@@ -11,12 +11,18 @@ use crate::probe::{self, Probe};
 pub use crate::shell::shell_word;
 use rustix::process::geteuid;
 use spindles_block::MemberIndex;
-use spindles_format::{ArrayRecord, DeviceRecord, Found, SLOT_BYTES, Uuid};
+use spindles_format::{
+    ArrayRecord, DeviceRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord,
+    Uuid, decode,
+};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -654,9 +660,13 @@ impl Scan {
             match fs::metadata(&place) {
                 Ok(it) if it.is_dir() => self.look_in(&place, started),
                 Ok(_) => self.look_at(&place),
-                Err(error) => self
-                    .skipped
-                    .push(format!("{place}: can't look there: {error}")),
+                Err(error) => {
+                    let why = format!("{place}: can't look there: {error}");
+                    match error.kind() {
+                        ErrorKind::NotFound => self.skipped.push(why),
+                        _ => self.cut_off.push(why),
+                    }
+                }
             }
         }
         for device in self.devices.then(block_devices).into_iter().flatten() {
@@ -705,14 +715,19 @@ impl Scan {
         let names = match fs::read_dir(folder) {
             Ok(entries) => entries.flatten().map(|entry| entry.file_name()),
             Err(error) => {
-                self.skipped
-                    .push(format!("{folder}: can't look there: {error}"));
+                let why = format!("{folder}: can't look there: {error}");
+                self.cut_off.push(why);
                 return;
             }
         };
         // One more than there may be, to see that there is one.
-        let names = names.filter_map(|name| name.into_string().ok());
-        let mut names: Vec<String> = names.take(self.limits.files.saturating_add(1)).collect();
+        let names = names.take(self.limits.files.saturating_add(1));
+        let names = names.map(OsString::into_string);
+        let (names, others): (Vec<_>, Vec<_>) = names.partition(Result::is_ok);
+        for name in others.into_iter().filter_map(Result::err) {
+            self.look_at_unnamed(&Path::new(folder).join(name));
+        }
+        let mut names: Vec<String> = names.into_iter().flatten().collect();
         names.sort_unstable();
         for (count, name) in names.iter().enumerate() {
             if count == self.limits.files || started.elapsed() > self.limits.time {
@@ -729,6 +744,27 @@ impl Scan {
                 path.to_string_lossy().into_owned()
             };
             self.look_at(&in_folder);
+        }
+    }
+
+    /// Looks at a file whose name is not UTF-8. One of ours can't be used, and must not be missed.
+    fn look_at_unnamed(&mut self, path: &Path) {
+        let is_plain = fs::metadata(path).is_ok_and(|it| it.is_file());
+        let Some(file) = is_plain.then(|| fs::File::open(path).ok()).flatten() else {
+            return;
+        };
+        let mut page = vec![0; SUPERBLOCK_BYTES];
+        let is_ours = SLOT_BYTES.into_iter().any(|at| {
+            file.read_exact_at(&mut page, at).is_ok()
+                && (decode(&page).is_ok()
+                    || SpareRecord::decode(&page).is_ok()
+                    || JournalDevice::decode(&page).is_ok())
+        });
+        if is_ours {
+            self.cut_off.push(format!(
+                "{}: it belongs to an array, and its name is not UTF-8: rename it",
+                path.display()
+            ));
         }
     }
 
@@ -1031,6 +1067,8 @@ mod tests {
     use super::*;
     use crate::create::{CreateOptions, create};
     use spindles_layout::Expression;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
 
     #[test]
     fn places_are_between_colons() {
@@ -1084,6 +1122,22 @@ mod tests {
         // The user says what it is made of.
         let given = scan(&[&a, &b], 1, 60).expect("both are there");
         assert!(given.may_have_missed.is_none() && given.skipped.len() == 1);
+        let unnamed = folder.path().join(OsStr::from_bytes(b"b\xff"));
+        fs::rename(&b, &unnamed).expect("it is renamed");
+        let some = scan(&["pool"], 9, 60).expect("a part of it is there");
+        let missed = some.may_have_missed.expect("a member");
+        assert!(
+            missed.contains("its name is not UTF-8: rename it"),
+            "{missed}"
+        );
+        fs::rename(&unnamed, &b).expect("it is renamed");
+        fs::write(folder.path().join(OsStr::from_bytes(b"\xfe")), [7; 9]).expect("a file");
+        assert!(
+            scan(&["pool"], 9, 60)
+                .expect("it is there")
+                .skipped
+                .is_empty()
+        );
         let none = scan(&["pool"], 2, 0).expect_err("there is no time");
         assert!(
             none.to_string().contains("0 files were looked at"),

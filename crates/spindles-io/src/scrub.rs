@@ -2,10 +2,14 @@
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport};
 use crate::host::{Host, Opened};
+use crate::labels;
+use crate::probe::Probe;
 pub use crate::progress::ScrubProgress;
+use crate::report::SpareReport;
 use crate::{CloseError, Managed};
 use spindles_block::MemberIndex;
-use spindles_engine::{CommandError, Event, Fate, Flaw, JOURNAL_DEVICE, Scrub};
+use spindles_engine::{CommandError, Event, Fate, Flaw, JOURNAL_DEVICE, Repair, Scrub};
+use spindles_format::{DecodeError, SLOT_BYTES, SpareRecord};
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -200,6 +204,21 @@ pub fn scrub<'a>(
             break target.scrub_progress();
         }
     };
+    let repairs = scrub.repair != Repair::Nothing;
+    for finding in through
+        .then(|| spares(&report.name, &target.spares(), repairs))
+        .into_iter()
+        .flatten()
+    {
+        let block_bytes = u64::from(report.block_bytes);
+        if let Finding::Metadata { bytes, fate, .. } = &finding {
+            *match fate {
+                Fate::Repaired => &mut state.found.metadata_repaired_blocks,
+                Fate::Left | Fate::Refused => &mut state.found.metadata_left_blocks,
+            } += bytes / block_bytes;
+        }
+        report_finding(&finding);
+    }
     // An inner array repairs what the scrub of one around it meets there.
     state.found.repaired_blocks += repaired_for_others;
     state.failed += failed;
@@ -221,6 +240,38 @@ pub fn scrub<'a>(
         through,
         progress: state,
     })
+}
+
+/// Reads the labels of spares. A damaged one is written again; one that is gone is reported only, since another
+/// program may have taken the device.
+fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for spare in spares {
+        let Some(probe) = Probe::glance(&spare.name) else {
+            continue;
+        };
+        let found = probe.found();
+        if found.spare().is_some() || found.record().is_ok() {
+            continue; // It may have taken a place meanwhile.
+        }
+        let label = probe.slot(SLOT_BYTES[0]);
+        let (flaw, is_ours) = match label.as_ref().map(|bytes| SpareRecord::decode(bytes)) {
+            Ok(Err(DecodeError::Checksum { .. })) => (Flaw::Rotten, true),
+            Ok(_) => (Flaw::Rotten, false),
+            Err(_) => (Flaw::Unreadable, true),
+        };
+        let repaired = repairs && is_ours && labels::repair(&spare.name, &spare.record).is_ok();
+        findings.push(Finding::Metadata {
+            array: array.to_owned(),
+            member: spare.name.clone(),
+            area: "label of a spare",
+            offset_bytes: SLOT_BYTES[0],
+            bytes: 4096,
+            flaw,
+            fate: if repaired { Fate::Repaired } else { Fate::Left },
+        });
+    }
+    findings
 }
 
 /// Merges `next` with the places next to it. A scrub looks at several places at once and finishes them

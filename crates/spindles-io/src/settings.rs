@@ -1,8 +1,12 @@
 //! What of an array that lies in its superblocks may be set otherwise later.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Change};
-use crate::errors::ChangeError;
+use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
+use crate::errors::{AttachError, ChangeError};
 use crate::host::Host;
+use crate::identity;
+use crate::probe::Probe;
+use spindles_block::MemberIndex;
+use spindles_format::{ErrorCounts, Uuid};
 
 /// Sets whether an array, and arrays inside it, may be written without being asked for it while members
 /// are away that could have gone on alone. An array that was not closed in order is put in order.
@@ -29,4 +33,85 @@ pub fn set_degraded_writes<'a>(
         return Err(ChangeError::NotRecorded { array });
     }
     Ok(report)
+}
+
+/// Error counters that were cleared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClearedErrors {
+    /// The array of the device.
+    pub array: String,
+    /// The device's position there.
+    pub member: MemberIndex,
+    /// The counts until then.
+    pub errors: ErrorCounts,
+    /// The array's block, in bytes.
+    pub block_bytes: u32,
+}
+
+/// Returns the outermost array of a member, as its superblock names it.
+#[must_use]
+pub fn array_of_member(device: &str) -> Option<Uuid> {
+    let found = Probe::glance(device)?.found();
+    let (array, _) = found.record().ok()?;
+    Some(match array.parent {
+        Uuid::NIL => array.uuid,
+        parent => parent,
+    })
+}
+
+/// Sets the error counters of a member's device to 0.
+///
+/// # Errors
+///
+/// The device is no member that is there. The counters stay.
+pub fn clear_errors<'a>(
+    host: impl Into<Host<'a>>,
+    options: &AssembleOptions,
+    device: &str,
+) -> Result<ClearedErrors, ChangeError> {
+    let host = host.into();
+    let options = AssembleOptions {
+        only_recovers: true,
+        keep_spares: true,
+        ..options.clone()
+    };
+    let report = host.look(&options)?.report;
+    let not_member = || AttachError::NotMember {
+        device: device.to_owned(),
+        active: report.devices().into_iter().map(str::to_owned).collect(),
+    };
+    let (array, member, errors) = place_of(&report, device).ok_or_else(not_member)?;
+    let change = Change::ClearErrors(array.uuid, member);
+    host.change(&options, &change)?.close()?;
+    let name = array.name.clone();
+    let looked = host.look(&options)?.report;
+    // Reads while it was opened may have counted again.
+    let left = place_of(&looked, device).map(|(_, _, left)| left);
+    if errors.is_empty() || left.is_some_and(|left| left != errors) {
+        return Ok(ClearedErrors {
+            array: name,
+            member,
+            errors,
+            block_bytes: array.block_bytes,
+        });
+    }
+    Err(ChangeError::NotRecorded { array: name })
+}
+
+/// Finds a device among the members that are there.
+fn place_of<'a>(
+    report: &'a ArrayReport,
+    device: &str,
+) -> Option<(&'a ArrayReport, MemberIndex, ErrorCounts)> {
+    report.arrays().into_iter().find_map(|array| {
+        let members = (0..).map(MemberIndex).zip(&array.members);
+        members.into_iter().find_map(|(member, it)| match it {
+            MemberReport::Device { name, errors, .. }
+                if name == device || identity::share_bytes(name, device) =>
+            {
+                Some((array, member, *errors))
+            }
+            _ => None,
+        })
+    })
 }

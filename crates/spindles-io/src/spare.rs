@@ -111,6 +111,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             name: (*device).to_owned(),
             bytes: record.device_bytes,
             shared: record.is_shared(),
+            record,
         });
     }
     let mut taken = Vec::new();

@@ -413,7 +413,7 @@ fn errors_say_what_to_do() {
     assert!(error.starts_with(&by), "{error}");
     // By nobody else, as of a server that is asked for a command on its array.
     assert!(
-        error.contains("): the server of the array has it itself;"),
+        error.contains("): the server of the array has it itself:"),
         "{error}"
     );
 }

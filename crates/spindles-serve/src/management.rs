@@ -5,6 +5,7 @@ use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
+use spindles_io::assemble::SpareReport;
 use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
@@ -449,6 +450,10 @@ impl Managed for Remote {
 
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
         self.with(device, |target, device| target.may_be_spare(device))
+    }
+
+    fn spares(&self) -> Vec<SpareReport> {
+        self.call(|target| target.spares()).unwrap_or_default()
     }
 
     fn spares_taken(&mut self) -> Vec<Taken> {

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
-use spindles_format::Uuid;
+use spindles_format::{ErrorCounts, Uuid};
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::host::{Host, Served as _, absolute, check_one_array, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
@@ -571,6 +571,37 @@ pub(crate) fn spares(spares: &[SpareReport]) -> Value {
     spares.collect()
 }
 
+/// The error counters of a device as JSON.
+pub(crate) fn errors_json(errors: &ErrorCounts, block_bytes: u32) -> Value {
+    let bytes = |blocks: u64| blocks.saturating_mul(block_bytes.into());
+    json!({
+        "read_errors": errors.read_errors,
+        "corrupt_bytes": bytes(errors.corrupt_blocks),
+        "repaired_bytes": bytes(errors.repaired_blocks),
+        "slow_answers": errors.slow_answers,
+    })
+}
+
+/// The error counters of a device, for people: "2 failed reads, 12 KiB corrupt, 12 KiB repaired".
+pub(crate) fn errors_text(errors: &ErrorCounts, block_bytes: u32) -> String {
+    let counted = |count: u64, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    };
+    let bytes = |blocks: u64, what: &str| {
+        (blocks > 0).then(|| format!("{} {what}", size(blocks.saturating_mul(block_bytes.into()))))
+    };
+    let parts = [
+        counted(errors.read_errors, "failed read", "failed reads"),
+        bytes(errors.corrupt_blocks, "corrupt"),
+        bytes(errors.repaired_blocks, "repaired"),
+        counted(errors.slow_answers, "slow answer", "slow answers"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
+
 /// An array as JSON, arrays inside it included.
 pub(crate) fn to_json(report: &ArrayReport) -> Value {
     let numbers = |members: MemberSet| members.iter().map(|it| it.0).collect::<Vec<_>>();
@@ -583,11 +614,13 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             name,
             lagging,
             filled_bytes,
+            errors,
         } => json!({
             "device": name,
             "state": filling(*filled_bytes),
             "lagging": lagging,
             "filled_bytes": filled_bytes,
+            "errors": errors_json(errors, report.block_bytes),
         }),
         MemberReport::Array(inner) => json!({
             "array": to_json(inner),

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -1197,6 +1197,96 @@ fn jobs_of_a_server_are_shown() {
     writer.0.kill().expect("it runs");
     writer.0.wait().expect("it ends");
     place.does("stop --force pool");
+}
+
+/// The errors of a device stay after a kill, and until they are cleared, served or not.
+#[test]
+fn errors_are_counted_for_their_device_until_they_are_cleared() {
+    const AT: u64 = 4 << 20;
+    let rot = |place: &Place| {
+        let file = File::options().write(true).open(place.path("b"));
+        let written = file.expect("a file").write_all_at(&[0x5a; 8192], AT);
+        written.expect("it is written");
+    };
+    let errors = |place: &Place, member: usize| {
+        place.json("status pool")["members"][member]["errors"].clone()
+    };
+    let mut place = Place::new("a b c", 16 << 20);
+    place.does("create pool raid5(a,b,c)");
+    std::fs::write(place.path("data"), vec![7; 24 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    rot(&place);
+    place.serve("");
+    place.does("scrub pool");
+    let found = errors(&place, 1);
+    assert_eq!(found["corrupt_bytes"], 8192, "{found}");
+    assert_eq!(found["repaired_bytes"], 8192, "{found}");
+    assert_eq!(errors(&place, 0)["corrupt_bytes"], 0);
+    let shown = place.does("status pool");
+    assert!(
+        shown.contains("    errors: 8 KiB corrupt, 8 KiB repaired\n"),
+        "{shown}"
+    );
+    let mut server = place.server.take().expect("it runs");
+    server.kill().expect("it is killed");
+    server.wait().expect("it ends");
+    let kept = errors(&place, 1);
+    assert_eq!(kept["corrupt_bytes"], 8192, "{kept}");
+    let examined = place.does("examine b");
+    assert!(
+        examined.contains("errors: 8 KiB corrupt, 8 KiB repaired"),
+        "{examined}"
+    );
+    let cleared = place.does("status --clear-errors b");
+    assert!(
+        cleared.contains("member 1, b: cleared 8 KiB corrupt, 8 KiB repaired"),
+        "{cleared}"
+    );
+    assert_eq!(errors(&place, 1)["corrupt_bytes"], 0);
+    rot(&place);
+    place.serve("");
+    place.does("scrub pool");
+    assert_eq!(errors(&place, 1)["corrupt_bytes"], 8192);
+    place.does("status --clear-errors b pool");
+    assert_eq!(errors(&place, 1)["corrupt_bytes"], 0);
+    let stranger = place.run("status --clear-errors data");
+    assert_eq!(stranger.status, 1);
+    assert!(
+        stranger.error.contains("data is no member of an array"),
+        "{stranger:?}"
+    );
+    place.does("stop pool");
+    assert_eq!(errors(&place, 1)["corrupt_bytes"], 0);
+}
+
+/// A scrub repairs the label of a spare, but not over what somebody else may have put there.
+#[test]
+fn a_scrub_repairs_the_label_of_a_spare() {
+    let put = |place: &Place, bytes: &[u8], at: u64| {
+        let file = File::options().write(true).open(place.path("c"));
+        let written = file.expect("a file").write_all_at(bytes, at);
+        written.expect("it is written");
+    };
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid1(a,b) --spare c");
+    let label = std::fs::read(place.path("c")).expect("a file");
+    place.serve("");
+    put(&place, b"rot", 4096 + 100);
+    let checked = place.run("scrub pool --check");
+    assert_eq!(checked.status, 1, "{checked:?}");
+    let found = "4096 bytes of metadata (label of a spare) at 4096";
+    let scrubbed = place.run("scrub pool");
+    assert_eq!(scrubbed.status, 0, "{scrubbed:?}");
+    assert!(scrubbed.out.contains(found), "{scrubbed:?}");
+    assert!(std::fs::read(place.path("c")).expect("a file") == label);
+    place.does("scrub pool");
+    put(&place, &[0xee; 4096], 4096);
+    let left = place.run("scrub pool");
+    assert_eq!(left.status, 1, "{left:?}");
+    assert!(left.out.contains(found), "{left:?}");
+    let now = std::fs::read(place.path("c")).expect("a file");
+    assert!(now[4096..8192] == [0xee; 4096]);
+    place.does("stop pool");
 }
 
 /// Nothing is written for a server that only reads.

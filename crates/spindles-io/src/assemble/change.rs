@@ -1,11 +1,11 @@
 //! What an array becomes while it is assembled.
 
 use crate::errors::AssembleError;
-use spindles_block::MemberSet;
+use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{
     Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,
 };
-use spindles_format::{ArrayRecord, Assembly, DeviceRecord, Text, Uuid};
+use spindles_format::{ArrayRecord, Assembly, DeviceRecord, ErrorCounts, Text, Uuid};
 use std::collections::BTreeMap;
 
 /// What an array is to become that is assembled.
@@ -21,6 +21,8 @@ pub enum Change {
     Journal(Uuid),
     /// Whether it, and arrays inside it, may be written while members are away that may be newer.
     DegradedWrites(bool),
+    /// The error counters of a member's device are 0, in this array or one inside it.
+    ClearErrors(Uuid, MemberIndex),
     /// It is called otherwise, and so are the arrays inside it: what each of them is called then.
     Names(BTreeMap<Uuid, Text<64>>),
 }
@@ -34,6 +36,8 @@ pub(super) struct Changes {
     pub(super) name: Option<Text<64>>,
     /// Whether it may be written without members that may have gone on alone.
     pub(super) degraded_writes: Option<bool>,
+    /// Whose device's error counters become 0.
+    pub(super) clears_errors: Option<MemberIndex>,
     /// Its growth is taken back.
     pub(super) aborts: bool,
     /// What it was before it got larger.
@@ -60,11 +64,16 @@ impl Changes {
             || self.journal.is_some()
             || self.name.is_some()
             || self.degraded_writes.is_some()
+            || self.clears_errors.is_some()
             || self.extends.is_some();
         persistence.extends = self.extends;
         array.degraded_writes = self.degraded_writes.unwrap_or(array.degraded_writes);
         if let Some(name) = self.name {
             array.name = name;
+        }
+        let cleared = self.clears_errors.map(|it| usize::from(it.0));
+        if let Some(Some(device)) = cleared.and_then(|at| persistence.devices.get_mut(at)) {
+            device.errors = ErrorCounts::NONE;
         }
         if let Some(device) = self.journal {
             // Nothing that is logged counts: the array is clean.

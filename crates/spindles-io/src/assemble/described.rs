@@ -9,8 +9,8 @@ use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, 
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{POLICIES, Policy, WriteHole, geometry_of};
 use spindles_format::{
-    ArrayRecord, Assembly, ChecksumKind, Found, JournalDevice, MemberState, Reason, Refusal, Uuid,
-    choose,
+    ArrayRecord, Assembly, ChecksumKind, ErrorCounts, Found, JournalDevice, MemberState, Reason,
+    Refusal, Uuid, choose,
 };
 use spindles_layout::{Geometry, Level, Redundancy};
 
@@ -162,6 +162,9 @@ impl Opening<'_> {
         match &self.change {
             Some(Change::Names(names)) => changes.name = names.get(&assembly.array.uuid).copied(),
             Some(Change::DegradedWrites(allowed)) => changes.degraded_writes = Some(*allowed),
+            Some(Change::ClearErrors(array, member)) => {
+                changes.clears_errors = Some(*member).filter(|_| *array == assembly.array.uuid);
+            }
             Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
             }
         }
@@ -171,7 +174,8 @@ impl Opening<'_> {
             reason,
         };
         match self.change.take_if(|_| !is_inner) {
-            None | Some(Change::Names(_) | Change::DegradedWrites(_)) => {}
+            None | Some(Change::Names(_) | Change::DegradedWrites(_) | Change::ClearErrors(..)) => {
+            }
             Some(Change::Journal(device)) => changes.journal = Some(device),
             Some(Change::Abort) => {
                 assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
@@ -349,6 +353,9 @@ fn member_report(
             name: found.name.clone(),
             lagging,
             filled_bytes,
+            errors: found
+                .record()
+                .map_or(ErrorCounts::NONE, |(_, device)| device.errors),
         },
     }
 }

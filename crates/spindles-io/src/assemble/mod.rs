@@ -292,11 +292,7 @@ pub(crate) fn describe(
         None if array.bad_blocks_listed => report.bytes,
         listed => listed.unwrap_or(0) * u64::from(report.block_bytes),
     };
-    let spares = gathered.spares.iter().map(|spare| SpareReport {
-        name: spare.name.clone(),
-        bytes: spare.bytes,
-        shared: spare.record.is_shared(),
-    });
+    let spares = gathered.spares.iter().map(SpareReport::of);
     report.spares.extend(spares);
     report.refused.extend(gathered.refused);
     Ok(vec![report])
@@ -394,11 +390,7 @@ impl Build {
                 self.report.refused.push(format!("{name}: {why}"));
                 continue;
             }
-            self.report.spares.push(SpareReport {
-                name: name.clone(),
-                bytes: spare.bytes,
-                shared: spare.record.is_shared(),
-            });
+            self.report.spares.push(SpareReport::of(&spare));
             useful.push(spare);
         }
         if !keep {

@@ -7,7 +7,7 @@ use crate::errors::AttachError;
 use crate::identity::identity;
 use crate::labels::{self, Spare};
 use crate::probe::Probe;
-use crate::report::{Taken, positions};
+use crate::report::{SpareReport, Taken, positions};
 use crate::room::FOR_ALL;
 use crate::{OpenError, TooSmall};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
@@ -32,6 +32,11 @@ impl Spares {
         self.left
             .sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
         self.take_places(carry);
+    }
+
+    /// Those that are left, in the order in which they are taken.
+    pub(crate) fn left(&self) -> Vec<SpareReport> {
+        self.left.iter().map(SpareReport::of).collect()
     }
 
     /// The devices of those that are left.

@@ -179,28 +179,34 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_member_read_errors_total",
         MEMBER,
-        "Reads of the member that failed in some place.",
-        |facts, samples| of_members(facts, samples, |member, _| member.faults.read_errors),
+        "Reads of the member that failed in some place, since it became a member or was cleared.",
+        |facts, samples| of_members(facts, samples, |member, _| member.errors.read_errors),
     ),
     counter(
         "spindles_member_rotten_bytes_total",
         MEMBER,
-        "What was read of the member and found to be wrong.",
+        "What was read of the member and was corrupt, since it became a member or was cleared.",
         |facts, samples| {
             of_members(facts, samples, |member, block_bytes| {
-                member.faults.rotten_blocks * block_bytes
+                member.errors.corrupt_blocks * block_bytes
             });
         },
     ),
     counter(
         "spindles_member_rewritten_bytes_total",
         MEMBER,
-        "What could not be read of the member and was written anew.",
+        "What was corrupt or unreadable on the member and was repaired, since it became one or was cleared.",
         |facts, samples| {
             of_members(facts, samples, |member, block_bytes| {
-                member.faults.repaired_blocks * block_bytes
+                member.errors.repaired_blocks * block_bytes
             });
         },
+    ),
+    counter(
+        "spindles_member_slow_answers_total",
+        MEMBER,
+        "Reads that others had to answer, and times at which the member became slow, since it became one or was cleared.",
+        |facts, samples| of_members(facts, samples, |member, _| member.errors.slow_answers),
     ),
     gauge(
         "spindles_member_bad_bytes",

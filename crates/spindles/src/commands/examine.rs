@@ -279,6 +279,10 @@ fn describe_member(
         })
     });
     let members: Vec<Value> = members.collect();
+    if !device.errors.is_empty() {
+        let errors = arrays::errors_text(&device.errors, array.block_size.bytes());
+        ui.line(format!("  errors: {errors}"));
+    }
     let mut areas = Vec::new();
     for area in device.areas() {
         if show_areas {
@@ -322,6 +326,7 @@ fn describe_member(
             "refuse": array.features.refuse,
         },
         "members": members,
+        "errors": arrays::errors_json(&device.errors, array.block_size.bytes()),
         "areas": areas,
     })
 }

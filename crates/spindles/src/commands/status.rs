@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use spindles_block::MemberIndex;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
-use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
+use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
 use spindles_io::notice::percent;
+use spindles_io::settings::{array_of_member, clear_errors};
 use spindles_io::{ArraySnapshot, DeviceCounters, MemberSnapshot, why_out};
 
 use spindles_io::survey::{Health, User, another_owner, survey};
@@ -44,11 +45,15 @@ pub(crate) static COMMAND: Command = Command {
               unknown, which is 0.\n\n\
               With --watch it is shown again and again, until Ctrl-C, of a served array with the throughput, operations \
               per second and latency of its export and of each member since the last look.\n\n\
+              Each member's device has error counters in its superblock: reads that failed, what was corrupt, what was \
+              repaired, and answers that came late. A member with none has no such line. --clear-errors sets those of one \
+              device to 0; without the array it is that which the device names.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\
               spindles status pool --watch\n\
-              spindles status a.img b.img c.img",
+              spindles status a.img b.img c.img\n\
+              spindles status --clear-errors b.img pool",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -67,6 +72,9 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     watch: Option<u64>,
+    /// Set the error counters of this member's device to 0, and show the array no further
+    #[arg(long, value_name = "DEV", conflicts_with = "watch")]
+    clear_errors: Option<String>,
     /// The array: its name, or its devices in any order; or the names of several [default: all, in a line each]
     #[arg(value_name = "ARRAY|DEV")]
     devices: Vec<String>,
@@ -81,6 +89,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             return Err(Usage::error("--watch: a server shows it once"));
         }
         return watch(Duration::from_secs(seconds));
+    }
+    if let Some(device) = &arguments.clear_errors {
+        return clear(device, &arguments, ui);
     }
     if arguments.devices.is_empty() && ui.serving().is_none() {
         return answer(overview::show(arguments.scan.places(), ui));
@@ -187,6 +198,35 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     document["jobs"] = jobs.iter().map(RunningJob::document).collect();
     ui.json(&document);
     answer(arrays::exit_status(survey.health()))
+}
+
+/// Sets the error counters of a device to 0.
+fn clear(device: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
+    let array = match (arguments.devices.as_slice(), array_of_member(device)) {
+        ([], None) => anyhow::bail!("{device} is no member of an array: nothing is counted on it"),
+        ([], Some(array)) => vec![array.to_string()],
+        (given, _) => given.to_vec(),
+    };
+    let devices = arguments.scan.devices(&array, &[], ui)?;
+    let device = arrays::device_meant(device, &devices)?;
+    let names = arrays::names(&devices);
+    let options = AssembleOptions::default();
+    let cleared = clear_errors(arrays::host(&names, ui), &options, &device)?;
+    let (name, member) = (&cleared.array, cleared.member);
+    let block_bytes = cleared.block_bytes;
+    ui.line(if cleared.errors.is_empty() {
+        format!("array '{name}': member {member}, {device}, had no errors")
+    } else {
+        let errors = arrays::errors_text(&cleared.errors, block_bytes);
+        format!("array '{name}': member {member}, {device}: cleared {errors}")
+    });
+    ui.json(&json!({
+        "array": name,
+        "member": member.0,
+        "device": device,
+        "cleared": arrays::errors_json(&cleared.errors, block_bytes),
+    }));
+    Ok(())
 }
 
 /// Ends with an exit status.
@@ -652,6 +692,7 @@ impl View<'_> {
                     name,
                     lagging,
                     filled_bytes,
+                    errors,
                 } => {
                     let lagging = if *lagging && !self.is_in_use {
                         ", missed the last superblock write"
@@ -663,6 +704,10 @@ impl View<'_> {
                         |bytes| self.rebuilding(percent(bytes, report.bytes)),
                     );
                     line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
+                    if !errors.is_empty() {
+                        let errors = arrays::errors_text(errors, report.block_bytes);
+                        line(format!("    errors: {errors}"));
+                    }
                 }
                 MemberReport::Array(inner) => {
                     let state = inner.filled_bytes.map_or_else(
