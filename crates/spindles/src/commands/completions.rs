@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "completions",
     about: "Print a completion script for your shell",
     details: "Names of arrays are looked for when they are completed, as commands do.\n\n\
-              For bash: spindles completions bash > /etc/bash_completion.d/spindles",
+              spindles completions bash > /etc/bash_completion.d/spindles",
     hidden: false,
     forwards: false,
     arguments: Arguments::augment_args,

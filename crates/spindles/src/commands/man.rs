@@ -152,6 +152,13 @@ fn pages(command: &clap::Command) -> anyhow::Result<Vec<Page>> {
     Ok(all)
 }
 
+/// Returns true for lines that are typed: some run spindles, others what belongs with it.
+fn is_example(paragraph: &str) -> bool {
+    let is_sentence = |line: &str| line.ends_with(['.', ':', ';']);
+    let runs = |line: &str| line.starts_with("spindles ");
+    paragraph.lines().any(runs) && !paragraph.lines().any(is_sentence)
+}
+
 fn page(command: &clap::Command) -> anyhow::Result<Page> {
     let words = command.get_bin_name().unwrap_or("spindles").split(' ');
     let manages = words
@@ -173,7 +180,7 @@ fn page(command: &clap::Command) -> anyhow::Result<Page> {
     let (examples, details): (Vec<_>, Vec<_>) = (after.as_deref().unwrap_or_default())
         .split("\n\n")
         .filter(|paragraph| !paragraph.trim().is_empty())
-        .partition(|paragraph| paragraph.lines().all(|line| line.starts_with("spindles ")));
+        .partition(|paragraph| is_example(paragraph));
     let mut roff = Roff::default();
     for paragraph in details {
         roff.control("PP", []);
@@ -300,5 +307,25 @@ fn add(roff: &mut Roff, paragraph: &str) {
     if !filling {
         roff.control("fi", []);
         roff.control("RE", []);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page without these makes its reader guess.
+    #[test]
+    fn every_page_has_examples_and_exit_statuses() {
+        let mut root = crate::commands::command_line();
+        root.build();
+        for page in pages(&root).expect("they can be written") {
+            for section in ["SYNOPSIS", "EXAMPLES", "EXIT STATUS"] {
+                let is_root = page.name == "spindles.1" && section == "EXAMPLES";
+                let has = page.text.contains(&format!(".SH {section}"))
+                    || page.text.contains(&format!(".SH \"{section}\""));
+                assert!(has || is_root, "{} has no {section}", page.name);
+            }
+        }
     }
 }

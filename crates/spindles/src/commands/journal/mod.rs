@@ -14,7 +14,9 @@ pub(crate) static COMMAND: Command = Command {
               as one that `spindles create` gets with --journal. Give that with the devices of the \
               array, in any order, to any command. Where it is not there the members log; an array \
               that is used without it needs it no more, and `spindles journal add` gives it \
-              another one.",
+              another one.\n\n\
+              spindles journal add /dev/nvme0n1 pool\n\
+              spindles journal remove pool",
     hidden: false,
     forwards: true,
     arguments: |command| {

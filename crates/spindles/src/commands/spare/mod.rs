@@ -23,7 +23,10 @@ pub(crate) static COMMAND: Command = Command {
               a member with parity that was there at a crash may alone hold blocks of the last \
               writes (see spindles set).\n\n\
               What `spindles create` makes with --spare are spares of that array. A shared one is \
-              taken by the first array that needs it.",
+              taken by the first array that needs it.\n\n\
+              spindles spare add d.img --array pool\n\
+              spindles spare add e.img --shared\n\
+              spindles spare remove d.img",
     hidden: false,
     forwards: true,
     arguments: |command| {
