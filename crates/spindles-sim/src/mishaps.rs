@@ -3,13 +3,14 @@
 
 use crate::disk::Disk;
 use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::faults::Fault;
 use crate::places::{Places, SMALL_BYTES};
 use crate::random::Random;
 use crate::stack::Below;
 use crate::stalls::Stall;
 use crate::world::{DiskIo, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_engine::{Command, Engine, Member};
+use spindles_engine::{Command, Engine, Member, Scrub};
 use spindles_format::{
     DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
@@ -187,6 +188,72 @@ impl World {
         self.lose(disk);
         self.command(array, Command::Fail(member));
         true
+    }
+
+    /// Has one of these faults strike, if it can.
+    pub(crate) fn strike_one_of(&mut self, names: &[&str]) -> bool {
+        let first = usize::try_from(self.commanding.below(names.len() as u64)).expect("few");
+        let order = (0..names.len()).map(|at| names[(first + at) % names.len()]);
+        let faults: Vec<_> = order.filter_map(Fault::by_name).collect();
+        faults.into_iter().any(|fault| (fault.strike)(self))
+    }
+
+    /// Asks an array for changes that its engine says it would refuse. Each is refused, and nothing of the array changes.
+    pub(crate) fn is_refused_without_a_trace(&mut self) {
+        let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
+        let array = usize::try_from(self.commanding.below(arrays)).expect("few");
+        if !self.is_open(array) || self.engine(array).record().is_none() {
+            return;
+        }
+        let members = u64::from(self.stack.arrays[array].geometry.members());
+        let member = u8::try_from(self.commanding.below(members)).expect("few");
+        let member = MemberIndex(member);
+        let record = self.engine(array).record().expect("it has superblocks");
+        let bytes = self.stack.member_bytes(array, usize::from(member.0));
+        let Ok(device) = areas_to_join(record, bytes, member) else {
+            return;
+        };
+        let device = Box::new(device);
+        let uuid = crate::create::uuid(&mut self.commanding);
+        let commands = [
+            Command::Fail(member),
+            Command::Rebuild {
+                member,
+                device: device.clone(),
+                uuid,
+            },
+            Command::Return {
+                member,
+                device: device.clone(),
+            },
+            Command::Replace {
+                member,
+                device,
+                uuid,
+            },
+            Command::Scrub(Scrub::default()),
+            Command::StopJob("replace"),
+        ];
+        let now = self.queue.now();
+        for command in commands {
+            let engine = self.engines[array].as_mut().expect("it is open");
+            let state = |engine: &Engine| (engine.record().cloned(), engine.status());
+            if engine.may(&command).is_ok() {
+                continue;
+            }
+            let before = state(engine);
+            let name = format!("{command:?}");
+            let refused = engine.command(now, command).is_err();
+            let unchanged = state(engine) == before;
+            if !refused || !unchanged {
+                let array = array.to_string();
+                self.stalled(&format!(
+                    "array {array} was to refuse, and took a part of {name}"
+                ));
+                return;
+            }
+        }
+        *self.struck.entry("refused commands").or_default() += 1;
     }
 
     /// A blank disk takes the place of a lost one, and its array begins to fill it. False where

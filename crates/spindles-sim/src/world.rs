@@ -156,6 +156,8 @@ pub struct World {
     /// The next opening finds what a member knows damaged.
     pub(crate) metadata_is_doomed: bool,
     pub(crate) rotting: Random,
+    /// Which commands come together.
+    pub(crate) commanding: Random,
     /// How large new disks are.
     pub(crate) sizing: Random,
     /// A disk whose next write of data does not land where it should; drawn by itself.
@@ -241,6 +243,7 @@ impl World {
             journal_is_doomed: false,
             metadata_is_doomed: false,
             rotting: Random::new(options.seed, "journal rot"),
+            commanding: Random::new(options.seed, "two commands"),
             sizing: Random::new(options.seed, "sizes of new disks"),
             doomed_write: None,
             losing_writes: Random::new(options.seed, "losing writes"),

@@ -22,6 +22,7 @@ mod rot_met;
 mod scrub;
 mod slow;
 mod stall;
+mod two_commands;
 
 use crate::world::World;
 
@@ -70,6 +71,7 @@ pub static FAULTS: &[&Fault] = &[
     &journal_damaged::FAULT,
     &no_space::FAULT,
     &metadata_rot_met::FAULT,
+    &two_commands::FAULT,
 ];
 
 impl Fault {
