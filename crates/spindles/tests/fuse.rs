@@ -860,6 +860,13 @@ fn a_file_that_was_moved_is_still_in_use() {
     if !is_mounted(&path) {
         return println!("SKIPPED: a_file_that_was_moved_is_still_in_use: nothing is mounted here");
     }
+    // It is mounted before its server takes commands.
+    let takes_commands = || {
+        let status = pool.command(&["status", "pool", "--json"]).output();
+        let status: Value = serde_json::from_slice(&status.expect("it runs").stdout).expect("JSON");
+        !status["served"].is_null()
+    };
+    assert!(soon(takes_commands));
     let file = File::options().write(true).open(&path).expect("it opens");
     fs::rename(pool.path("run"), pool.path("moved")).expect("it is moved");
     fs::create_dir(pool.path("run")).expect("a folder");
@@ -884,7 +891,7 @@ fn a_file_that_was_moved_is_still_in_use() {
         .is_ok_and(|ended| ended.is_some())));
     assert!(path.exists(), "another's");
     let mut server = Process(pool.command(&serve).spawn().expect("it starts"));
-    assert!(soon(|| is_mounted(&path)));
+    assert!(soon(|| is_mounted(&path)) && soon(takes_commands));
     fs::rename(pool.path("run"), pool.path("away")).expect("it is moved");
     pool.spindles(&["stop", "pool"]);
     server.0.wait().expect("it ends");

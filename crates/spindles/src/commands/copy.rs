@@ -23,7 +23,7 @@ use spindles_io::{Backend, Incident, OpenOptions, Target};
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
@@ -48,6 +48,9 @@ pub(crate) static COMMAND: Command = Command {
     arguments: Arguments::augment_args,
     run,
 };
+
+/// A copy that is done sooner has no rate worth a word.
+const SHORT: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 struct Arguments {
@@ -177,20 +180,24 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let lost_bytes: u64 = left_out.iter().map(|bytes| bytes.end - bytes.start).sum();
     note_left_out(&from_name, &left_out, ui);
 
-    let rate = u128::from(bytes) * 1_000_000_000 / elapsed.as_nanos().max(1);
+    let copied_bytes = bytes - lost_bytes;
+    let rate = u128::from(copied_bytes) * 1_000_000_000 / elapsed.as_nanos().max(1);
     let rate = u64::try_from(rate).unwrap_or(u64::MAX);
     let verified = if arguments.verify {
         " and verified"
     } else {
         ""
     };
-    let copied_bytes = bytes - lost_bytes;
-    ui.line(format!(
-        "{} copied{verified} in {:.1} s, {} MiB/s",
-        arrays::size(copied_bytes),
-        elapsed.as_secs_f64(),
-        rate >> 20,
-    ));
+    let copied = arrays::size(copied_bytes);
+    ui.line(if elapsed < SHORT {
+        format!("{copied} copied{verified}")
+    } else {
+        let seconds = elapsed.as_secs_f64();
+        format!(
+            "{copied} copied{verified} in {seconds:.1} s, {} MiB/s",
+            rate >> 20
+        )
+    });
     ui.json(&json!({
         "from": arguments.from,
         "to": arguments.to,
