@@ -91,7 +91,7 @@ pub struct MemberStatus {
     pub counted_on: bool,
     /// What went wrong on it since opening.
     pub faults: MemberFaults,
-    /// Errors of its device since it became a member, or since they were cleared, as its superblock keeps them.
+    /// Errors of its device, as its superblock keeps them.
     pub errors: ErrorCounts,
     /// Whether it is much slower than its peers.
     pub slow: bool,

@@ -81,7 +81,8 @@ impl Area {
     }
 }
 
-/// Errors of one device since it became a member, or since they were cleared. Counters stop at their largest value.
+/// Errors of one device since it became a member, or since they were cleared. Counters stop at
+/// their largest value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// Reads that failed.
@@ -90,7 +91,7 @@ pub struct ErrorCounts {
     pub corrupt_blocks: u64,
     /// Blocks that were rewritten from redundancy.
     pub repaired_blocks: u64,
-    /// Reads that took so long that other members were asked, and times at which the device became slow.
+    /// Hedged reads, and times at which the device became slow.
     pub slow_answers: u64,
 }
 

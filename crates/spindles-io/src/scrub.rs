@@ -242,8 +242,8 @@ pub fn scrub<'a>(
     })
 }
 
-/// Reads the labels of spares. A damaged one is written again; one that is gone is reported only, since another
-/// program may have taken the device.
+/// Reads the labels of spares, and writes a damaged one again. A device without a label is only
+/// reported, since another program may have taken it.
 fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for spare in spares {

@@ -40,7 +40,7 @@ impl Parts<'_> {
             members.push(self.member(name, *writes));
             took.push(began.elapsed());
         }
-        // Another program may have used the machine for that moment: what is far below the others is measured again.
+        // A busy machine may have slowed one down: measures it again.
         for (place, (name, writes)) in self.members.iter().enumerate() {
             for _ in 0..AGAIN_MAX {
                 let looks_again = took[place] < AGAIN && is_far_below(&members, place);

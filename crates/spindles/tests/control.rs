@@ -1266,7 +1266,7 @@ fn errors_are_counted_for_their_device_until_they_are_cleared() {
     assert_eq!(errors(&place, 1)["corrupt_bytes"], 0);
 }
 
-/// A scrub repairs the label of a spare, but not over what somebody else may have put there.
+/// A scrub repairs the damaged label of a spare, and leaves other contents alone.
 #[test]
 fn a_scrub_repairs_the_label_of_a_spare() {
     let put = |place: &Place, bytes: &[u8], at: u64| {

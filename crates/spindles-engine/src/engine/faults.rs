@@ -22,8 +22,8 @@ impl Engine {
         }
     }
 
-    /// Counts errors in the record of a member's device. The superblocks keep them: they are written at once if errors
-    /// asked for no update in the last minute.
+    /// Counts errors in the record of a member's device, and writes the superblocks, but only
+    /// once a minute for errors.
     #[cold]
     pub(crate) fn count_errors(&mut self, member: MemberIndex, more: &ErrorCounts) {
         let due = self.metadata.count_errors(member, more, self.now);

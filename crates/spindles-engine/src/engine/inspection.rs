@@ -424,7 +424,7 @@ impl Engine {
             JOURNAL_DEVICE => self.inspection.stamp_unreadable,
             member => self.inspection.unreadable.contains(member),
         };
-        // The superblocks take them up at the end: the slots that are still to be read stay as they are.
+        // Superblocks are written at the end: slots that are not read yet stay as they are.
         self.metadata.count_errors(
             member,
             &ErrorCounts {

@@ -34,7 +34,7 @@ impl Spares {
         self.take_places(carry);
     }
 
-    /// Those that are left, in the order in which they are taken.
+    /// Spares that no array has taken, the next one first.
     pub(crate) fn left(&self) -> Vec<SpareReport> {
         self.left.iter().map(SpareReport::of).collect()
     }

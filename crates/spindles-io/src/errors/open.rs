@@ -8,7 +8,7 @@ use thiserror::Error;
 fn remedy(users: Option<&String>) -> &'static str {
     let own = format!("pid {} ", std::process::id());
     if users.is_some_and(|users| users.starts_with(&own)) {
-        "the server of the array has it itself: `spindles status` shows its place there, and `spindles remove` lets go of a \
+        "the server of the array has it itself: see `spindles status`. `spindles remove` lets go of a \
          member that is out"
     } else {
         "stop or unmount that first"

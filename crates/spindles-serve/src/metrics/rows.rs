@@ -179,13 +179,13 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_member_read_errors_total",
         MEMBER,
-        "Reads of the member that failed in some place, since it became a member or was cleared.",
+        "Failed reads of the member's device, until cleared.",
         |facts, samples| of_members(facts, samples, |member, _| member.errors.read_errors),
     ),
     counter(
         "spindles_member_rotten_bytes_total",
         MEMBER,
-        "What was read of the member and was corrupt, since it became a member or was cleared.",
+        "Corrupt bytes read from the member's device, until cleared.",
         |facts, samples| {
             of_members(facts, samples, |member, block_bytes| {
                 member.errors.corrupt_blocks * block_bytes
@@ -195,7 +195,7 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_member_rewritten_bytes_total",
         MEMBER,
-        "What was corrupt or unreadable on the member and was repaired, since it became one or was cleared.",
+        "Bytes repaired on the member's device, until cleared.",
         |facts, samples| {
             of_members(facts, samples, |member, block_bytes| {
                 member.errors.repaired_blocks * block_bytes
@@ -205,7 +205,7 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_member_slow_answers_total",
         MEMBER,
-        "Reads that others had to answer, and times at which the member became slow, since it became one or was cleared.",
+        "Late answers of the member's device, until cleared.",
         |facts, samples| of_members(facts, samples, |member, _| member.errors.slow_answers),
     ),
     gauge(

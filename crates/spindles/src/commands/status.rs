@@ -45,9 +45,9 @@ pub(crate) static COMMAND: Command = Command {
               unknown, which is 0.\n\n\
               With --watch it is shown again and again, until Ctrl-C, of a served array with the throughput, operations \
               per second and latency of its export and of each member since the last look.\n\n\
-              Each member's device has error counters in its superblock: reads that failed, what was corrupt, what was \
-              repaired, and answers that came late. A member with none has no such line. --clear-errors sets those of one \
-              device to 0; without the array it is that which the device names.\n\n\
+              Each member's superblock counts the errors of its device: failed reads, corrupt bytes, repaired bytes \
+              and late answers. Without errors there is no such line. --clear-errors sets the counters of one device \
+              to 0; its superblock names the array if you don't.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\

@@ -590,7 +590,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     );
     fs::write(&file, experiment).expect("a file");
     let words = ["lab", "run", text(&file), "--out", text(&results)];
-    // What is said depends on the machine, and so does whether it can be tried.
+    // The machine decides which verdicts there are, and which can be tried.
     let mut runs = (0..4).map(|_| {
         drop(fs::remove_dir_all(&results));
         let path = check_that_fails(folder.path(), 3);

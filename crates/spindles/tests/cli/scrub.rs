@@ -727,7 +727,7 @@ fn an_array_whose_beginning_is_rotten_is_written_with_force() {
         folder.read(device).split_off(start)
     };
     let before = [data("a"), data("b")];
-    // The superblock of the device counts what was corrupt, and nothing else changes.
+    // Only the error counters in the superblock change.
     folder
         .run("copy @data array:@a,@b --bytes 64K")
         .fails(1, &refused);
