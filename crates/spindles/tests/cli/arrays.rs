@@ -82,7 +82,7 @@ impl Folder {
         );
     }
 
-    fn contents(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn contents(&self) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(self.0.path()).expect("the folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let names = names.map(|name| name.into_string().expect("our names"));

@@ -798,3 +798,30 @@ fn an_open_loop_sleeps_while_it_waits() {
     let engine_ns = cell["cpu_ns"]["engine"].as_u64().expect("a number");
     assert!(engine_ns < 300_000_000, "{engine_ns}");
 }
+
+/// A dry run says what a run would take and lose, and writes nothing.
+#[test]
+fn a_dry_run_says_what_is_lost_and_writes_nothing() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    for device in ["a", "b", "c"] {
+        folder.write(device, 0, &[0x5a; 9000]);
+    }
+    let members = ["a", "b", "c"].map(|name| format!("\"{}{name}\"", folder.path("")));
+    let experiment = format!(
+        "name = \"x\"\nblocks = 2\ncontrol = false\nmembers = [{}]\n[[system]]\n\
+         target = \"raid5(3)\"\n[[workload]]\nkind = \"dd-write\"\nsize = \"2M\"\n",
+        members.join(", ")
+    );
+    fs::write(folder.path("x.toml"), experiment).expect("a file");
+    let before = folder.contents();
+    let ran = folder.run("lab run @x.toml --dry-run --out @results").ok();
+    assert!(folder.contents() == before);
+    assert!(!Path::new(&folder.path("results")).exists());
+    for said in ["2 runs in 2 blocks", "takes about ", "writes about "] {
+        assert!(ran.out.contains(said), "{}", ran.out);
+    }
+    for device in ["a", "b", "c"] {
+        let lost = format!("LOST: all on {}", folder.path(device));
+        assert!(ran.out.contains(&lost), "{}", ran.out);
+    }
+}
