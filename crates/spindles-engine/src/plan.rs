@@ -229,6 +229,8 @@ pub fn plan(
         (Ask::Rebuild, true) if health.settled => plan_copy_rebuild(shape, health),
         (Ask::Rebuild, false) if health.settled => plan_parity_rebuild(shape, health),
         (Ask::Scrub, _) if health.settled => plan_scrub(shape, health),
+        // Another request settled the rows meanwhile, or a discard took them and a write came.
+        (Ask::Settle, _) if health.settled => Some(direct(SlotSet::EMPTY, SlotSet::EMPTY)),
         (Ask::Settle | Ask::Scrub, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
         }

@@ -93,6 +93,19 @@ fn rebuilds_read_what_suffices_and_write_what_lacks() {
     check("raid1", 3, 0, &rebuild(&[2], &[0]), copy);
 }
 
+/// A discard and a write may settle the rows of a resync before it has their lock.
+#[test]
+fn what_is_settled_is_not_settled_again() {
+    let settle = |settled| Case {
+        ask: Ask::Settle,
+        settled,
+        ..rebuild(&[1], &[])
+    };
+    check("raid5", 4, 0, &settle(true), "Direct; read");
+    check("raid5", 4, 0, &settle(false), "none");
+    check("raid1", 3, 0, &settle(true), "Direct; read");
+}
+
 fn write<'a>(missing: &'a [u8], touched: &'a [u8]) -> Case<'a> {
     Case {
         ask: Ask::Write,
