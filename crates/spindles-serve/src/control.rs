@@ -2,6 +2,7 @@
 //! docs/control.md has them.
 
 use crate::left_behind::{self, Fleeting};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
 use serde::Deserialize;
@@ -291,6 +292,10 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
             return Ok(());
         }
     };
+    // A command that gave up on a stopped server has said that it was not done.
+    if is_gone(stream)? {
+        return Ok(());
+    }
     stream.set_read_timeout(ask.alive.then_some(ALIVE_INTERVAL))?;
     let heard = answers.clone();
     let listens = thread::Builder::new().name("spindles-hear".to_owned());
@@ -302,6 +307,13 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     stream.shutdown(std::net::Shutdown::Both).ok();
     listener.join().ok();
     Ok(())
+}
+
+/// Returns true if the other side closed its socket.
+fn is_gone(stream: &UnixStream) -> io::Result<bool> {
+    let mut polled = [PollFd::new(stream, PollFlags::empty())];
+    poll(&mut polled, Some(&Timespec::default()))?;
+    Ok(polled[0].revents().contains(PollFlags::HUP))
 }
 
 /// Listens until the other side is gone: that, and anything that it says, ends the command. Of what it says nothing is
