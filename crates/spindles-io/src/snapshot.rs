@@ -20,8 +20,11 @@ pub struct ArraySnapshot {
     pub last_scrub_s: u64,
     /// Its state.
     pub status: Status,
-    /// What is in each position, in their order; nothing where its device was let go.
+    /// What is in each position, in their order, and after them what a member is copied onto; nothing where
+    /// its device was let go.
     pub members: Vec<Option<MemberSnapshot>>,
+    /// The member that is being copied onto another device.
+    pub replacing: Option<MemberIndex>,
     /// The device of its own that it has for its journal.
     pub journal: Option<DeviceSnapshot>,
 }
@@ -45,6 +48,13 @@ pub struct DeviceSnapshot {
 }
 
 impl ArraySnapshot {
+    /// The member that is being copied onto another device, and that device.
+    #[must_use]
+    pub fn replacement(&self) -> Option<(MemberIndex, &DeviceSnapshot)> {
+        let beside = u8::try_from(self.status.members.len()).ok()?;
+        self.replacing.zip(self.device(MemberIndex(beside)))
+    }
+
     /// The device in a position, where it is one.
     #[must_use]
     pub fn device(&self, member: MemberIndex) -> Option<&DeviceSnapshot> {

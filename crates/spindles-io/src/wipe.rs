@@ -7,12 +7,13 @@ use crate::errors::failed;
 use crate::identity::share_bytes;
 use crate::left_over::newest;
 use crate::probe::Probe;
-use crate::report::survives_more;
+use crate::report::{positions, survives_more};
 use crate::shell::shell_word;
 use crate::{OpenOptions, backends, clearing, scan, waiting};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
-use spindles_format::{ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
+use std::collections::BTreeSet;
 use std::io;
 
 /// A device that has our superblocks, or had them, or something else that is known.
@@ -188,10 +189,28 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
     let going: MemberSet = of_array
         .filter_map(|other| Some(other.record().ok()?.1.member))
         .collect();
+    let here = known.iter().filter(|other| is_counted_on(other, array));
+    let here: MemberSet = here
+        .filter_map(|other| Some(other.record().ok()?.1.member))
+        .collect();
     let geometry = geometry_of(array).ok();
-    let left = geometry.and_then(|it| it.survives_more(array.missing().union(going)));
-    let fate = if let Some(more) = left {
-        format!("; the array is degraded {then}: {}", survives_more(more))
+    let survives = |lost| geometry.as_ref().and_then(|it| it.survives_more(lost));
+    let lost = array.missing().union(going);
+    let elsewhere = MemberSet::all(array.members).difference(here.union(lost));
+    let inner = known.iter().filter_map(|other| {
+        let (inner, _) = other.record().ok()?;
+        (inner.parent == array.uuid).then_some(inner.uuid)
+    });
+    let inner: BTreeSet<Uuid> = inner.collect();
+    // An inner array's devices do not say which member it is. Where no other member is seen, they lie elsewhere.
+    let is_seen = elsewhere.iter().count() <= inner.len() || here.difference(going).is_empty();
+    let fate = if let Some(more) = survives(lost) {
+        if is_seen || survives(lost.union(elsewhere)).is_some() {
+            format!("; the array is degraded {then}: {}", survives_more(more))
+        } else {
+            let others = positions(elsewhere);
+            format!("; {others} not here either: without these too the array can't be read {then}")
+        }
     } else if going.iter().count() == array.members().len() {
         format!(", and all others: the array is gone {then}, with all that it holds")
     } else {

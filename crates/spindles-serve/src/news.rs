@@ -254,6 +254,7 @@ mod tests {
             last_scrub_s: 0,
             status,
             members: vec![Some(MemberSnapshot::Device(Box::new(device)))],
+            replacing: None,
             journal: None,
         }
     }

@@ -133,6 +133,7 @@ mod tests {
             last_scrub_s: 0,
             status,
             members: Vec::new(),
+            replacing: None,
             journal: None,
         }
     }

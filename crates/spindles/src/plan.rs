@@ -87,6 +87,9 @@ fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
         let size = text.parse::<SizeBytes>();
         let device = match size {
             Ok(size) if !Path::new(text).exists() => (format!("disk{}", devices.len() + 1), size.0),
+            Err(error) if is_meant_as_size(text) => {
+                return Err(Usage::error(format!("--plan {text}: {error}")));
+            }
             _ => (text.clone(), size_of(text)?),
         };
         if devices.iter().any(|(name, _)| *name == device.0) {
@@ -98,6 +101,11 @@ fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
         devices.push(device);
     }
     Ok(devices)
+}
+
+/// Returns true if text begins as a size does and names no file.
+fn is_meant_as_size(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit()) && !Path::new(text).exists()
 }
 
 fn survives(devices: u64) -> String {

@@ -450,8 +450,9 @@ fn what_goes_on_in_the_server_is_not_called_stopped() {
     let mut command = place.command("grow pool --add d");
     let command = command.stderr(Stdio::piped());
     let command = command.spawn().expect("it runs");
-    place.until("the growth", |place| {
-        place.json("status pool")["growing"] != Value::Null
+    place.until("the beginning of the growth", |place| {
+        let status = place.json("status pool");
+        status["growing"] != Value::Null || states(&status).len() == 4
     });
     let id = command.id().to_string();
     let sent = Command::new("kill").args(["-s", "INT", &id]).status();
@@ -1070,6 +1071,7 @@ fn a_server_that_does_not_answer_is_named() {
     for (at, line) in [
         (&others, "status mute"),
         (&others, "status mut"),
+        (&place, "fail a mute"),
         (&place, "stop mute"),
     ] {
         let refused = at.run(line);
@@ -1077,6 +1079,12 @@ fn a_server_that_does_not_answer_is_named() {
         assert!(refused.error.contains(&remedy), "{line}: {refused:?}");
     }
     signal("-CONT");
+    // It finds the refused commands in its socket, and leaves them.
+    for _ in 0..10 {
+        let status = place.json("status mute");
+        assert_eq!(states(&status), ["active"; 2], "{status}");
+        assert!(status["served"]["addresses"].is_array(), "{status}");
+    }
     place.does("stop mute");
 }
 
@@ -1160,7 +1168,7 @@ fn clients_are_named_and_kept() {
 /// A job that no command waits for is shown, in every form.
 #[test]
 fn jobs_of_a_server_are_shown() {
-    let mut place = Place::new("a b c", 64 << 20);
+    let mut place = Place::new("a b c d", 64 << 20);
     place.does("create pool raid1(a,b) --spare c");
     std::fs::write(place.path("data"), vec![7; 48 << 20]).expect("a file");
     place.does("copy data array:pool");
@@ -1199,6 +1207,25 @@ fn jobs_of_a_server_are_shown() {
         status["members"][0]["counters"]["reads"].as_u64() > Some(0),
         "{status}"
     );
+    let mut replace = place.command("replace b pool --onto d");
+    let replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut replace = replace.expect("it runs");
+    while status["members"][1]["copied_onto"].is_null() {
+        assert!(Instant::now() < end, "{status}");
+        if replace.try_wait().expect("it runs").is_some() {
+            break; // It was through between two looks.
+        }
+        status = place.json("status pool");
+    }
+    if let Some(onto) = status["members"][1]["copied_onto"].as_str() {
+        assert!(onto.ends_with("/d"), "{status}");
+        let jobs = status["jobs"].as_array().expect("jobs").iter();
+        for scrub in jobs.filter(|job| job["what"] == "scrub") {
+            assert_eq!(scrub["waits_for"], "replace", "{status}");
+        }
+    }
+    drop(replace.kill());
+    replace.wait().expect("it ends");
     drop(scrub.kill());
     scrub.wait().expect("it ends");
     writer.0.kill().expect("it runs");

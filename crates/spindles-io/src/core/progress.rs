@@ -147,6 +147,7 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
             last_scrub_s: engine.record().map_or(0, |record| record.last_scrub_s),
             status: status(carry, index),
             members: members.collect(),
+            replacing: engine.membership().beside,
             journal: array.journal().map(of_device),
         }
     };

@@ -14,6 +14,7 @@ use spindles_io::assemble::{AssembleError, Examined, examine};
 use spindles_io::bad_pages::{BadPage, newest};
 use spindles_layout::Level;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 pub(crate) static COMMAND: Command = Command {
     name: "examine",
@@ -361,6 +362,13 @@ fn disagreements(found: &[&Found]) -> Vec<String> {
                 problems.extend(lagging);
                 // Missing members disagree with nobody, where the superblocks say so.
                 let counted_on = assembly.missing.difference(assembly.array.missing());
+                // An inner array's devices do not say which member it is.
+                let records = found.iter().filter_map(|found| found.record().ok());
+                let inner = records.filter(|(inner, _)| inner.parent == uuid);
+                let inner: BTreeSet<Uuid> = inner.map(|(inner, _)| inner.uuid).collect();
+                if counted_on.iter().count() <= inner.len() {
+                    continue;
+                }
                 for member in counted_on.iter() {
                     let refused = assembly.refused.iter().any(|r| r.member == Some(member));
                     if !refused {

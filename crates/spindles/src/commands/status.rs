@@ -293,6 +293,8 @@ struct RunningJob {
     /// The name of the array, where it is not the outermost.
     inner: bool,
     job: JobStatus,
+    /// The job of the same array that goes first.
+    waits_for: Option<&'static str>,
     /// Once it is known.
     bytes_per_s: Option<u64>,
 }
@@ -302,12 +304,14 @@ fn jobs(open: &[ArraySnapshot], numbers: Option<&ServerNumbers>) -> Vec<RunningJ
     let paces = numbers.map_or(&[][..], |numbers| &numbers.paces);
     let of_array = |(at, array): (usize, &ArraySnapshot)| {
         let going = array.status.jobs.iter().filter(|job| job.going);
+        let first = going.clone().next().map(|job| job.name);
         let running = going.map(move |job| {
             let is_it = |pace: &&JobPace| pace.array == array.name && pace.job == job.name;
             RunningJob {
                 array: array.name.clone(),
                 inner: at > 0,
                 job: *job,
+                waits_for: first.filter(|first| *first != job.name),
                 bytes_per_s: paces.iter().find(is_it).map(|pace| pace.bytes_per_s),
             }
         });
@@ -347,8 +351,11 @@ impl RunningJob {
             0 => String::new(),
             some => format!("; stretches that can't be done: {some}"),
         };
+        let pace = self.waits_for.map_or(format!("{pace}{left}"), |first| {
+            format!(", waits for the {first}")
+        });
         format!(
-            "{name}{of}: {} % done, {} of {}{pace}{left}{failed}",
+            "{name}{of}: {} % done, {} of {}{pace}{failed}",
             percent(done_bytes, total_bytes),
             arrays::size(done_bytes),
             arrays::size(total_bytes)
@@ -363,6 +370,7 @@ impl RunningJob {
             "total_bytes": self.job.total_bytes,
             "bytes_per_s": self.bytes_per_s,
             "left_s": self.left_s(),
+            "waits_for": self.waits_for,
             "failed": self.job.failed,
         })
     }
@@ -494,7 +502,7 @@ fn regions_line(regions: &RegionsStatus) -> String {
         count => format!("; {count} to be settled after a crash"),
     };
     format!(
-        "{} of {} regions of {} hold data; {dirty}{unsettled}",
+        "{} of {} regions of {} are allocated; {dirty}{unsettled}",
         regions.written,
         regions.total,
         arrays::size(regions.region_bytes),
@@ -674,6 +682,7 @@ impl View<'_> {
         if let Some(regions) = regions {
             line(format!("  {}", regions_line(regions)));
         }
+        let replacement = array.and_then(ArraySnapshot::replacement);
         for (index, member) in report.members.iter().enumerate() {
             // Of one that has failed nothing is brought up to date.
             let status = status.filter(|it| !it.stopped_writing);
@@ -687,6 +696,11 @@ impl View<'_> {
             let device = array.zip(u8::try_from(index).ok());
             let device = device.and_then(|(array, index)| array.device(MemberIndex(index)));
             document["counters"] = json!(device.map(|it| counters(&it.counters)));
+            let replacement = replacement.filter(|(member, _)| usize::from(member.0) == index);
+            document["copied_onto"] = json!(replacement.map(|(_, device)| &device.name));
+            let onto = replacement.map_or_else(String::new, |(_, device)| {
+                format!(", being copied onto {}", device.name)
+            });
             match member {
                 MemberReport::Device {
                     name,
@@ -703,7 +717,9 @@ impl View<'_> {
                         || "active".to_owned(),
                         |bytes| self.rebuilding(percent(bytes, report.bytes)),
                     );
-                    line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
+                    line(format!(
+                        "  member {index}: {name}, {state}{onto}{lacks}{lagging}"
+                    ));
                     if !errors.is_empty() {
                         let errors = arrays::errors_text(errors, report.block_bytes);
                         line(format!("    errors: {errors}"));
@@ -740,6 +756,9 @@ impl View<'_> {
             }
         }
         for spare in &report.spares {
+            if replacement.is_some_and(|(_, device)| device.name == spare.name) {
+                continue; // The line of the member names it.
+            }
             let shared = if spare.shared { ", shared" } else { "" };
             line(format!(
                 "  spare: {}, {}{shared}",
@@ -787,11 +806,13 @@ impl View<'_> {
         }
     }
 
-    /// When it was last written and scrubbed.
+    /// When it was last used and scrubbed.
     fn times(&self, report: &ArrayReport) -> String {
-        let written = match report.last_written_s {
-            0 => "it is not known when it was last written".to_owned(),
-            at => format!("last written {}", arrays::moment(at)),
+        // The time in superblocks, which a server writes now and then.
+        let used = match report.last_written_s {
+            _ if self.is_in_use => String::new(),
+            0 => "it is not known when it was last used; ".to_owned(),
+            at => format!("last used {}; ", arrays::moment(at)),
         };
         let scrubbed = match report.last_scrub_s {
             0 => "never scrubbed".to_owned(),
@@ -812,6 +833,6 @@ impl View<'_> {
                 percent(at, report.bytes)
             ),
         };
-        format!("{written}; {scrubbed}{left}{stopped}")
+        format!("{used}{scrubbed}{left}{stopped}")
     }
 }

@@ -607,7 +607,7 @@ fn status_tells_what_members_lack() {
     };
     says(
         "@a @b @c",
-        "0 of 63 regions of 512 KiB hold data; none is dirty\n",
+        "0 of 63 regions of 512 KiB are allocated; none is dirty\n",
     );
     folder.run("copy @file array:@a,@b,@c").ok();
     // Regions ahead of a writer in order are marked, and made zeros, before it gets there.
@@ -617,7 +617,7 @@ fn status_tells_what_members_lack() {
     };
     let written = count("@a @b @c", "written");
     assert!((10..=30).contains(&written), "{written}");
-    let all = format!("{written} of 63 regions of 512 KiB hold data; none is dirty\n");
+    let all = format!("{written} of 63 regions of 512 KiB are allocated; none is dirty\n");
     says("@a @b @c", &all);
     says("@a @b", "member 2: not there; it missed nothing");
     folder.run("copy @file array:@a,@b --bytes 2M").ok();

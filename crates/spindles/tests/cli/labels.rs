@@ -31,6 +31,36 @@ fn with<'a>(command: &[&'a str], devices: &'a [String], more: &[&'a str]) -> Vec
     words.chain(more.iter().copied()).collect()
 }
 
+/// Wiping member after member ends an array, and says so; devices of inner arrays count as there.
+#[test]
+fn a_second_wipe_says_that_the_array_is_lost() {
+    let (folder, _) = devices(&["a", "b", "c", "d"], 8);
+    let here = folder.path().display().to_string();
+    let run = |line: &str| spindles_in(&here, &[], &line.split(' ').collect::<Vec<_>>());
+    run("create pool raid5(a,b,c)").ok();
+    let first = run("wipe a --force").ok();
+    assert!(
+        first.out.contains("not safe from further losses"),
+        "{}",
+        first.out
+    );
+    let asked = run("wipe b");
+    let told = "member 1; member 0 not here either: without these too the array can't be read then";
+    assert!(asked.out.contains(told), "{}", asked.out);
+    let second = run("wipe b --force").ok();
+    assert!(second.out.contains("can't be read now"), "{}", second.out);
+    run("wipe c --force").ok();
+    run("create nest raid5(a,b,raid0(c,d))").ok();
+    let asked = run("wipe a");
+    assert!(
+        asked.out.contains("not safe from further losses"),
+        "{}",
+        asked.out
+    );
+    let examined = run("examine a b c d").ok();
+    assert!(!examined.out.contains("not among"), "{}", examined.out);
+}
+
 #[test]
 fn wiping_takes_two_runs_and_the_superblocks_only() {
     let (folder, devices) = devices(&["a", "b", "c", "shared", "fast"], 8);

@@ -69,7 +69,7 @@ fn the_exit_status_says_how_an_array_is() {
             &folder,
             devices,
             0,
-            &["healthy, clean", "last written 2", "ago; never scrubbed"],
+            &["healthy, clean", "last used 2", "ago; never scrubbed"],
         );
         if !degraded.is_empty() {
             is(
