@@ -9,7 +9,8 @@ use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
 use crate::spare::{self, For};
 use crate::{Managed, PutOut, await_resync};
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_engine::{Member, OutReason};
 use spindles_layout::Expression;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -211,8 +212,16 @@ pub fn add<'a>(
             keep_spares: true, // Its place is for the device.
             ..options.assemble.clone()
         })?;
+        let doubtful = doubtful_members(opened.target.as_ref());
         match opened.target.bring_back(device) {
-            Ok(_) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
+            Ok((array, member)) => {
+                let is_doubtful = array == opened.report.name && doubtful.contains(member);
+                let rebuilt = fill(opened, None, progress)?;
+                return Ok(Added::Member(Box::new(Rebuilt {
+                    is_doubtful,
+                    ..rebuilt
+                })));
+            }
             Err(error) => {
                 opened.close()?;
                 if !matches!(error, AttachError::NotReturning { .. }) {
@@ -242,6 +251,21 @@ pub fn add<'a>(
         opened.close()?;
     }
     Ok(Added::Member(Box::new(rebuilt)))
+}
+
+/// Returns the members that went out because too much of them could not be read or written.
+fn doubtful_members(target: &dyn Managed) -> MemberSet {
+    let members = target.status().map(|status| status.members);
+    let doubtful = members.into_iter().flatten().filter(|it| {
+        let Member::Missing { reason } = it.state else {
+            return false;
+        };
+        matches!(
+            reason,
+            Some(OutReason::TooManyErrors | OutReason::TooManyBadBlocks)
+        )
+    });
+    doubtful.map(|it| it.member).collect()
 }
 
 /// Whether a device may be a member that is out, and can be brought up to date.

@@ -54,6 +54,9 @@ pub struct Rebuilt {
     pub wiped: Vec<(String, String)>,
     /// The array that was made to be filled.
     pub made: Option<Made>,
+    /// Whether the member that came back had gone out because too much of it could not be read or
+    /// written: what it did not miss was not read since.
+    pub is_doubtful: bool,
 }
 
 impl Rebuilt {
@@ -66,6 +69,7 @@ impl Rebuilt {
             failed: 0,
             wiped: Vec::new(),
             made: None,
+            is_doubtful: false,
         }
     }
 
@@ -317,6 +321,7 @@ pub(crate) fn fill(
             failed,
             wiped: Vec::new(),
             made,
+            is_doubtful: false,
         }),
     }
 }

@@ -1233,6 +1233,43 @@ fn jobs_of_a_server_are_shown() {
     place.does("stop --force pool");
 }
 
+/// A device that went out because it could not be read comes back by what it missed. What it holds
+/// beside that was not read, and `add` says so.
+#[test]
+fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
+    const KEPT: u64 = 7 << 20;
+    let mut place = Place::new("a b c", 64 << 20);
+    place.does("create pool raid5(a,b,c)");
+    std::fs::write(place.path("data"), vec![7; 100 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    place.serve("");
+    let file = File::options().write(true).open(place.path("b"));
+    let file = file.expect("a file");
+    let bytes = file.metadata().expect("its length").len();
+    file.set_len(KEPT).expect("it is truncated");
+    let uri = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
+    let copied = Command::new("nbdcopy").args([&uri, "null:"]).output();
+    if let Err(error) = copied {
+        return println!("SKIPPED: an unreadable member that comes back: nbdcopy: {error}");
+    }
+    let status = place.json("status pool");
+    assert_eq!(states(&status), ["active", "missing", "active"], "{status}");
+    file.set_len(bytes).expect("it is extended");
+    let added = place.run("add b pool");
+    assert_eq!(added.status, 0, "{added:?}");
+    let told = "too much of it could not be read or written";
+    assert!(added.error.contains(told), "{added:?}");
+    assert!(added.error.contains("`spindles scrub pool`"), "{added:?}");
+    let scrub = place.run("scrub pool");
+    assert!(scrub.out.contains("repaired"), "{scrub:?}");
+    assert_eq!(place.run("scrub pool --check").status, 0);
+    // One that a command put out was readable.
+    place.does("fail c pool");
+    let added = place.run("add c pool");
+    assert!(!added.error.contains(told), "{added:?}");
+    place.does("stop pool");
+}
+
 /// The errors of a device stay after a kill, and until they are cleared, served or not.
 #[test]
 fn errors_are_counted_for_their_device_until_they_are_cleared() {

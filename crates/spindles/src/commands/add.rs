@@ -12,6 +12,7 @@ use spindles_block::MemberIndex;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::membership::{Added, add};
 use spindles_io::rebuild::RebuildOptions;
+use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -83,6 +84,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
     for (array, member) in &rebuilt.members {
         ui.line(format!("array '{array}': member {member} is active again"));
+    }
+    if rebuilt.is_doubtful {
+        ui.note(format!(
+            "{device} had gone out because too much of it could not be read or written, and got only what it \
+             missed: `spindles scrub {}` reads the rest",
+            shell_word(&report.name)
+        ));
     }
     let through = rebuilt.through && rebuilt.failed == 0;
     ui.json(&json!({
