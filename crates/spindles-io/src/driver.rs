@@ -12,7 +12,7 @@ use crate::queues::{Watch, WatchId};
 use crate::report::{SpareReport, Taken};
 use crate::{
     ArrayFacts, ArraySnapshot, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError,
-    PutOut, Target, TargetFacts, TooSmall,
+    PutOut, SpaceNews, Target, TargetFacts, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Instant, MemberIndex, Operation, Reply, Request,
@@ -446,6 +446,10 @@ impl Managed for Driver {
             self.look_at_devices();
         }
         taken
+    }
+
+    fn space_news(&mut self) -> Vec<SpaceNews> {
+        self.core.space_news()
     }
 
     fn lacks(&self) -> Option<String> {

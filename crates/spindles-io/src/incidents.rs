@@ -34,6 +34,15 @@ pub enum Incident {
     },
 }
 
+/// Whether writes get space, when that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpaceNews {
+    /// There is no space for writes where these devices lie: they wait, and are refused then.
+    Lacking(Vec<String>),
+    /// There is space again.
+    Back,
+}
+
 impl Incident {
     /// Of a member with that device; `None` where nothing went wrong on it.
     pub(crate) fn of_member(

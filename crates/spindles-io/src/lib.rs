@@ -94,7 +94,7 @@ pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use files::{Opener, REFUSED, open_devices_by};
 pub use identity::{file_of_loop, lies_on, named_twice};
-pub use incidents::{Incident, no_space, why_out};
+pub use incidents::{Incident, SpaceNews, no_space, why_out};
 pub use loops::file_system_of_loop;
 pub use lost::LostBytes;
 pub use managed::{Managed, PlaceWanted, PutOut, await_resync};

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::{SpareReport, Taken};
-use crate::{ArraySnapshot, CloseError, Incident, LostBytes, TooSmall};
+use crate::{ArraySnapshot, CloseError, Incident, LostBytes, SpaceNews, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -246,6 +246,11 @@ pub trait Managed {
 
     /// Spares that were taken since this was asked last, because a member went out.
     fn spares_taken(&mut self) -> Vec<Taken> {
+        Vec::new()
+    }
+
+    /// Whether clients' writes get space, where that has changed since this was asked last.
+    fn space_news(&mut self) -> Vec<SpaceNews> {
         Vec::new()
     }
 

@@ -45,6 +45,8 @@ pub struct DeviceSnapshot {
     pub name: String,
     /// What it was asked since it was opened.
     pub counters: DeviceCounters,
+    /// Bytes that are left on its file system, if a write found no space there since it was opened.
+    pub left_bytes: Option<u64>,
 }
 
 impl ArraySnapshot {

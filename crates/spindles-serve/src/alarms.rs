@@ -6,7 +6,7 @@ use crate::news::{News, member_of};
 use spindles_block::MemberIndex;
 use spindles_engine::{ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, Status};
 use spindles_io::scan::shell_word;
-use spindles_io::{ArraySnapshot, positions, why_out};
+use spindles_io::{ArraySnapshot, SpaceNews, positions, why_out};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -95,6 +95,11 @@ const GROWTH_STARTED: AlarmKind = ours("GrowthStarted", "the array grows, or gro
 const GROWTH_FINISHED: AlarmKind = ours("GrowthFinished", "the array has grown");
 const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for now");
 const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
+const NO_SPACE: AlarmKind = ours(
+    "NoSpace",
+    "there is no space for writes where members lie: those that get none are refused",
+);
+const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes get space again");
 const DOOR_UNGUARDED: AlarmKind = ours(
     "DoorUnguarded",
     "the process has ended that unmounts the file of `--fuse`, or ends the block device of `--ublk`",
@@ -133,6 +138,8 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &GROWTH_FINISHED,
     &GROWTH_STUCK,
     &MEMBER_SLOW,
+    &NO_SPACE,
+    &SPACE_AGAIN,
     &DOOR_UNGUARDED,
     &CLOSED_UNCLEAN,
 ];
@@ -305,6 +312,7 @@ impl Watch {
             | News::Taken(_)
             | News::NotBack { .. }
             | News::Unguarded { .. }
+            | News::Space { .. }
             | News::Grows(_) => None,
         };
         let alarm = self.alarm(news, arrays);
@@ -399,6 +407,7 @@ impl Watch {
                 let array = arrays.iter().find(|it| it.name == *array)?;
                 return growth(array, arrays);
             }
+            News::Space { array, news } => return Some(space(array, news, arrays)),
             News::Unguarded { array, loss } => {
                 return Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss));
             }
@@ -464,6 +473,24 @@ fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option
         shell_word(outermost)
     );
     Some(alarm(&[&BLOCKS_LOST], array, arrays, &what))
+}
+
+fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
+    match news {
+        SpaceNews::Lacking(devices) => {
+            let what = format!(
+                "there is no space for writes where {} lie{}: those that get none are refused until there is some; all \
+                 members stay",
+                devices.join(", "),
+                if devices.len() == 1 { "s" } else { "" }
+            );
+            Alarm {
+                device: devices.first().cloned(),
+                ..alarm(&[&NO_SPACE], array, arrays, &what)
+            }
+        }
+        SpaceNews::Back => alarm(&[&SPACE_AGAIN], array, arrays, "writes get space again"),
+    }
 }
 
 fn alarm(

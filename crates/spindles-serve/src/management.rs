@@ -348,7 +348,10 @@ impl Managed for Remote {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
                 // Reported as such; the array is as it was.
-                News::NotBack { .. } | News::Unguarded { .. } | News::Grows(_) => {}
+                News::NotBack { .. }
+                | News::Unguarded { .. }
+                | News::Space { .. }
+                | News::Grows(_) => {}
             }
         }
     }

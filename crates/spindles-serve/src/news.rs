@@ -3,7 +3,7 @@
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
 use spindles_io::spare::Taken;
-use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, Target};
+use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -30,6 +30,13 @@ pub enum News {
         /// The device that was there before.
         device: Option<String>,
     },
+    /// Whether writes get space has changed.
+    Space {
+        /// The name of the outermost array.
+        array: String,
+        /// How.
+        news: SpaceNews,
+    },
     /// The array of that name was opened again, and grows.
     Grows(String),
     /// A process that a door depends on has ended.
@@ -51,7 +58,8 @@ impl News {
         let managed: &mut dyn Managed = target;
         // A spare that could not take a place is news by itself.
         let taken = managed.spares_taken();
-        if events.is_empty() && taken.is_empty() {
+        let space = managed.space_news();
+        if events.is_empty() && taken.is_empty() && space.is_empty() {
             return Vec::new();
         }
         let before = std::mem::replace(arrays, managed.snapshot());
@@ -60,6 +68,12 @@ impl News {
             .map(|(array, event)| Self::named(array, event, &before, arrays))
             .collect();
         news.extend(taken.into_iter().map(Self::Taken));
+        if let Some(outermost) = arrays.first() {
+            news.extend(space.into_iter().map(|news| Self::Space {
+                array: outermost.name.clone(),
+                news,
+            }));
+        }
         news
     }
 
@@ -245,6 +259,7 @@ mod tests {
         let device = DeviceSnapshot {
             name: device.to_owned(),
             counters: DeviceCounters::default(),
+            left_bytes: None,
         };
         ArraySnapshot {
             name: "pool".to_owned(),

@@ -9,6 +9,7 @@ pub(crate) mod tree;
 
 pub(crate) use carry::{ArrayIndex, Carry, Node};
 
+use crate::incidents::SpaceNews;
 use crate::labels::Spare;
 use crate::{OpenError, OpenOptions};
 use carry::Full;
@@ -60,6 +61,11 @@ impl Core {
         if let Some(write) = self.space.wait(write) {
             self.carry.refuse(&write.request, RequestError::NoSpace);
         }
+    }
+
+    /// Takes what has changed about space for writes since this was asked last.
+    pub(crate) fn space_news(&mut self) -> Vec<SpaceNews> {
+        self.space.news()
     }
 
     /// Whether anything is on its way without which nothing goes on.

@@ -3,6 +3,7 @@
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
+use crate::holes::Holes;
 use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
@@ -126,6 +127,9 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
     let of_device = |device: DeviceIndex| DeviceSnapshot {
         name: carry.members().facts(device).name.clone(),
         counters: carry.members().counters(device),
+        left_bytes: (carry.members().holes(device))
+            .filter(|_| carry.members().had_no_space(device))
+            .and_then(Holes::left_bytes),
     };
     let of_array = |index| {
         let array = carry.array(index);

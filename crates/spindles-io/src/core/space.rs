@@ -7,6 +7,7 @@
 use super::carry::{ArrayIndex, Carry, Node};
 use super::tree;
 use crate::holes::Holes;
+use crate::incidents::SpaceNews;
 use crate::members::DeviceIndex;
 use crate::waiting::waits_for_space;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, Request};
@@ -52,9 +53,15 @@ pub(super) struct Space {
     shortage: Option<Shortage>,
     waiting: VecDeque<Waiting>,
     next_try: Option<Instant>,
+    news: Vec<SpaceNews>,
 }
 
 impl Space {
+    /// Takes what has changed since this was asked last.
+    pub(super) fn news(&mut self) -> Vec<SpaceNews> {
+        std::mem::take(&mut self.news)
+    }
+
     /// Whether writes wait.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
@@ -99,6 +106,9 @@ impl Space {
                 since: Instant::now(),
                 left_bytes: left_bytes(carry).unwrap_or(0),
             });
+            let name = |device: &DeviceIndex| carry.members().facts(*device).name.clone();
+            let names = lacking.iter().map(name).collect();
+            self.news.push(SpaceNews::Lacking(names));
         }
         for device in lacking {
             carry.members_mut().lacks_space(device);
@@ -148,7 +158,9 @@ impl Space {
         let relief = |short: &mut Shortage| {
             left.is_some_and(|left| left >= short.left_bytes.saturating_add(RELIEF_BYTES))
         };
-        self.shortage.take_if(relief);
+        if self.shortage.take_if(relief).is_some() {
+            self.news.push(SpaceNews::Back);
+        }
     }
 }
 

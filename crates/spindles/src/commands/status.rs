@@ -696,6 +696,7 @@ impl View<'_> {
             let device = array.zip(u8::try_from(index).ok());
             let device = device.and_then(|(array, index)| array.device(MemberIndex(index)));
             document["counters"] = json!(device.map(|it| counters(&it.counters)));
+            document["no_space_left_bytes"] = json!(device.and_then(|it| it.left_bytes));
             let replacement = replacement.filter(|(member, _)| usize::from(member.0) == index);
             document["copied_onto"] = json!(replacement.map(|(_, device)| &device.name));
             let onto = replacement.map_or_else(String::new, |(_, device)| {
@@ -720,6 +721,12 @@ impl View<'_> {
                     line(format!(
                         "  member {index}: {name}, {state}{onto}{lacks}{lagging}"
                     ));
+                    if let Some(left) = device.and_then(|it| it.left_bytes) {
+                        line(format!(
+                            "    writes found no space where it lies; {} is left there now",
+                            arrays::size(left)
+                        ));
+                    }
                     if !errors.is_empty() {
                         let errors = arrays::errors_text(errors, report.block_bytes);
                         line(format!("    errors: {errors}"));

@@ -259,3 +259,59 @@ fn without_space_an_opening_gives_nothing_up() {
         );
     }
 }
+
+/// A server without space for writes says so in its log and its status, and that it has some again.
+#[test]
+fn a_server_says_that_writes_lack_space() {
+    let Some((mounted, elsewhere)) = full() else {
+        return;
+    };
+    let socket = elsewhere.path().join("socket");
+    let log = elsewhere.path().join("log");
+    let errors = File::create(&log).expect("a file");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["serve", "a", "b", "--nbd"])
+        .arg(format!("unix:{}", socket.display()))
+        .current_dir(mounted.at())
+        .stdout(Stdio::null())
+        .stderr(errors)
+        .spawn()
+        .expect("the binary was built");
+    let logged = |text: &str| {
+        let end = Instant::now() + Duration::from_mins(2);
+        loop {
+            let said = fs::read_to_string(&log).expect("a log");
+            if said.contains(text) {
+                return;
+            }
+            assert!(Instant::now() < end, "no {text} in {said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    logged("is served");
+    let uri = format!("nbd+unix:///safe?socket={}", socket.display());
+    let write = || {
+        let data = elsewhere.path().join("data").display().to_string();
+        let copied = Command::new("nbdcopy").args([&data, &uri]).output();
+        copied.map(|output| output.status.success())
+    };
+    let Ok(is_written) = write() else {
+        println!("SKIPPED: a_server_says_that_writes_lack_space: nbdcopy is not installed");
+        drop(server.kill());
+        server.wait().expect("it ends");
+        return;
+    };
+    assert!(!is_written);
+    logged("there is no space for writes where ");
+    let status = mounted.run("status a b");
+    assert!(
+        status.out.contains("writes found no space"),
+        "{}",
+        status.out
+    );
+    fs::remove_file(mounted.at().join("else")).expect("it is there");
+    assert_eq!(write().ok(), Some(true));
+    logged("writes get space again");
+    mounted.run("stop a b --force").ok();
+    assert!(server.wait().expect("it ends").success());
+}
