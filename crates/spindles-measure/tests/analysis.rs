@@ -409,11 +409,11 @@ fn a_member_out_of_line_is_told_with_its_figures() {
     let first = &analysis.findings[0];
     assert_eq!(first.kind, "outlier-member");
     for expected in [
-        "member 1 (b) alone: 39 random reads a second (the others 9000); 0.4 MB/s written in order (the others 90)",
+        "b alone: 39 random reads a second (the others 9000); 0.4 MB/s written in order (the others 90)",
         "log, the device of a journal, alone: 0.1 MB/s written in order (the others 0.4 to 90)",
-        "member 2 (z) alone: dd-read: no such export",
-        "dd-read: raid5 (member 1 (b) took 20.0 ms to answer and the others 0.10 ms, and 20 % of the actors' time passed \
-         with waiting for that)",
+        "z alone: dd-read: no such export",
+        "b in dd-read of raid5 (b took 20.0 ms to answer and the others 0.10 ms, and 20 % of the actors' time passed with \
+         waiting for that)",
         "dd-read: raid1 (72 of 6000 requests of y failed)",
     ] {
         assert!(

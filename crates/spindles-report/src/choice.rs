@@ -206,8 +206,13 @@ pub(crate) fn in_words(standing: &Standing) -> String {
         let interval = words::interval_of(Quantity::Rate, &it, "times");
         format!("{said} ({interval})")
     });
+    // Holm's correction over all pairs, and the A/A pair, ask for more than the interval.
+    let excludes_equal = standing.behind.is_some_and(|it| it.low * it.high > 0.0);
     match (standing.place, behind) {
         (Place::Best, None) => "the fastest".to_owned(),
+        (Place::Best, Some(behind)) if excludes_equal => format!(
+            "{behind}, but not told apart: identical systems, or a pair by chance, may differ as much"
+        ),
         (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
         (Place::Behind, behind) => behind.unwrap_or_default(),
         (Place::OneBlock, None) => "the fastest in one block: no verdict".to_owned(),

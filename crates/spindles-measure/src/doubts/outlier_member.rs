@@ -11,6 +11,9 @@ use crate::{Analysis, Calibration, Cell, MemberRate};
 /// A member that does less than a part of this many of what the others do is no chance.
 const FAR: f64 = 3.0;
 
+/// A member that costs the actors less than this share of their time holds nothing back.
+const SHARE_MIN: f64 = 0.05;
+
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
     name: "outlier-member",
@@ -21,10 +24,12 @@ pub(super) static KIND: Kind = Kind {
              path to it and at what else uses it. Replace it, and measure again.",
     find: |analysis| {
         let mut details = alone(analysis);
-        details.extend(by_workload(analysis, |cell| {
-            let facts = Facts::of(analysis, cell)?;
-            facts.straggler().map(|it| it.words())
-        }));
+        details.extend(
+            analysis
+                .cells
+                .iter()
+                .filter_map(|cell| late(analysis, cell)),
+        );
         details.extend(by_workload(analysis, |cell| failed(analysis, cell)));
         details
     },
@@ -80,7 +85,7 @@ impl Group<'_> {
         let members = self.members.iter();
         let rates: Vec<&MemberRate> = members.filter_map(|it| calibration.member(it)).collect();
         let mut details = Vec::new();
-        for (place, name) in self.members.iter().enumerate() {
+        for name in &self.members {
             let Some(own) = calibration.member(name) else {
                 continue;
             };
@@ -89,10 +94,7 @@ impl Group<'_> {
             let far_below = RATES.iter().filter_map(|rate| rate.far_below(own, &others));
             let said: Vec<String> = far_below.chain(own.failed.clone()).collect();
             if !said.is_empty() {
-                details.push(format!(
-                    "member {place} ({name}) alone: {}",
-                    said.join("; ")
-                ));
+                details.push(format!("{name} alone: {}", said.join("; ")));
             }
         }
         let journal = self.journal.and_then(|it| calibration.member(it));
@@ -158,6 +160,19 @@ impl RateOf {
             many => format!("{many:.0}"),
         }
     }
+}
+
+/// A member that the actors of a cell waited for.
+fn late(analysis: &Analysis, cell: &Cell) -> Option<String> {
+    let facts = Facts::of(analysis, cell)?;
+    let straggler = facts.straggler().filter(|it| it.share >= SHARE_MIN)?;
+    Some(format!(
+        "{} in {} of {} ({})",
+        straggler.member.name,
+        cell.workload,
+        cell.system,
+        straggler.words()
+    ))
 }
 
 /// Members that failed requests in the runs of a cell.

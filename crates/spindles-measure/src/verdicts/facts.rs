@@ -149,8 +149,6 @@ pub struct MemberFacts {
 pub struct Straggler<'a> {
     /// The member.
     pub member: &'a MemberFacts,
-    /// Its place among the members, from 0.
-    pub place: usize,
     /// Median over the others of how long they took to answer, in seconds.
     pub peers_s: f64,
     /// Share of the time that actors wait for it, and would not if it answered as the others do.
@@ -276,8 +274,7 @@ impl Straggler<'_> {
     /// In words, with the figures.
     pub fn words(&self) -> String {
         format!(
-            "member {} ({}) took {} to answer and the others {}, and {} of the actors' time passed with waiting for that",
-            self.place,
+            "{} took {} to answer and the others {}, and {} of the actors' time passed with waiting for that",
             self.member.name,
             milliseconds(self.member.answer_s),
             milliseconds(self.peers_s),
@@ -538,7 +535,6 @@ impl Facts {
         let (place, member, ratio, peers_s) = ratios.max_by(|a, b| a.2.total_cmp(&b.2))?;
         (ratio >= FAR && self.asked(place) < HOT).then(|| Straggler {
             member,
-            place,
             peers_s,
             share: self.share_for(member, peers_s),
         })

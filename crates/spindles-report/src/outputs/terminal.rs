@@ -90,7 +90,8 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
         let floor = words::noise_floor(analysis);
         let headline = headline(analysis);
         let among = words::not_shown_among(analysis);
-        for sentence in floor.iter().chain(&among).chain(&headline.extremes) {
+        let lead = [&headline.lead];
+        for sentence in floor.iter().chain(&among).chain(lead).chain(&headline.extremes) {
             wrapped(text, sentence, "", options.width);
         }
         text.push('\n');
@@ -106,7 +107,8 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
     let headline = headline(analysis);
     let answer = choice::answer(analysis);
     let weighted = choice::weighted(analysis);
-    let sentences = answer.iter().chain(&weighted).chain([&headline.lead]);
+    // How often each pair differs is in the matrix.
+    let sentences = answer.iter().chain(&weighted);
     for sentence in sentences.chain(&headline.scaled) {
         wrapped(&mut text, sentence, "", options.width);
     }
