@@ -242,6 +242,10 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     assert!(replaced.contains("member 0 is d now"), "{replaced}");
     // A spare takes over by itself.
     place.does("spare add g --array pool");
+    let refused = place.run("wipe g --force");
+    let remedy = "`spindles spare remove g --array pool`";
+    assert!(refused.error.contains(remedy), "{refused:?}");
+    assert_eq!(refused.status, 1);
     place.does("fail b pool");
     place.until("the spare", |place| {
         place.json("status pool")["state"] == json!("healthy")

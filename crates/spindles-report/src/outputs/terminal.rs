@@ -91,7 +91,12 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
         let headline = headline(analysis);
         let among = words::not_shown_among(analysis);
         let lead = [&headline.lead];
-        for sentence in floor.iter().chain(&among).chain(lead).chain(&headline.extremes) {
+        for sentence in floor
+            .iter()
+            .chain(&among)
+            .chain(lead)
+            .chain(&headline.extremes)
+        {
             wrapped(text, sentence, "", options.width);
         }
         text.push('\n');

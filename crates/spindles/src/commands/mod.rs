@@ -380,6 +380,55 @@ mod tests {
         );
     }
 
+    /// Splits a line as a shell does: at blanks outside quotes, up to a redirection, a pipe or `&`.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for letter in line.chars() {
+            match (letter, quote) {
+                ('\'' | '"', None) => quote = Some(letter),
+                (end, Some(open)) if end == open => quote = None,
+                (' ', None) => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        let end = words
+            .iter()
+            .position(|it| matches!(&**it, "&" | "|" | ">" | "<" | "#"));
+        words.truncate(end.unwrap_or(words.len()));
+        words
+    }
+
+    /// What examples show can be typed.
+    #[test]
+    fn every_example_is_a_command_line() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+        let mut pages = vec![std::path::PathBuf::from(docs).join("../README.md")];
+        let docs = std::fs::read_dir(docs).unwrap();
+        pages.extend(docs.map(|entry| entry.unwrap().path()));
+        pages.retain(|page| page.extension().is_some_and(|it| it == "md"));
+        let mut tried = 0;
+        for page in &pages {
+            let text = std::fs::read_to_string(page).unwrap();
+            let is_help = page.ends_with("commands.md");
+            for line in text.lines() {
+                let line = line.strip_prefix("$ ").or(is_help.then_some(line));
+                let line =
+                    line.filter(|it| it.starts_with("spindles ") && !it.contains(['\\', '$', '…']));
+                // What it does may stand beside it.
+                let line = line.and_then(|line| line.split("  ").next());
+                let Some(line) = line else { continue };
+                let parsed = command_line().try_get_matches_from(words(line));
+                if let Err(error) = parsed {
+                    let shown = error.use_stderr();
+                    assert!(!shown, "{}: {line}: {error}", page.display());
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 100, "{tried} examples");
+    }
+
     /// Every command's `--help`, as a document: a snapshot for review and for readers.
     /// `SPINDLES_UPDATE=1 cargo test -p spindles` rewrites it.
     #[test]

@@ -15,8 +15,8 @@ pub(crate) static COMMAND: Command = Command {
               array, in any order, to any command. Where it is not there the members log; an array \
               that is used without it needs it no more, and `spindles journal add` gives it \
               another one.\n\n\
-              spindles journal add /dev/nvme0n1 pool\n\
-              spindles journal remove pool",
+              spindles journal add /dev/nvme0n1 --array pool\n\
+              spindles journal remove --array pool",
     hidden: false,
     forwards: true,
     arguments: |command| {
