@@ -1,7 +1,7 @@
 //! A device for whoever waits for each of its operations, as superblocks and labels are looked at and written.
 
 use crate::{positioned, zeros};
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{SeekFrom, ioctl_blksszget, seek};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
@@ -32,7 +32,10 @@ pub(crate) trait AtRest: Debug {
 
 impl AtRest for File {
     fn bytes(&self) -> io::Result<u64> {
-        Ok(seek(self, SeekFrom::End(0))?)
+        let bytes = seek(self, SeekFrom::End(0))?;
+        // A block device may end within a sector, which can't be read. Of files there is no sector size.
+        let sector_bytes = ioctl_blksszget(self).map_or(1, u64::from);
+        Ok(bytes - bytes % sector_bytes.max(1))
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {

@@ -96,7 +96,7 @@ impl Probe {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(files::open(name, flags).ok()?);
         may_carry(fstat(&file).ok()?.st_mode)?;
-        let bytes = seek(&file, SeekFrom::End(0)).ok()?;
+        let bytes = AtRest::bytes(&file).ok()?;
         Some(Self {
             name: name.to_owned(),
             bytes,

@@ -12,7 +12,9 @@ mod common;
 use common::{Loop, pattern, run, skip};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_io::create::{CreateOptions, create};
 use spindles_io::{BACKENDS, Direct, IoChoice, OpenError, OpenOptions, Stack, Target, open_device};
+use spindles_layout::Expression;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -231,6 +233,32 @@ fn loop_devices_keep_the_promises_too() {
             drop(target);
         }
     }
+}
+
+/// What lies behind the last whole sector of a block device can't be read.
+#[test]
+fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, bytes) in [("odd", BYTES + 1024), ("other", BYTES)] {
+        let file = std::fs::File::create_new(path(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    }
+    let device = match Loop::new(&path("odd"), 4096) {
+        Ok(device) => device,
+        Err(reason) => {
+            return skip(
+                "a_device_that_ends_within_a_sector_is_used_up_to_that",
+                &reason,
+            );
+        }
+    };
+    let target = open_device(&device.0, &OpenOptions::default()).unwrap();
+    assert_eq!(target.facts().devices[0].bytes, BYTES);
+    drop(target);
+    let members = format!("raid1({},{})", device.0, path("other").display());
+    let expression = Expression::parse(&members).unwrap();
+    create(&expression, &CreateOptions::new("odd"), &mut |_, _| true).unwrap();
 }
 
 /// Where zeros are said to move no bytes, that is so; and a file that is opened stays as it is.

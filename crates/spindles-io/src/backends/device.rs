@@ -53,6 +53,8 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
         ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
+    // It may end within a sector, which can't be read.
+    let bytes = bytes - bytes % u64::from(sector_bytes.max(1));
     let physical = physical(major, minor);
     Ok(Opened {
         held,
