@@ -200,6 +200,9 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             None => Vec::new(),
             Some(array) => {
                 let others = spare.arrays_but(array.report.uuid);
+                // A shared one that a server has is one of its array.
+                let is_its = matches!(of, Some(Host::Served(_))) && spare.is_shared();
+                let others = others.or_else(|| is_its.then(Vec::new));
                 others.ok_or_else(|| ChangeError::NoSpareOf {
                     device: name(),
                     array: array.report.name.clone(),

@@ -58,9 +58,15 @@ const BEFORE_S: f64 = 2.0;
 /// What a run would take. Reads from devices, and writes nothing.
 ///
 /// # Errors
-/// All that is wrong with the experiment, but that nobody said what it holds may be lost.
+/// All that is wrong with the experiment, but that nobody said what it holds may be lost; a device that is not there, or
+/// in use.
 pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, RunError> {
     let count = check(experiment, true)?;
+    let members = match &experiment.members {
+        Members::Devices(paths) => &paths[..count.min(paths.len())],
+        Members::Files | Members::Fresh(_) => &[],
+    };
+    preflight::check_devices(experiment, members, open)?;
     let (sides, _) = preflight::sides(experiment);
     let (rates, is_measured) = rates(experiment, count, open);
     let mut all = DryRun {

@@ -331,6 +331,13 @@ pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
         }
     });
     let (shares, ranks): (Vec<String>, Vec<String>) = (shares.collect(), ranks.collect());
+    if weighted.shares.iter().all(|it| it.not_counted.is_some()) {
+        let why = weighted_exceptions(weighted);
+        let shares = shares.join(", ");
+        return Some(format!(
+            "By your weights ({shares}) there is no answer.{why}"
+        ));
+    }
     let said = format!(
         "By your weights ({}): {}.",
         shares.join(", "),

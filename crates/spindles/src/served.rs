@@ -10,7 +10,7 @@ use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::host::Served as _;
 use spindles_io::notice;
-use spindles_io::scan::{FoundArray, Given, lines};
+use spindles_io::scan::{FoundArray, Given, lines, shell_word};
 use spindles_io::sockets::{connect_to, is_full, listens};
 use spindles_serve::control::{Answer, Answers, Ask, Asked, Silent};
 use spindles_serve::sandbox::Sandbox;
@@ -187,6 +187,35 @@ pub(crate) fn known() -> Vec<Known> {
         }
     }
     known
+}
+
+/// Refuses spares of arrays that are served: no server keeps them open, and it would go on counting on them.
+///
+/// # Errors
+///
+/// One of them is such a spare.
+pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
+    let whole = |device: &str| std::fs::canonicalize(device).ok();
+    for array in known() {
+        let Ok(status) = &array.status else {
+            continue;
+        };
+        let spares = status["spares"].as_array().into_iter().flatten();
+        for spare in spares.filter_map(|it| it["device"].as_str()) {
+            let is_spare =
+                |device: &&&str| whole(device).is_some_and(|it| Some(it) == whole(spare));
+            if let Some(device) = devices.iter().find(is_spare) {
+                let name = status["name"].as_str().unwrap_or(&array.uuid);
+                anyhow::bail!(
+                    "{device} is a spare of array '{name}', which is served: `spindles spare remove {} --array {}` makes a \
+                     plain device of it; nothing was changed",
+                    shell_word(device),
+                    shell_word(name)
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the servers that listen there say of their arrays: each is asked at the same time, so a silent one costs its time

@@ -93,6 +93,7 @@ impl Place {
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         self.server = Some(server);
         let mut said = String::new();
+        let name = name.split(' ').next().expect("a name");
         while !said.contains(&format!("array '{name}' is served")) {
             let read = lines.read_line(&mut said).expect("a line");
             assert!(read > 0, "{said}");
@@ -242,10 +243,12 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     assert!(replaced.contains("member 0 is d now"), "{replaced}");
     // A spare takes over by itself.
     place.does("spare add g --array pool");
-    let refused = place.run("wipe g --force");
-    let remedy = "`spindles spare remove g --array pool`";
-    assert!(refused.error.contains(remedy), "{refused:?}");
-    assert_eq!(refused.status, 1);
+    for line in ["wipe g --force", "spare remove g"] {
+        let refused = place.run(line);
+        let remedy = "`spindles spare remove g --array pool`";
+        assert!(refused.error.contains(remedy), "{refused:?}");
+        assert_eq!(refused.status, 1);
+    }
     place.does("fail b pool");
     place.until("the spare", |place| {
         place.json("status pool")["state"] == json!("healthy")
@@ -1235,6 +1238,26 @@ fn jobs_of_a_server_are_shown() {
     writer.0.kill().expect("it runs");
     writer.0.wait().expect("it ends");
     place.does("stop --force pool");
+}
+
+/// A shared spare that a server has is let go like one of the array alone.
+#[test]
+fn a_shared_spare_of_a_server_is_let_go() {
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid1(a,b)");
+    place.does("spare add c --shared");
+    place.serve_named("pool c", "");
+    assert_eq!(place.json("status pool")["spares"][0]["shared"], true);
+    let remedy = "`spindles spare remove c --array pool`";
+    for line in ["wipe c --force", "spare remove c"] {
+        let refused = place.run(line);
+        assert!(refused.error.contains(remedy), "{refused:?}");
+    }
+    place.does("spare remove c --array pool");
+    assert_eq!(place.json("status pool")["spares"], json!([]));
+    assert!(place.does("scrub pool").contains("nothing is wrong"));
+    place.does("stop pool");
+    assert_eq!(place.run("spare remove c").status, 1);
 }
 
 /// A device that went out because it could not be read comes back by what it missed. What it holds

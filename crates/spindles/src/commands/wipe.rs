@@ -7,7 +7,6 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::scan::shell_word;
 use spindles_io::survey::freed_by;
 use spindles_io::wipe::{look, wipe};
 
@@ -45,7 +44,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arrays::devices(&arguments.devices)?;
     let devices = arrays::names(&devices);
     let labelled = if arguments.force {
-        are_no_served_spares(&devices)?;
+        served::check_no_spares(&devices)?;
         wipe(&devices)?
     } else {
         look(&devices)?
@@ -82,31 +81,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }));
     if !arguments.force {
         bail!("nothing was changed: the same with --force takes the superblocks off");
-    }
-    Ok(())
-}
-
-/// Refuses spares of arrays that are served: no server keeps them open, and it would go on counting on them.
-fn are_no_served_spares(devices: &[&str]) -> anyhow::Result<()> {
-    let whole = |device: &str| std::fs::canonicalize(device).ok();
-    for array in served::known() {
-        let Ok(status) = &array.status else {
-            continue;
-        };
-        let spares = status["spares"].as_array().into_iter().flatten();
-        for spare in spares.filter_map(|it| it["device"].as_str()) {
-            let is_spare =
-                |device: &&&str| whole(device).is_some_and(|it| Some(it) == whole(spare));
-            if let Some(device) = devices.iter().find(is_spare) {
-                let name = status["name"].as_str().unwrap_or(&array.uuid);
-                bail!(
-                    "{device} is a spare of array '{name}', which is served: `spindles spare remove {} --array {}` makes a \
-                     plain device of it; nothing was changed",
-                    shell_word(device),
-                    shell_word(name)
-                );
-            }
-        }
     }
     Ok(())
 }

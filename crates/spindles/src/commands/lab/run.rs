@@ -168,6 +168,13 @@ fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
             binary(dry_run.written_bytes)
         ),
     ];
+    if let Some(limit) = experiment.time_limit {
+        let seconds = limit.as_secs();
+        lines.insert(
+            2,
+            format!("but begins no block that would end after {seconds} s (time_limit_s)"),
+        );
+    }
     if let Some((folder, bytes)) = &dry_run.files {
         let folder = folder.display();
         lines.push(format!("makes files of {} in {folder}", binary(*bytes)));

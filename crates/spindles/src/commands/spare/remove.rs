@@ -2,6 +2,7 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -11,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "remove",
     about: "Make plain devices of spares again",
     details: "Nothing but spares is touched. With --array they have to be spares of that array, and one that serves other \
-              arrays too stays a spare of these. A server that has the array is told only with --array.\n\n\
+              arrays too stays a spare of these. Without --array a spare of an array that is served is refused.\n\n\
               spindles spare remove e.img\n\
               spindles spare remove e.img --array pool",
     hidden: false,
@@ -41,6 +42,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices: Vec<String> = meant.collect::<anyhow::Result<_>>()?;
     let (names, members) = (arrays::names(&devices), arrays::names(&members));
     let of_array = !array.is_empty();
+    if !of_array {
+        served::check_no_spares(&names)?;
+    }
     let removed = remove(&names, of_array.then(|| arrays::host(&members, ui)))?;
     for (device, removed) in devices.iter().zip(&removed) {
         report(device, removed, ui);
