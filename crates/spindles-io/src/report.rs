@@ -64,6 +64,8 @@ pub struct ArrayReport {
     pub stopped_writing: bool,
     /// Devices that it lacks may be there: not everything could be read. Then a failure is not certain.
     pub hides_devices: bool,
+    /// Whether a server has it that does not answer.
+    pub is_elsewhere: bool,
     /// So many members more may be lost, whichever they are, besides those that are missing or not
     /// filled yet.
     pub survives_more: u8,
@@ -251,10 +253,17 @@ impl ArrayReport {
         match (self.failed || self.stopped_writing, self.is_degraded()) {
             (true, _) if self.hides_devices && !self.stopped_writing => Health::Unknown,
             (true, _) => Health::Failed,
+            (false, true) if self.is_elsewhere => Health::Unknown,
             (false, true) => Health::Degraded,
             (false, false) if lacks => Health::Degraded,
             (false, false) => Health::Healthy,
         }
+    }
+
+    /// Notes that a server has it which does not answer: members that are not found may be there.
+    pub fn note_silent_server(&mut self) {
+        self.note_hidden_devices();
+        self.is_elsewhere = true;
     }
 
     /// Notes that devices which it, or an array inside it, lacks may be there.

@@ -50,6 +50,13 @@ impl Survey {
         }
     }
 
+    /// Notes that a server has the array which does not answer.
+    pub fn note_silent_server(&mut self) {
+        self.reports
+            .iter_mut()
+            .for_each(ArrayReport::note_silent_server);
+    }
+
     /// The worst of it.
     #[must_use]
     pub fn health(&self) -> Health {

@@ -32,6 +32,8 @@ const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long a command that is asked to end waits for its server to end it.
 const END_MAX: Duration = Duration::from_secs(10);
+/// How long a command that wants a quick answer waits for a server that is at it.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
 /// Between two looks at a server that says nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// After an error that keeps clients from being accepted.
@@ -360,6 +362,8 @@ pub enum SilentReason {
     Late,
     /// It was asked to end the command, and is still at it.
     GoesOn,
+    /// It is at a command that wants a quick answer.
+    Busy,
 }
 
 impl fmt::Display for Silent {
@@ -377,6 +381,11 @@ impl fmt::Display for Silent {
             (SilentReason::Late, _) => {
                 write!(f, "has not answered for {} s", SILENCE_MAX.as_secs())
             }
+            (SilentReason::Busy, _) => write!(
+                f,
+                "has been at the command for {} s, and has not answered",
+                ANSWER_MAX.as_secs()
+            ),
             (SilentReason::GoesOn, _) => write!(
                 f,
                 "has not ended the command within {} s, and goes on with it",
@@ -431,6 +440,8 @@ pub struct Asked {
     ends: Arc<OnceLock<Instant>>,
     /// When it answered last.
     answered: Instant,
+    /// When it is given up, though it is at the command.
+    deadline: Option<Instant>,
 }
 
 impl Asked {
@@ -470,7 +481,17 @@ impl Asked {
             server,
             ends: Arc::default(),
             answered: Instant::now(),
+            deadline: None,
         }))
+    }
+
+    /// Gives up a server that has not answered within a minute, though it is at the command.
+    #[must_use]
+    pub fn soon(self) -> Self {
+        Self {
+            deadline: Some(Instant::now() + ANSWER_MAX),
+            ..self
+        }
     }
 
     /// What asks the server to end what it does for this.
@@ -531,6 +552,9 @@ impl Asked {
     /// Gives up a command that its server was asked to end and does not end.
     fn check_end(&self) -> io::Result<()> {
         let since = self.ends.get().map(|ends| self.answered.max(*ends));
+        if self.deadline.is_some_and(|end| Instant::now() > end) {
+            return Err(Silent::error(self.server, SilentReason::Busy));
+        }
         if since.is_some_and(|since| since.elapsed() > END_MAX) {
             return Err(Silent::error(self.server, SilentReason::GoesOn));
         }

@@ -87,7 +87,13 @@ impl Listed {
     /// Its state; `None` where the devices make no array.
     fn state(&self) -> Option<&str> {
         match &self.report {
-            Ok(report) => report["state"].as_str(),
+            Ok(report) => {
+                let state = report["state"].as_str()?;
+                // What is missing here its server may have.
+                let is_known = !matches!(self.service, Service::Silent(_))
+                    || state == arrays::health(Health::Healthy);
+                Some(if is_known { state } else { arrays::UNKNOWN })
+            }
             Err(_) => self.is_hidden.then_some(arrays::UNKNOWN),
         }
     }

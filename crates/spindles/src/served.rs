@@ -294,10 +294,13 @@ pub(crate) fn forward(
     let words: Option<Vec<String>> = words.collect();
     let words = words.ok_or_else(|| Usage::error("an argument is no text"))?;
     let folder = std::env::current_dir()?;
-    let asked = Asked::ask(socket, &words, &folder, waits != Waits::ForAnswer)?;
-    let Some(mut asked) = asked else {
+    // A member that answers slowly delays every answer about its array.
+    let Some(mut asked) = Asked::ask(socket, &words, &folder, true)? else {
         anyhow::bail!("the server of the array has just ended: try again");
     };
+    if waits == Waits::ForAnswer {
+        asked = asked.soon();
+    }
     if waits == Waits::UntilStopped {
         interrupt::call(asked.stopper()?)?;
     }

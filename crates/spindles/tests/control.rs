@@ -741,7 +741,7 @@ fn what_was_wiped_is_taken_as_a_new_device() {
     place.serve("");
     let told = place.run("wipe a").out;
     assert!(told.contains("as by `spindles stop pool`"), "{told}");
-    place.does("wipe s --force");
+    place.does("spare remove s --array pool");
     place.does("fail a pool");
     let told = place.run("wipe a").out;
     assert!(told.contains("as by `spindles remove a pool`"), "{told}");
@@ -937,7 +937,7 @@ fn devices_that_came_while_it_was_served_are_known() {
     place.does("add f pool");
     place.does("spare add f --array pool");
     place.does("set pool --degraded-writes allow");
-    place.does("spare remove f");
+    place.does("spare remove f --array pool");
     // What was a spare and replaces a member is no spare any more.
     place.does("spare add d --array pool");
     place.does("replace a --onto d pool");
@@ -948,7 +948,7 @@ fn devices_that_came_while_it_was_served_are_known() {
     drop(replaced);
     // A spare that was taken back keeps it from nothing.
     place.does("spare add e --array pool");
-    place.does("spare remove e");
+    place.does("spare remove e --array pool");
     place.does("set pool --degraded-writes allow");
     // One that was added later comes back as well as any other.
     place.does("fail b pool");
@@ -1238,6 +1238,61 @@ fn jobs_of_a_server_are_shown() {
     writer.0.kill().expect("it runs");
     writer.0.wait().expect("it ends");
     place.does("stop --force pool");
+}
+
+/// Data that a client could not read makes the array degraded at once, not at the next scrub alone.
+#[test]
+fn what_no_redundancy_can_heal_is_in_the_status() {
+    const AT: u64 = 30 << 20;
+    let mut place = Place::new("a b c", 64 << 20);
+    place.does("create pool raid5(a,b,c)");
+    std::fs::write(place.path("data"), vec![7; 100 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    for name in ["a", "b"] {
+        let file = File::options().write(true).open(place.path(name));
+        let written = file.expect("a file").write_all_at(&vec![0x5a; 1 << 20], AT);
+        written.expect("it is written");
+    }
+    place.serve("");
+    let uri = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
+    match Command::new("nbdcopy").args([&uri, "null:"]).output() {
+        Ok(copied) => assert!(!copied.status.success(), "it has lost blocks"),
+        Err(error) => return println!("SKIPPED: what redundancy can't heal: nbdcopy: {error}"),
+    }
+    let status = place.run("status pool");
+    assert_eq!(status.status, 3, "{status:?}");
+    let told = "was found wrong could not be repaired";
+    assert!(status.out.contains(told), "{status:?}");
+    place.does("stop pool");
+    assert_eq!(place.run("status pool").status, 3);
+    // Written anew it is right, which a scrub confirms.
+    place.does("copy data array:pool");
+    place.does("scrub pool");
+    assert_eq!(place.run("status pool").status, 0);
+}
+
+/// A command that changes an array makes its server let go of the devices for a moment. Commands that wait for one of
+/// them don't take it then.
+#[test]
+fn nobody_who_waits_takes_a_device_from_a_server() {
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    for allowed in ["allow", "ask", "allow", "ask"] {
+        let mut wipe = place.command("wipe b --force");
+        let wipe = wipe.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut wipe = wipe.expect("it runs");
+        let mut said = BufReader::new(wipe.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        assert!(line.contains("waiting up to "), "{line}");
+        place.does(&format!("set pool --degraded-writes {allowed}"));
+        said.read_to_string(&mut line).expect("text");
+        assert_eq!(wipe.wait().expect("it ends").code(), Some(1), "{line}");
+        assert_eq!(states(&place.json("status pool")), ["active"; 3]);
+    }
+    place.does("stop pool");
+    place.does("wipe b --force");
 }
 
 /// A shared spare that a server has is let go like one of the array alone.

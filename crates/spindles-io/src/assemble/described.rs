@@ -271,6 +271,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         failed: !geometry.survives(assembly.missing),
         stopped_writing: false,
         hides_devices: false,
+        is_elsewhere: false,
         survives_more: geometry
             .survives_more(assembly.missing.union(not_filled))
             .unwrap_or(0),

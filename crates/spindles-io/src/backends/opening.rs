@@ -2,7 +2,7 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
-use crate::holders::server_of;
+use crate::holders::{is_server, server_of};
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
@@ -55,8 +55,19 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     };
     let flags = access | flags | OFlags::CLOEXEC;
     let busy_timeout = options.busy_timeout;
-    let open =
-        |flags| retry_while_busy(name, busy_timeout, Errno::BUSY, || files::open(name, flags));
+    let open = |flags| {
+        let mut server = LastServer::default();
+        retry_while_busy(name, busy_timeout, Errno::BUSY, || {
+            match files::open(name, flags) {
+                Ok(_) if server.is_alive() => Err(Errno::BUSY),
+                Err(Errno::BUSY) => {
+                    server.note(name);
+                    Err(Errno::BUSY)
+                }
+                opened => opened,
+            }
+        })
+    };
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
         Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
@@ -97,6 +108,28 @@ pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>>
     Ok(Box::new(File::from(file)))
 }
 
+/// The server that had a device when it was busy. A command that changes its array makes it let go for a moment: while
+/// it lives, nobody who waited takes the device from it.
+#[derive(Default)]
+struct LastServer {
+    is_looked_for: bool,
+    pid: Option<u32>,
+}
+
+impl LastServer {
+    fn note(&mut self, device: &str) {
+        if !self.is_looked_for {
+            let server = server_of(&[device]).map(|server| server.pid);
+            self.pid = server.filter(|pid| *pid != std::process::id());
+            self.is_looked_for = true;
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.pid.is_some_and(is_server)
+    }
+}
+
 /// Locks a file against other programs, as long as it is open: two that write one array would ruin it;
 /// readers may share, and so may those who write different parts of it.
 pub(super) fn lock(
@@ -114,9 +147,23 @@ pub(super) fn lock(
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    match retry_while_busy(name, options.busy_timeout, Errno::WOULDBLOCK, || {
-        flock(file, lock)
-    }) {
+    let mut server = LastServer::default();
+    match retry_while_busy(
+        name,
+        options.busy_timeout,
+        Errno::WOULDBLOCK,
+        || match flock(file, lock) {
+            Ok(()) if server.is_alive() => {
+                flock(file, FlockOperation::NonBlockingUnlock)?;
+                Err(Errno::WOULDBLOCK)
+            }
+            Err(Errno::WOULDBLOCK) => {
+                server.note(name);
+                Err(Errno::WOULDBLOCK)
+            }
+            locked => locked,
+        },
+    ) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
             above: None,

@@ -106,8 +106,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
     let hides_devices = given.hides_devices();
+    let is_silent = ui.serving().is_none() && !ui.forwards();
     if hides_devices {
         survey.note_hidden_devices();
+    }
+    if is_silent {
+        survey.note_silent_server();
     }
     let open = survey.open.as_slice();
     let numbers = ui.serving().and_then(|serving| serving.handle().numbers());

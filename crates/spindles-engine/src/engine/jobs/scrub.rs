@@ -348,6 +348,23 @@ impl Engine {
                 (Flaw::Unreadable | Flaw::Rotten, false) => &mut found.left_blocks,
             };
             *count += blocks;
+        } else if is_error && finding.fate == Fate::Left {
+            self.leave_to_scrub(blocks);
+        }
+    }
+
+    /// A client's read found blocks that could not be repaired. The superblocks say so, as after a scrub, and
+    /// until one has looked again; reads that meet the same blocks count once.
+    #[cold]
+    fn leave_to_scrub(&mut self, blocks: u64) {
+        let Some(persistence) = self.metadata.persistence_mut() else {
+            return;
+        };
+        let left_blocks = &mut persistence.array.scrub_left_blocks;
+        let is_first = *left_blocks == 0;
+        *left_blocks = blocks.max(*left_blocks);
+        if is_first && !self.read_only && !self.has_failed() {
+            self.want_update();
         }
     }
 
