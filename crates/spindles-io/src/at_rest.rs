@@ -33,7 +33,7 @@ pub(crate) trait AtRest: Debug {
 impl AtRest for File {
     fn bytes(&self) -> io::Result<u64> {
         let bytes = seek(self, SeekFrom::End(0))?;
-        // A block device may end within a sector, which can't be read. Of files there is no sector size.
+        // A block device may end within a sector, which can't be read. Files have no sectors.
         let sector_bytes = ioctl_blksszget(self).map_or(1, u64::from);
         Ok(bytes - bytes % sector_bytes.max(1))
     }

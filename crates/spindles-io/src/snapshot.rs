@@ -20,8 +20,8 @@ pub struct ArraySnapshot {
     pub last_scrub_s: u64,
     /// Its state.
     pub status: Status,
-    /// What is in each position, in their order, and after them what a member is copied onto; nothing where
-    /// its device was let go.
+    /// The node in each position, in their order, and after them the device that a member is copied
+    /// onto; nothing where a device was let go.
     pub members: Vec<Option<MemberSnapshot>>,
     /// The member that is being copied onto another device.
     pub replacing: Option<MemberIndex>,

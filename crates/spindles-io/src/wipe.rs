@@ -202,7 +202,8 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
         (inner.parent == array.uuid).then_some(inner.uuid)
     });
     let inner: BTreeSet<Uuid> = inner.collect();
-    // An inner array's devices do not say which member it is. Where no other member is seen, they lie elsewhere.
+    // An inner array's devices do not say which member it is.
+    // Where no other member is seen, all of them lie in another folder.
     let is_seen = elsewhere.iter().count() <= inner.len() || here.difference(going).is_empty();
     let fate = if let Some(more) = survives(lost) {
         if is_seen || survives(lost.union(elsewhere)).is_some() {

@@ -31,7 +31,7 @@ const MEMBERS: [&str; 3] = ["a", "b", "c"];
 const OTHERS: [&str; 3] = ["d", "e", "j"];
 /// Longest time for any command.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(3);
-/// The test command takes one pair of so many: a prime, so that all commands are met.
+/// The test command takes every 149th pair. A prime number meets all commands.
 const STRIDE: usize = 149;
 /// Exit statuses of a command that did nothing.
 const REFUSED: [i32; 2] = [1, 2];

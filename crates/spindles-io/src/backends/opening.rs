@@ -108,8 +108,8 @@ pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>>
     Ok(Box::new(File::from(file)))
 }
 
-/// The server that had a device when it was busy. A command that changes its array makes it let go for a moment: while
-/// it lives, nobody who waited takes the device from it.
+/// The server that had a device when it was busy. Some commands make it close its devices for a
+/// moment: while it lives, no other program that waited takes the device.
 #[derive(Default)]
 struct LastServer {
     is_looked_for: bool,

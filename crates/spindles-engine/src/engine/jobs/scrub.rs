@@ -353,8 +353,8 @@ impl Engine {
         }
     }
 
-    /// A client's read found blocks that could not be repaired. The superblocks say so, as after a scrub, and
-    /// until one has looked again; reads that meet the same blocks count once.
+    /// Records blocks that a client's read found and no redundancy repairs, until the next scrub.
+    /// Reads that meet the same blocks count once.
     #[cold]
     fn leave_to_scrub(&mut self, blocks: u64) {
         let Some(persistence) = self.metadata.persistence_mut() else {
