@@ -210,7 +210,7 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
             format!("; the array is degraded {then}: {}", survives_more(more))
         } else {
             let others = positions(elsewhere);
-            format!("; {others} not here either: without these too the array can't be read {then}")
+            format!("; the array can't be read {then} unless {others} can be found")
         }
     } else if going.iter().count() == array.members().len() {
         format!(", and all others: the array is gone {then}, with all that it holds")

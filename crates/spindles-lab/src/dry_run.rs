@@ -58,8 +58,8 @@ const BEFORE_S: f64 = 2.0;
 /// What a run would take. Reads from devices, and writes nothing.
 ///
 /// # Errors
-/// All that is wrong with the experiment, but that nobody said what it holds may be lost; a device that is not there, or
-/// in use.
+/// Everything that is wrong with the experiment, and each device that is missing or in use. A device
+/// that holds something is no error here.
 pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, RunError> {
     let count = check(experiment, true)?;
     let members = match &experiment.members {

@@ -211,7 +211,7 @@ pub(crate) fn in_words(standing: &Standing) -> String {
     match (standing.place, behind) {
         (Place::Best, None) => "the fastest".to_owned(),
         (Place::Best, Some(behind)) if excludes_equal => format!(
-            "{behind}, but not told apart: identical systems, or a pair by chance, may differ as much"
+            "{behind}, but no proof: identical systems, or a pair by chance, may differ as much"
         ),
         (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
         (Place::Behind, behind) => behind.unwrap_or_default(),

@@ -97,7 +97,7 @@ const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for
 const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
 const NO_SPACE: AlarmKind = ours(
     "NoSpace",
-    "there is no space for writes where members lie: those that get none are refused",
+    "members have no space for writes, which are refused until there is space",
 );
 const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes get space again");
 const DOOR_UNGUARDED: AlarmKind = ours(
@@ -479,10 +479,9 @@ fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
     match news {
         SpaceNews::Lacking(devices) => {
             let what = format!(
-                "there is no space for writes where {} lie{}: those that get none are refused until there is some; all \
-                 members stay",
-                devices.join(", "),
-                if devices.len() == 1 { "s" } else { "" }
+                "no space is left for writes on the file system of {}: writes are refused until there \
+                 is space; all members stay",
+                devices.join(", ")
             );
             Alarm {
                 device: devices.first().cloned(),

@@ -1265,7 +1265,7 @@ fn what_no_redundancy_can_heal_is_in_the_status() {
     assert!(status.out.contains(told), "{status:?}");
     place.does("stop pool");
     assert_eq!(place.run("status pool").status, 3);
-    // Written anew it is right, which a scrub confirms.
+    // A new write repairs the blocks, and a scrub confirms it.
     place.does("copy data array:pool");
     place.does("scrub pool");
     assert_eq!(place.run("status pool").status, 0);

@@ -1,6 +1,6 @@
 //! Every ordered pair of management commands on a served array, while a client writes to it: the
-//! second begins as soon as the first was accepted, in its middle, or when it has ended. A refused
-//! command changes no byte of devices that are not the array's. What the client wrote is there in
+//! second begins as soon as the first was accepted, in its middle, or when it has ended. A command
+//! that is refused after the first has ended changes no byte of devices that are not the array's. What the client wrote is there in
 //! the end, a scrub finds nothing, and it is there without any one member.
 //!
 //! The test command takes a part of the pairs. `SPINDLES_PAIRS=all` takes all of them, and
@@ -504,7 +504,7 @@ impl Drop for World {
     }
 }
 
-/// Tries one pair. `Ok` says whether both commands did what they were asked for.
+/// Tries one pair, and returns the exit statuses of both commands.
 fn try_pair(
     number: usize,
     array: &str,

@@ -302,7 +302,7 @@ fn a_server_says_that_writes_lack_space() {
         return;
     };
     assert!(!is_written);
-    logged("there is no space for writes where ");
+    logged("no space is left for writes on the file system of ");
     let status = mounted.run("status a b");
     assert!(
         status.out.contains("writes found no space"),
