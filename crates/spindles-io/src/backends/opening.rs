@@ -2,7 +2,7 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
-use crate::holders::{is_server, server_of};
+use crate::holders::{Server, is_server, server_of};
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
@@ -56,17 +56,8 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     let flags = access | flags | OFlags::CLOEXEC;
     let busy_timeout = options.busy_timeout;
     let open = |flags| {
-        let mut server = LastServer::default();
-        retry_while_busy(name, busy_timeout, Errno::BUSY, || {
-            match files::open(name, flags) {
-                Ok(_) if server.is_alive() => Err(Errno::BUSY),
-                Err(Errno::BUSY) => {
-                    server.note(name);
-                    Err(Errno::BUSY)
-                }
-                opened => opened,
-            }
-        })
+        let open = || files::open(name, flags);
+        retry_while_busy(name, busy_timeout, Errno::BUSY, open, |_| Ok(()))
     };
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
@@ -108,28 +99,6 @@ pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>>
     Ok(Box::new(File::from(file)))
 }
 
-/// The server that had a device when it was busy. Some commands make it close its devices for a
-/// moment: while it lives, no other program that waited takes the device.
-#[derive(Default)]
-struct LastServer {
-    is_looked_for: bool,
-    pid: Option<u32>,
-}
-
-impl LastServer {
-    fn note(&mut self, device: &str) {
-        if !self.is_looked_for {
-            let server = server_of(&[device]).map(|server| server.pid);
-            self.pid = server.filter(|pid| *pid != std::process::id());
-            self.is_looked_for = true;
-        }
-    }
-
-    fn is_alive(&self) -> bool {
-        self.pid.is_some_and(is_server)
-    }
-}
-
 /// Locks a file against other programs, as long as it is open: two that write one array would ruin it;
 /// readers may share, and so may those who write different parts of it.
 pub(super) fn lock(
@@ -147,23 +116,14 @@ pub(super) fn lock(
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    let mut server = LastServer::default();
-    match retry_while_busy(
+    let locked = retry_while_busy(
         name,
         options.busy_timeout,
         Errno::WOULDBLOCK,
-        || match flock(file, lock) {
-            Ok(()) if server.is_alive() => {
-                flock(file, FlockOperation::NonBlockingUnlock)?;
-                Err(Errno::WOULDBLOCK)
-            }
-            Err(Errno::WOULDBLOCK) => {
-                server.note(name);
-                Err(Errno::WOULDBLOCK)
-            }
-            locked => locked,
-        },
-    ) {
+        || flock(file, lock),
+        |()| flock(file, FlockOperation::NonBlockingUnlock),
+    );
+    match locked {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
             above: None,
@@ -192,9 +152,8 @@ pub(super) fn hold_above(
         if is_own(&device) {
             continue;
         }
-        let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, || {
-            files::open(&device, flags)
-        });
+        let open = || files::open(&device, flags);
+        let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, open, |_| Ok(()));
         match opened {
             Ok(file) => held.push(file),
             // It is gone by now, or not to be had here.
@@ -215,22 +174,30 @@ pub(super) fn hold_above(
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Tries again while the answer is `busy`, at most for `busy_timeout`; a wait that is not short is shown.
+/// Some commands make a server close its devices for a moment: while the server that had the device
+/// lives, it is busy, and `release` gives it back.
 fn retry_while_busy<T>(
     name: &str,
     busy_timeout: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
+    release: impl Fn(T) -> Result<(), Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
-    let (mut is_shown, mut is_kept) = (false, None);
-    let keeps = || server_of(&[name]).is_some_and(|server| server.another.is_some());
+    let (mut is_shown, mut server) = (false, None);
+    let look = || server_of(&[name]).filter(|server| server.pid != std::process::id());
     loop {
-        match attempt() {
-            Err(errno)
-                if errno == busy
-                    && started.elapsed() < busy_timeout
-                    && !*is_kept.get_or_insert_with(keeps) =>
-            {
+        let lives = || server.iter().flatten().any(|it: &Server| is_server(it.pid));
+        let result = match attempt() {
+            Ok(taken) if lives() => release(taken).and(Err(busy)),
+            result => result,
+        };
+        match result {
+            Err(errno) if errno == busy && started.elapsed() < busy_timeout => {
+                let server = server.get_or_insert_with(look);
+                if server.as_ref().is_some_and(|it| it.another.is_some()) {
+                    return Err(errno); // Another user's server keeps it.
+                }
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;
                     waiting::show(name, busy_timeout);
