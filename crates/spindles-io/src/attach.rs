@@ -30,6 +30,7 @@ pub(crate) fn look_at_new(
     new: &[&str],
     to: Use,
     overwrite: bool,
+    open: &OpenOptions,
 ) -> Result<(), ChangeError> {
     are_others(devices, new)?;
     // First: nobody else can look at what a server of the array has.
@@ -39,7 +40,7 @@ pub(crate) fn look_at_new(
         Some(found.record().ok()?.0.block_size)
     });
     for device in new {
-        let probe = create::look(device)?;
+        let probe = create::look(device, open)?;
         block_size.map_or(Ok(()), |block_size| probe.check_blocks(block_size))?;
     }
     Ok(())
@@ -161,6 +162,7 @@ pub(crate) fn may_overwrite(
     overwrite: bool,
     arrays: &[Uuid],
     to: Use,
+    open: &OpenOptions,
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let is_reserved = |device: &&&str| {
         let found = Probe::glance(device).map(|probe| probe.found());
@@ -177,7 +179,7 @@ pub(crate) fn may_overwrite(
     };
     let mut held = Vec::new();
     for device in new.iter().filter(|device| !is_reserved(device)) {
-        held.extend(create::may_overwrite(device, overwrite)?);
+        held.extend(create::may_overwrite(device, overwrite, open)?);
     }
     Ok(held)
 }

@@ -89,7 +89,13 @@ pub fn grow<'a>(
     };
     let devices = [devices, already.clone()].concat();
     let host = host.or_on(&devices);
-    attach::look_at_new(&devices, &added, Use::Place, options.overwrite)?;
+    attach::look_at_new(
+        &devices,
+        &added,
+        Use::Place,
+        options.overwrite,
+        &options.assemble.open,
+    )?;
     let Opened { target, report } = host.look(assembling)?;
     let array = report.name.clone();
     let changes =
@@ -157,6 +163,7 @@ pub fn grow<'a>(
             overwrite,
             &[report.uuid],
             Use::Place,
+            &assembling.open,
         )?);
         // A loop device on it may be mounted: refuse before the array is changed.
         drop(backends::open(device, &assembling.open)?);
@@ -364,7 +371,7 @@ pub fn abort<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Aborted, ChangeError> {
     match host.into() {
-        Host::Devices(devices) => abort_on(devices, progress),
+        Host::Devices(devices) => abort_on(devices, &OpenOptions::default(), progress),
         Host::Served(served) => {
             let report = served.report();
             if report.growing.is_none() {
@@ -372,8 +379,9 @@ pub fn abort<'a>(
                 return Err(ChangeError::NothingToAbort { array });
             }
             // The server closes it in order, so there is nothing to wait for.
-            while_closed(served, Restructure::default(), |devices, _| {
-                Ok((None, abort_on(devices, &mut |_, _| true)?))
+            while_closed(served, Restructure::default(), |devices, options| {
+                let aborted = abort_on(devices, &options.open, &mut |_, _| true)?;
+                Ok((None, aborted))
             })
         }
     }
@@ -381,9 +389,11 @@ pub fn abort<'a>(
 
 fn abort_on(
     devices: &[&str],
+    open: &OpenOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Aborted, ChangeError> {
     let writing = AssembleOptions {
+        open: open.clone(),
         keep_spares: true,
         ..AssembleOptions::default()
     };
@@ -428,7 +438,7 @@ fn abort_on(
         return Err(ChangeError::NotRecorded { array });
     }
     if !new.is_empty() {
-        wipe::wipe(&new)?;
+        wipe::wipe_with(&new, open)?;
     }
     let removed = new.into_iter().map(str::to_owned).collect();
     Ok(Aborted { report, removed })

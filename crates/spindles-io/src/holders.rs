@@ -46,11 +46,6 @@ pub fn server_of(devices: &[&str]) -> Option<Server> {
     })
 }
 
-/// Returns true if that process is a server.
-pub(crate) fn is_server(pid: u32) -> bool {
-    command_of(pid).is_some_and(|it| it.starts_with(SERVES))
-}
-
 /// Those that were started with that word on their command line, as for memory that they serve.
 #[must_use]
 pub fn servers_given(word: &str) -> Vec<Server> {

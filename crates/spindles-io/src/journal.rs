@@ -36,7 +36,13 @@ pub fn add<'a>(
     let members = host.devices_but(&[device]);
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     host.let_go(&[device]);
-    attach::look_at_new(&members, &[device], Use::Journal, overwrite)?;
+    attach::look_at_new(
+        &members,
+        &[device],
+        Use::Journal,
+        overwrite,
+        &OpenOptions::default(),
+    )?;
     let report = look(host)?;
     if let JournalReport::Device(journal) = &report.journal {
         return Err(ChangeError::HasJournal {
@@ -47,9 +53,9 @@ pub fn add<'a>(
     let parity = matches!(report.level.redundancy, Redundancy::Parity(_));
     let logs = Policy::by_name(report.consistency)
         .is_some_and(|policy| policy.write_hole == WriteHole::Closed);
-    let bytes = create::look(device)?.bytes;
+    let bytes = create::look(device, &OpenOptions::default())?.bytes;
     let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
-    let wiped = create::may_overwrite(device, overwrite)?;
+    let wiped = create::may_overwrite(device, overwrite, &OpenOptions::default())?;
     put_in_order(host, &report, degraded, progress)?;
     let (labelled, page) = (absolute(device), record.encode());
     // First the device: what the superblocks name is there.

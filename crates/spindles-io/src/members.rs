@@ -4,6 +4,7 @@ use crate::backends::{self, Inline, Medium, Opened};
 use crate::buffers::Buffers;
 use crate::holes::Holes;
 use crate::later::{Job, LOOKOUTS, Later};
+use crate::locks::Held;
 use crate::queues::{self, Chosen, Wait, Watch, WatchId};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
@@ -12,7 +13,6 @@ use spindles_block::{
     Operation,
 };
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// A device at a leaf.
@@ -55,7 +55,7 @@ struct Device {
     /// It takes space when it is written.
     holes: Option<Holes>,
     /// Of the file below a loop device.
-    held: Vec<OwnedFd>,
+    held: Vec<Held>,
 }
 
 /// One operation of a device, in its blocks.

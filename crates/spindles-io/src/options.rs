@@ -1,5 +1,6 @@
 //! How devices are to be opened.
 
+use crate::Locks;
 use spindles_block::BlockSize;
 use spindles_engine::{READ_POLICIES, ReadPolicy};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct OpenOptions {
     /// How long a busy device is waited for: the kernel ends what a program that was killed had in flight
     /// before others get its devices, and a slow disk takes seconds for that.
     pub busy_timeout: Duration,
+    /// The locks of the array, which its server keeps while it closes and opens it.
+    pub locks: Locks,
     /// How long servers are waited for.
     pub peer_timeouts: PeerTimeouts,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
@@ -51,6 +54,7 @@ impl Default for OpenOptions {
             direct: Direct::Auto,
             ignore_flushes: false,
             busy_timeout: Duration::from_secs(5),
+            locks: Locks::default(),
             peer_timeouts: PeerTimeouts::default(),
             drawn: None,
         }
@@ -58,6 +62,15 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
+    /// Returns the locks that this opening takes over and gives back: an opening for reading holds none of its own.
+    pub(crate) fn own_locks(&self) -> Locks {
+        if self.read_only {
+            Locks::default()
+        } else {
+            self.locks.clone()
+        }
+    }
+
     /// For what is only looked at, also while another program has it open.
     pub(crate) fn looking() -> Self {
         Self {

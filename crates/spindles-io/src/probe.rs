@@ -5,6 +5,7 @@ use crate::at_rest::{Access, AtRest};
 use crate::backends;
 use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
+use crate::locks::Held;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
 use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
@@ -14,7 +15,6 @@ use spindles_block::BlockSize;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Probe {
     /// `None` for a device that another process, or the caller, has open.
     facts: Option<DeviceFacts>,
     /// The file below a loop device.
-    _held: Vec<OwnedFd>,
+    _held: Vec<Held>,
 }
 
 impl Probe {

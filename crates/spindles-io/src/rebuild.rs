@@ -363,6 +363,7 @@ impl Ready {
                 options.overwrite,
                 &self.uuids,
                 Use::Rebuild,
+                &options.assemble.open,
             ),
             Replacement::Array(inner, _) => Ok(inner.occupied.clone()),
         }
@@ -435,7 +436,13 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
             host.let_go(&[onto]);
             let devices = host.devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-            attach::look_at_new(&devices, &[onto], Use::Rebuild, options.overwrite)?;
+            attach::look_at_new(
+                &devices,
+                &[onto],
+                Use::Rebuild,
+                options.overwrite,
+                &options.assemble.open,
+            )?;
             target.may_attach(onto, options.member.into())?;
             (Vec::new(), Replacement::Device(onto.clone()))
         }
@@ -469,7 +476,13 @@ fn look_with<'a>(
     let is_array = matches!(options.onto, Some(Expression::Array { .. }));
     let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
-    attach::look_at_new(&devices, new, Use::Rebuild, options.overwrite)?;
+    attach::look_at_new(
+        &devices,
+        new,
+        Use::Rebuild,
+        options.overwrite,
+        &options.assemble.open,
+    )?;
     let is_ours = |new: &&&str| {
         of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };

@@ -62,7 +62,13 @@ pub fn replace<'a>(
     }
     let host = host.or_on(&devices);
     host.let_go(&[onto]);
-    attach::look_at_new(&devices, &[onto], Use::Place, options.overwrite)?;
+    attach::look_at_new(
+        &devices,
+        &[onto],
+        Use::Place,
+        options.overwrite,
+        &options.assemble.open,
+    )?;
     let looked = host.look(&options.assemble)?;
     looked.target.may_replace(old, onto)?;
     let wiped = if is_left_over(old, onto) {
@@ -73,6 +79,7 @@ pub fn replace<'a>(
             options.overwrite,
             &looked.report.uuids(),
             Use::Place,
+            &options.assemble.open,
         )?
     };
     drop(looked);

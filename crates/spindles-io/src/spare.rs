@@ -51,7 +51,13 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         }
     };
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
-    attach::look_at_new(&members, devices, Use::Spare, overwrite)?;
+    attach::look_at_new(
+        &members,
+        devices,
+        Use::Spare,
+        overwrite,
+        &OpenOptions::default(),
+    )?;
     let mut array = match whose {
         For::All => None,
         For::Array(host) => {
@@ -68,7 +74,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     let mut planned = Vec::new();
     let mut probes = Vec::new();
     for device in devices {
-        let probe = create::look(device)?;
+        let probe = create::look(device, &OpenOptions::default())?;
         if let Some(array) = &array {
             let unfit = array.target.may_be_spare(device)?;
             let unfit = unfit.iter().map(ToString::to_string);
@@ -91,7 +97,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             }
             serving_too(known, device, uuid)?
         } else {
-            wiped.extend(create::may_overwrite(device, overwrite)?);
+            wiped.extend(create::may_overwrite(
+                device,
+                overwrite,
+                &OpenOptions::default(),
+            )?);
             SpareRecord {
                 device_uuid: random::uuid()?,
                 device_bytes: 0,

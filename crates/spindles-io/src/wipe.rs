@@ -120,10 +120,18 @@ impl Labelled {
 /// As `look`, or a device is in use. Nothing was written to any, unless the operating system refuses
 /// that.
 pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
+    wipe_with(devices, &OpenOptions::default())
+}
+
+/// The same for devices that are to be opened like that.
+pub(crate) fn wipe_with(
+    devices: &[&str],
+    open: &OpenOptions,
+) -> Result<Vec<Labelled>, ChangeError> {
     attach::are_others(&[], devices)?;
     let mut held = Vec::new();
     for device in devices {
-        held.push(backends::open(device, &OpenOptions::default())?);
+        held.push(backends::open(device, open)?);
     }
     // Nobody else writes to them from here on.
     let labelled = look_at(devices, Tense::Past)?;

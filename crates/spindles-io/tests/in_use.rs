@@ -6,7 +6,7 @@ use common::Loop;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::CopyEnd;
 use spindles_io::create::{CreateOptions, create};
-use spindles_io::{OpenError, OpenOptions, open_device};
+use spindles_io::{Locks, OpenError, OpenOptions, open_device};
 use spindles_layout::Expression;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -152,4 +152,47 @@ fn a_file_is_in_use_where_a_loop_device_on_it_is() {
         drop(held);
         drop(open_device(other, &options.open).unwrap().close());
     }
+}
+
+/// Opened with the locks of a served array, files and loop devices stay in use from one opening to the next.
+#[test]
+fn devices_stay_in_use_between_two_openings() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
+    for path in &paths {
+        File::create(path).unwrap().set_len(8 << 20).unwrap();
+    }
+    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
+    create(&expression, &CreateOptions::new("test"), &mut |_, _| true).unwrap();
+    let loops: Result<Vec<Loop>, String> = paths.iter().map(|path| Loop::with(path, &[])).collect();
+    let loops = match loops {
+        Ok(loops) => loops,
+        Err(reason) => return println!("SKIPPED in_use: loop devices: {reason}"),
+    };
+    let loops: Vec<&str> = loops.iter().map(|device| device.0.as_str()).collect();
+    let are_free = || {
+        let is_free = |name: &&&str| open_device(name, &at_once(false).open).is_ok();
+        files.iter().chain(&loops).filter(is_free).count()
+    };
+    for names in [&files, &loops] {
+        assert_eq!(are_free(), 4);
+        let mut options = at_once(false);
+        options.open.locks = Locks::of_served_array();
+        let first = assemble(names, &options).unwrap().target;
+        let keeping = options.open.locks.keep();
+        first.close().unwrap();
+        assert_eq!(are_free(), 0, "{names:?}");
+        let mut looking = options.clone();
+        looking.open.read_only = true;
+        drop(assemble(names, &looking).unwrap());
+        assert_eq!(are_free(), 0, "{names:?}");
+        let second = assemble(names, &options).unwrap().target;
+        assert_eq!(are_free(), 0, "{names:?}");
+        drop(keeping);
+        assert_eq!(are_free(), 0, "{names:?}");
+        second.close().unwrap();
+    }
+    assert_eq!(are_free(), 4);
 }

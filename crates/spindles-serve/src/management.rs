@@ -218,11 +218,13 @@ impl Served for Handle {
             drop(known.send((before, all)));
             true
         };
-        let options = self.options.clone();
+        let (options, array) = (self.options.clone(), self.said());
         self.offer.exchange(decide, move |target| {
             let (before, all) = exchanged.recv().unwrap_or_default();
             let mut devices = all.clone();
             devices.retain(|device| without.as_ref() != Some(device));
+            // Nobody else gets a device meanwhile.
+            let keeping = options.open.locks.keep();
             let closed = target.close();
             let changed = if closed.is_ok() {
                 let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
@@ -232,9 +234,13 @@ impl Served for Handle {
             };
             let (opened, failed) = match changed {
                 Reopened::Open(target) => (Ok(target), false),
-                Reopened::Closed => (open_again(&[&devices, &before], &options, false), false),
-                Reopened::AsBefore => (open_again(&[&all, &before], &options, true), true),
+                Reopened::Closed => (
+                    open_again(&array, &[&devices, &before], &options, false),
+                    false,
+                ),
+                Reopened::AsBefore => (open_again(&array, &[&all, &before], &options, true), true),
             };
+            drop(keeping);
             // Who asked may be gone.
             drop(done.send(closed.map(|()| failed).map_err(AssembleError::from)));
             opened.map_err(|error| error.to_string())
@@ -249,9 +255,11 @@ impl Served for Handle {
     }
 }
 
-/// Opens the array again, on devices that were open a moment ago: another program may be looking at one of them. Takes the
-/// first of these lists of devices that makes an array; all but the first only if `at_once`, or when time is up.
+/// Opens the array again, on devices that were open a moment ago. Takes the first of these lists of devices that makes an
+/// array; all but the first only if `at_once`, or when time is up. Then it goes on without devices that can't be read or
+/// belong to another array by now.
 fn open_again(
+    array: &ArrayReport,
     lists: &[&[String]],
     options: &AssembleOptions,
     at_once: bool,
@@ -265,11 +273,13 @@ fn open_again(
         let mut failed = None;
         for devices in lists {
             // What was changed may have made plain devices of some.
-            let left = devices
-                .iter()
-                .map(String::as_str)
-                .filter(|device| !is_plain(device));
-            match assemble(&left.collect::<Vec<_>>(), options) {
+            let mut left = devices.to_vec();
+            left.retain(|device| !is_plain(device));
+            if is_over {
+                left = belonging(&left, &[], array);
+            }
+            let left: Vec<&str> = left.iter().map(String::as_str).collect();
+            match assemble(&left, options) {
                 Ok(assembled) => return Ok(assembled.target),
                 Err(error) => failed = failed.or(Some(error)),
             }

@@ -1295,6 +1295,93 @@ fn nobody_who_waits_takes_a_device_from_a_server() {
     place.does("wipe b --force");
 }
 
+/// Takes the lock of these files as often as it can, until it is stopped.
+struct Thief {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: std::thread::JoinHandle<Vec<PathBuf>>,
+}
+
+impl Thief {
+    fn of(files: Vec<PathBuf>) -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_over = std::sync::Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut taken = Vec::new();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for path in &files {
+                    let file = File::open(path).expect("a file");
+                    if file.try_lock().is_ok() {
+                        taken.push(path.clone());
+                    }
+                }
+            }
+            taken
+        });
+        Self { stop, thread }
+    }
+
+    fn taken(self) -> Vec<PathBuf> {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.join().expect("it ends")
+    }
+}
+
+/// Commands for which a server closes its array and opens it again never release its devices.
+#[test]
+fn a_server_keeps_its_devices_while_it_reopens_them() {
+    let mut place = Place::new("a b c d e f j", 48 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    let thief = Thief::of(["a", "b"].map(|name| place.path(name)).to_vec());
+    for line in [
+        "set pool --degraded-writes allow",
+        "rename pool lake",
+        "journal add j --array lake",
+        "journal remove --array lake",
+        "grow lake --add f",
+        "fail c lake",
+        "rebuild lake --onto raid0(d,e)",
+        "rename lake pool",
+    ] {
+        place.does(line);
+    }
+    assert_eq!(thief.taken(), Vec::<PathBuf>::new());
+    place.does("stop pool");
+    let thief = Thief::of(vec![place.path("a")]);
+    place.until("the lock", |_| {
+        thief.thread.is_finished() || {
+            File::open(place.path("a"))
+                .expect("a file")
+                .try_lock()
+                .is_ok()
+        }
+    });
+    drop(thief.taken());
+}
+
+/// A command that opens a member in the server itself, while another command has its array closed, is refused.
+#[test]
+fn a_member_is_not_taken_by_its_own_server() {
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    for allowed in ["allow", "ask"] {
+        let lines = ["add b pool --force", "spare add b --shared --force"];
+        let beside = lines.iter().cycle().take(6).map(|line| {
+            let mut command = place.command(line);
+            let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().expect("it runs")
+        });
+        let beside: Vec<Child> = beside.collect();
+        place.does(&format!("set pool --degraded-writes {allowed}"));
+        for mut command in beside {
+            assert_eq!(command.wait().expect("it ends").code(), Some(1));
+        }
+        assert_eq!(states(&place.json("status pool")), ["active"; 3]);
+    }
+    place.does("stop pool");
+}
+
 /// A shared spare that a server has is let go like one of the array alone.
 #[test]
 fn a_shared_spare_of_a_server_is_let_go() {

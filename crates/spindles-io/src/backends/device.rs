@@ -4,11 +4,11 @@ use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::files;
 use crate::identity::file_below;
+use crate::locks::Held;
 use crate::physical::{is_write_protected, physical, takes_discards, zeroes_without_moving_bytes};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
-use std::os::fd::OwnedFd;
 
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
@@ -35,12 +35,9 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     } else {
         OFlags::EXCL
     };
-    let Opening {
-        file,
-        direct,
-        direct_reason,
-    } = opening::open(name, options, exclusive)?;
-    let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
+    let opened = opening::open(name, options, exclusive)?;
+    let own = opened.hold(name, options)?;
+    let status = fstat(&opened.file).map_err(opening::refused(name, "look at"))?;
     let (major, minor) = (major(status.st_rdev), minor(status.st_rdev));
     if !options.read_only && is_write_protected(major, minor) {
         return Err(OpenError::WriteProtected {
@@ -49,6 +46,12 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     }
     let mut held = opening::hold_above(name, None, options)?;
     held.extend(hold_below(name, status.st_rdev, options)?);
+    held.extend(own);
+    let Opening {
+        file,
+        direct,
+        direct_reason,
+    } = opened;
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
@@ -77,11 +80,14 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
 
 /// Locks the file that a loop device stands on, so that nobody opens it by its own name meanwhile, and holds other
 /// loop devices on it, which somebody may have mounted.
-fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<OwnedFd>, OpenError> {
+fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held>, OpenError> {
     let Some((path, whole)) = file_below(device) else {
         return Ok(Vec::new());
     };
-    let file = match files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC) {
+    let locks = options.own_locks();
+    let opened = locks.take(&path).map(|kept| Ok(kept.file));
+    let opened = opened.unwrap_or_else(|| files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC));
+    let file = match opened {
         Ok(file) => file,
         // Who opens for this process does not think that it should have it.
         Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
@@ -89,7 +95,7 @@ fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Owne
         Err(_) => return Ok(Vec::new()),
     };
     opening::lock(name, &file, !whole, options)?;
-    let mut held = vec![file];
+    let mut held = vec![locks.hold(file)];
     // A device on a part of the file has nothing to do with those on its other parts.
     if whole {
         held.extend(opening::hold_above(&path, Some(device), options)?);

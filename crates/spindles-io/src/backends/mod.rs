@@ -9,6 +9,7 @@ mod opening; // Not a row: what file and device share.
 
 use crate::at_rest::{Access, AtRest};
 use crate::later::Later;
+use crate::locks::Held;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
 use spindles_block::{BlockSize, MemberResult};
@@ -91,7 +92,7 @@ pub(crate) struct Opened {
     pub(crate) medium: Medium,
     /// What is held as long as it is open: the file that a loop device stands on, and loop devices that
     /// stand on it.
-    pub(crate) held: Vec<OwnedFd>,
+    pub(crate) held: Vec<Held>,
 }
 
 /// How a device does what it is asked.

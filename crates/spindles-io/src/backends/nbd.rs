@@ -67,11 +67,15 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             return Err(OpenError::NoFlush { device: device() });
         }
     }
-    let mut held = None;
+    let (locks, mut held) = (options.own_locks(), None);
     while let Some(stand_in) = StandIn::of(&route.address) {
+        if let Some(kept) = locks.take_same(stand_in.file()) {
+            held = Some(locks.hold_locked(kept));
+            break;
+        }
         opening::lock(name, stand_in.file(), false, options)?;
         if stand_in.is_there() {
-            held = Some(stand_in.into_file());
+            held = Some(locks.hold(stand_in.into_file()));
             break;
         }
     }

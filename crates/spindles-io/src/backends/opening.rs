@@ -2,12 +2,13 @@
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
-use crate::holders::{Server, is_server, server_of};
+use crate::holders::server_of;
 use crate::identity::loop_devices_on;
+use crate::locks::{Held, Locked};
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, stat, statx};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, stat, statx};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use spindles_block::BlockSize;
 use std::fs::File;
 use std::io;
@@ -46,8 +47,20 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
     }
 }
 
-/// Opens with these flags more, directly where that is asked for and works.
+/// Opens with these flags more, directly where that is asked for and works. Takes over a file that the array has kept.
 pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Opening, OpenError> {
+    if let Some(Locked {
+        file,
+        direct_reason,
+    }) = options.own_locks().take(name)
+    {
+        let flags = fcntl_getfl(&file).map_err(refused(name, "look at"))?;
+        return Ok(Opening {
+            file,
+            direct: flags.contains(OFlags::DIRECT),
+            direct_reason,
+        });
+    }
     let access = if options.read_only {
         OFlags::RDONLY
     } else {
@@ -57,7 +70,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     let busy_timeout = options.busy_timeout;
     let open = |flags| {
         let open = || files::open(name, flags);
-        retry_while_busy(name, busy_timeout, Errno::BUSY, open, |_| Ok(()))
+        retry_while_busy(name, busy_timeout, Errno::BUSY, open)
     };
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
@@ -89,6 +102,25 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     })
 }
 
+impl Opening {
+    /// Holds the file a second time where its lock may have to be kept.
+    pub(super) fn hold(
+        &self,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<Option<Held>, OpenError> {
+        let locks = options.own_locks();
+        if !locks.may_keep() {
+            return Ok(None);
+        }
+        let file = fcntl_dupfd_cloexec(&self.file, 0).map_err(refused(name, "hold"))?;
+        Ok(Some(locks.hold_locked(Locked {
+            file,
+            direct_reason: self.direct_reason.clone(),
+        })))
+    }
+}
+
 /// Through the page cache, at any alignment.
 pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
     let access = match access {
@@ -107,7 +139,7 @@ pub(super) fn lock(
     shared: bool,
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
-    if options.read_only && options.unlocked {
+    if options.read_only && (options.unlocked || options.locks.keeps(file)) {
         return Ok(());
     }
     let lock = if shared || options.read_only {
@@ -116,13 +148,8 @@ pub(super) fn lock(
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    let locked = retry_while_busy(
-        name,
-        options.busy_timeout,
-        Errno::WOULDBLOCK,
-        || flock(file, lock),
-        |()| flock(file, FlockOperation::NonBlockingUnlock),
-    );
+    let attempt = || flock(file, lock);
+    let locked = retry_while_busy(name, options.busy_timeout, Errno::WOULDBLOCK, attempt);
     match locked {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
@@ -139,7 +166,7 @@ pub(super) fn hold_above(
     name: &str,
     own: Option<u64>,
     options: &OpenOptions,
-) -> Result<Vec<OwnedFd>, OpenError> {
+) -> Result<Vec<Held>, OpenError> {
     let mut held = Vec::new();
     if options.read_only {
         return Ok(held);
@@ -152,10 +179,13 @@ pub(super) fn hold_above(
         if is_own(&device) {
             continue;
         }
+        if let Some(kept) = options.locks.take(&device) {
+            held.push(options.locks.hold_locked(kept));
+            continue;
+        }
         let open = || files::open(&device, flags);
-        let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, open, |_| Ok(()));
-        match opened {
-            Ok(file) => held.push(file),
+        match retry_while_busy(&device, options.busy_timeout, Errno::BUSY, open) {
+            Ok(file) => held.push(options.locks.hold(file)),
             // It is gone by now, or not to be had here.
             Err(Errno::NOENT | Errno::NXIO) => {}
             Err(_) => {
@@ -174,28 +204,20 @@ pub(super) fn hold_above(
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Tries again while the answer is `busy`, at most for `busy_timeout`; a wait that is not short is shown.
-/// Some commands make a server close its devices for a moment: while the server that had the device
-/// lives, it is busy, and `release` gives it back.
 fn retry_while_busy<T>(
     name: &str,
     busy_timeout: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
-    release: impl Fn(T) -> Result<(), Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
-    let (mut is_shown, mut server) = (false, None);
-    let look = || server_of(&[name]).filter(|server| server.pid != std::process::id());
+    let mut is_shown = false;
+    let mut is_anothers = None;
+    let look = || server_of(&[name]).is_some_and(|server| server.another.is_some());
     loop {
-        let lives = || server.iter().flatten().any(|it: &Server| is_server(it.pid));
-        let result = match attempt() {
-            Ok(taken) if lives() => release(taken).and(Err(busy)),
-            result => result,
-        };
-        match result {
+        match attempt() {
             Err(errno) if errno == busy && started.elapsed() < busy_timeout => {
-                let server = server.get_or_insert_with(look);
-                if server.as_ref().is_some_and(|it| it.another.is_some()) {
+                if *is_anothers.get_or_insert_with(look) {
                     return Err(errno); // Another user's server keeps it.
                 }
                 if !is_shown && started.elapsed() > SILENCE {

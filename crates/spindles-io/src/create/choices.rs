@@ -3,6 +3,7 @@
 use super::look;
 use super::options::CreateOptions;
 use super::plan::Planner;
+use crate::OpenOptions;
 use crate::errors::CreateError;
 use spindles_format::Uuid;
 use spindles_layout::{Expression, choices as expressions};
@@ -28,7 +29,7 @@ pub struct Choice {
 ///
 /// It is none, or can't be looked at.
 pub fn size_of(device: &str) -> Result<u64, CreateError> {
-    Ok(look(device)?.bytes)
+    Ok(look(device, &OpenOptions::default())?.bytes)
 }
 
 /// The arrays that devices can become, names and sizes, with these options: the safest first, and of these the largest.

@@ -1,12 +1,12 @@
 //! Devices that an array is to be made of, before anything is written: what they hold that must not be
 //! overwritten without being asked for.
 
-use crate::OpenError;
 use crate::TooSmall;
 use crate::errors::{CreateError, failed};
 use crate::probe::Probe;
 use crate::room::FOR_ALL;
 use crate::signatures::Sighting;
+use crate::{OpenError, OpenOptions};
 use spindles_format::{DeviceRecord, areas_for};
 use std::io;
 use std::path::Path;
@@ -19,13 +19,13 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn look(name: &str) -> Result<Self, CreateError> {
+    pub(super) fn look(name: &str, open: &OpenOptions) -> Result<Self, CreateError> {
         if name.starts_with("array:") && !Path::new(name).exists() {
             return Err(CreateError::IsAnArray {
                 device: name.to_owned(),
             });
         }
-        let probe = match Probe::open(name) {
+        let probe = match Probe::open_with(name, open) {
             Err(OpenError::Io { device, source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
             {
@@ -90,8 +90,9 @@ impl Device {
 pub(crate) fn may_overwrite(
     device: &str,
     force: bool,
+    open: &OpenOptions,
 ) -> Result<Vec<(String, String)>, CreateError> {
-    refuse_occupied(std::iter::once(&Device::look(device)?), force)
+    refuse_occupied(std::iter::once(&Device::look(device, open)?), force)
 }
 
 /// What a file or device that is held for writing has on it that nobody wants overwritten.
@@ -127,6 +128,6 @@ pub(super) fn refuse_occupied<'a>(
 }
 
 /// Looks at a device that is to hold something new.
-pub(crate) fn look(device: &str) -> Result<Probe, CreateError> {
-    Ok(Device::look(device)?.probe)
+pub(crate) fn look(device: &str, open: &OpenOptions) -> Result<Probe, CreateError> {
+    Ok(Device::look(device, open)?.probe)
 }

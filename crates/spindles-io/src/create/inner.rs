@@ -77,7 +77,7 @@ impl Inner {
         } = wanted;
         let options = wanted.options(open);
         let leaves = expression.leaves();
-        let devices = leaves.iter().map(|name| Device::look(name));
+        let devices = leaves.iter().map(|name| Device::look(name, open));
         let devices = devices.collect::<Result<Vec<_>, _>>()?;
         let is_new = |device: &&Device| !left.contains(&device.name);
         let plan = |sizes: &[u64]| {

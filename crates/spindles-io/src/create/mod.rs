@@ -238,7 +238,7 @@ impl Looked {
             });
         }
         let devices = all.iter().map(|name| {
-            let device = Device::look(name)?;
+            let device = Device::look(name, &options.open)?;
             device.probe.check_blocks(options.block_size)?;
             Ok::<_, CreateError>(device)
         });

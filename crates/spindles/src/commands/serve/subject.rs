@@ -5,7 +5,7 @@ use super::{Arguments, FLUSHES};
 use crate::arrays;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
-use spindles_io::{OpenOptions, Target, open_device, scratch, wipe};
+use spindles_io::{Locks, OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
 use std::path::Path;
 
@@ -67,7 +67,8 @@ pub(super) fn open(
     let open = open_options(arguments);
     match what {
         What::Assembled(devices) => {
-            let options = assemble_options(arguments);
+            let mut options = assemble_options(arguments);
+            options.open.locks = Locks::of_served_array();
             let array = assemble(&arrays::names(&devices), &options)?;
             let report = array.report;
             let subject = Subject {
