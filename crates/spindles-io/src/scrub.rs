@@ -242,6 +242,11 @@ pub fn scrub<'a>(
     })
 }
 
+/// The area of the metadata of a device that is a spare.
+pub const SPARE_LABEL: &str = "label of a spare";
+/// Its length in bytes.
+pub const SPARE_LABEL_BYTES: u64 = 4096;
+
 /// Reads the labels of spares, and writes a damaged one again. A device without a label is only
 /// reported, since another program may have taken it.
 fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
@@ -264,9 +269,9 @@ fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
         findings.push(Finding::Metadata {
             array: array.to_owned(),
             member: spare.name.clone(),
-            area: "label of a spare",
+            area: SPARE_LABEL,
             offset_bytes: SLOT_BYTES[0],
-            bytes: 4096,
+            bytes: SPARE_LABEL_BYTES,
             flaw,
             fate: if repaired { Fate::Repaired } else { Fate::Left },
         });

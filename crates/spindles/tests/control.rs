@@ -1524,8 +1524,13 @@ fn a_scrub_repairs_the_label_of_a_spare() {
     let left = place.run("scrub pool");
     assert_eq!(left.status, 1, "{left:?}");
     assert!(left.out.contains(found), "{left:?}");
+    let c = place.path("c").display().to_string();
+    let remedy = format!("`spindles spare add {c} --array pool --force`");
+    assert!(left.error.contains(&remedy), "{left:?}");
     let now = std::fs::read(place.path("c")).expect("a file");
     assert!(now[4096..8192] == [0xee; 4096]);
+    place.does("spare add c --array pool --force");
+    assert!(place.does("scrub pool").contains("nothing is wrong"));
     place.does("stop pool");
 }
 

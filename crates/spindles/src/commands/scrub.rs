@@ -10,7 +10,8 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
 use spindles_io::assemble::{ArrayReport, AssembleOptions};
-use spindles_io::scrub::{Finding, Scrubbed, scrub};
+use spindles_io::scan::shell_word;
+use spindles_io::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
 use spindles_io::{OpenOptions, no_space, positions};
 
 pub(crate) static COMMAND: Command = Command {
@@ -98,6 +99,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut places = Vec::new();
     // A check tells them at its end: they are no rot for sure where the array was not closed in order.
     let mut held_back = Vec::new();
+    let mut unlabelled = Vec::new();
     let scrubbed = scrub(
         arrays::host(&arrays::names(&devices), ui),
         &options,
@@ -109,6 +111,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 ui.line(text(finding));
             }
             places.push(value(finding));
+            unlabelled.extend(unlabelled_spare(finding).map(|it| shell_word(it).into_owned()));
         },
         &mut on_progress,
     )?;
@@ -129,7 +132,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for warning in scrubbed.report.warnings() {
         ui.note(warning);
     }
-    let left = conclude(&scrubbed, &places, ui);
+    let left_bytes = conclude(&scrubbed, &places, ui);
+    let left = left_bytes > 0;
     let name = &scrubbed.report.name;
     if let (true, Some(no_space)) = (
         scrubbed.progress.failed > 0 || !scrubbed.through,
@@ -161,8 +165,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             scrubbed.report.as_written()
         );
     }
+    let found = scrubbed.progress.found;
+    if left && left_bytes == SPARE_LABEL_BYTES * u64::try_from(unlabelled.len())? {
+        let (spares, array) = (unlabelled.join(" "), shell_word(name));
+        bail!(
+            "array '{name}': {spares} no longer has the label of a spare, and the array will not take it: where no \
+             other program uses it, `spindles spare add {spares} --array {array} --force` makes it a spare again"
+        );
+    }
     if left {
-        let disagreements = scrubbed.progress.found.disagreements > 0;
+        let disagreements = found.disagreements > 0;
         let trust = if disagreements {
             ", or take the data for right with --trust-data"
         } else {
@@ -182,8 +194,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sums up. Whether something is left that is wrong.
-fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
+/// Returns the device of a finding that says that it is no longer labelled as a spare.
+fn unlabelled_spare(finding: &Finding) -> Option<&str> {
+    match finding {
+        Finding::Metadata {
+            member,
+            area: SPARE_LABEL,
+            fate: Fate::Left,
+            ..
+        } => Some(member),
+        _ => None,
+    }
+}
+
+/// Sums up. Returns the bytes that are wrong and were not repaired.
+fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
     let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
     let block_bytes = u64::from(scrubbed.report.block_bytes);
     let name = &scrubbed.report.name;
@@ -257,7 +282,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "not_looked_at": failed,
         "places": places,
     }));
-    left > 0
+    left * block_bytes
 }
 
 /// What a scrub did without.
