@@ -561,7 +561,8 @@ impl ArrayReport {
             };
             lines.push(format!(
                 "array '{name}' has failed{missing}, and writes nothing any more: what must be durable first could not be \
-                 written, for want of space or as devices failed; mend that, then stop the server, and serve it again"
+                 written, for want of space or as devices failed; mend that, then stop the server, and serve it again; \
+                 served with --read-only, all of it that enough members hold can be read before that"
             ));
         }
         lines.extend(self.taken.iter().map(ToString::to_string));

@@ -536,7 +536,8 @@ fn kind_of(
         }
         Event::WritingStopped => {
             let what = "the array has failed: what must be durable before more is written could not be written, for want of \
-                        space or as devices failed: nothing more is written until that is mended and the array is opened anew";
+                        space or as devices failed: nothing more is written until that is mended and the array is served again; \
+                        until then it can be served with --read-only";
             (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {
