@@ -722,7 +722,11 @@ impl Scan {
         };
         // One more than there may be, to see that there is one.
         let names = names.take(self.limits.files.saturating_add(1));
-        let names = names.map(OsString::into_string);
+        let printable = |name: String| match name.contains(char::is_control) {
+            true => Err(OsString::from(name)),
+            false => Ok(name),
+        };
+        let names = names.map(|name| name.into_string().and_then(printable));
         let (names, others): (Vec<_>, Vec<_>) = names.partition(Result::is_ok);
         for name in others.into_iter().filter_map(Result::err) {
             self.look_at_unnamed(&Path::new(folder).join(name));
@@ -747,7 +751,7 @@ impl Scan {
         }
     }
 
-    /// Looks at a file whose name is not UTF-8. One of ours can't be used, and must not be missed.
+    /// Looks at a file whose name is not UTF-8 or has a control character. One of ours can't be used, and must not be missed.
     fn look_at_unnamed(&mut self, path: &Path) {
         let is_plain = fs::metadata(path).is_ok_and(|it| it.is_file());
         let Some(file) = is_plain.then(|| fs::File::open(path).ok()).flatten() else {
@@ -762,8 +766,7 @@ impl Scan {
         });
         if is_ours {
             self.cut_off.push(format!(
-                "{}: it belongs to an array, and its name is not UTF-8: rename it",
-                path.display()
+                "{path:?}: it belongs to an array, and its name is not UTF-8 or has a control character: rename it"
             ));
         }
     }

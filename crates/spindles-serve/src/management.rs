@@ -130,21 +130,25 @@ fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
 }
 
 impl Handle {
-    /// Whether a word of a command line means this array: its name, its UUID, or a device that it has or that its
-    /// superblock says belongs to it.
+    /// Returns true if one of these words of a command line means this array: its name, its UUID, or a device that it has
+    /// or that its superblock says belongs to it.
     #[must_use]
-    pub fn is_meant_by(&self, word: &str) -> bool {
+    pub fn is_meant_by(&self, words: &[String]) -> bool {
         let report = self.report();
-        let whole = absolute(word);
-        let same = |device: &String| *device == whole;
-        word == report.name
-            || word == report.uuid.to_string()
-            || self.given().iter().any(same)
-            || self
-                .offer
+        let mut devices = self.given();
+        devices.extend(
+            self.offer
                 .call(|target| target.devices())
-                .is_some_and(|it| it.iter().any(same))
-            || report_of(&[word.to_owned()]).is_ok_and(|it| it.uuid == report.uuid)
+                .unwrap_or_default(),
+        );
+        let (uuid, devices) = (report.uuid.to_string(), BTreeSet::from_iter(devices));
+        let is_known = |word: &String| {
+            *word == report.name || *word == uuid || devices.contains(&absolute(word))
+        };
+        let belongs = |word: &String| {
+            report_of(std::slice::from_ref(word)).is_ok_and(|it| it.uuid == report.uuid)
+        };
+        words.iter().any(is_known) || words.iter().any(belongs)
     }
 }
 

@@ -142,7 +142,7 @@ impl Scan {
         refuse_expressions(arguments)?;
         if let Some(serving) = ui.serving() {
             let words = devices(arguments)?;
-            if !words.iter().any(|word| serving.handle().is_meant_by(word)) {
+            if !serving.handle().is_meant_by(&words) {
                 bail!(
                     "this server has array '{}', and none of {} means that one",
                     serving.handle().report().name,

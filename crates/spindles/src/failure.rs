@@ -93,6 +93,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         return matches!(
             error,
             OpenError::NoName
+                | OpenError::Unprintable { .. }
                 | OpenError::NotADevice { .. }
                 | OpenError::Address { .. }
                 | OpenError::Size { .. }

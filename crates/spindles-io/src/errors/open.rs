@@ -133,6 +133,12 @@ pub enum OpenError {
         "the name of a device is empty: look for a comma too many, or a variable that is not set"
     )]
     NoName,
+    /// Its name can't be shown in a line.
+    #[error("the name {device:?} has a control character in it: rename it")]
+    Unprintable {
+        /// The device.
+        device: String,
+    },
     /// Neither file nor block device.
     #[error(
         "{device} is {kind}: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE"

@@ -161,6 +161,31 @@ fn a_name_that_a_file_has_is_warned_of() {
     assert_eq!(renamed.error, "");
 }
 
+/// A name with a line break would write lines of its own into what people read.
+#[test]
+fn a_name_with_a_control_character_is_refused() {
+    let folder = Folder::new("a b", 8 * MIB);
+    let odd = "b\nhealthy";
+    std::fs::rename(folder.path("b"), folder.path(odd)).expect("it is ours");
+    let create = ["create", "pool", &format!("raid1(a,{odd})")];
+    let refused = spindles_in(&folder.path(""), &[], &create);
+    assert_eq!(refused.status, 2, "{}", refused.error);
+    let said = "the name \"b\\nhealthy\" has a control character in it: rename it";
+    assert!(refused.error.contains(said), "{}", refused.error);
+    std::fs::rename(folder.path(odd), folder.path("b")).expect("it is ours");
+    here(&folder, "create pool raid1(a,b)").ok();
+    std::fs::rename(folder.path("b"), folder.path(odd)).expect("it is ours");
+    for line in ["status pool", "scrub pool", "status"] {
+        let run = here(&folder, line);
+        assert!(
+            run.error.contains("\\nhealthy\": it belongs"),
+            "{}",
+            run.error
+        );
+        assert!(!run.out.contains(odd), "{}", run.out);
+    }
+}
+
 /// A new device that the array's name will not mean is told of.
 #[test]
 fn a_new_device_out_of_sight_is_told() {
