@@ -167,6 +167,14 @@ mod tests {
                 "[one]\nread_iolog=a\n",
                 "line 2: read_iolog is not supported",
             ),
+            (
+                "[one]\nexec_prerun=rm a\n",
+                "line 2: exec_prerun is not supported, it runs another program",
+            ),
+            (
+                "[one]\nwrite_bw_log=a\n",
+                "line 2: write_bw_log is not supported, it writes files",
+            ),
         ] {
             let error = of(text).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -418,7 +418,7 @@ mod tests {
             ("rw=read iodepth=0", "iodepth = 0 is not possible"),
             ("rw=read size=0", "size = 0 is not possible"),
             ("rw=read read_iolog=log", "read_iolog is not supported"),
-            ("rw=read write_bw_log=a#b", "as a comment"),
+            ("rw=read description=a#b", "as a comment"),
         ] {
             let error = of(text).unwrap_err();
             assert!(error.contains(words), "{error}");

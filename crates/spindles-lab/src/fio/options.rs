@@ -59,9 +59,15 @@ const CHOSEN: &[&str] = &[
     "wait_for",
 ];
 
+const RUNS_A_PROGRAM: &str = "it runs another program, whose work would be measured too";
+const WRITES_A_LOG: &str =
+    "it writes files beside the results, and each run would overwrite those of the run before";
+
 /// Options that can't be used here, and why.
 const REFUSED: &[(&str, &str)] = &[
     ("create_only", "it does no I/O"),
+    ("exec_postrun", RUNS_A_PROGRAM),
+    ("exec_prerun", RUNS_A_PROGRAM),
     (
         "kb_base",
         "a size must mean the same to the lab and to fio, so K is 1024 here",
@@ -76,6 +82,11 @@ const REFUSED: &[(&str, &str)] = &[
         "replay_redirect",
         "it replays I/O on another device than the system",
     ),
+    ("write_bw_log", WRITES_A_LOG),
+    ("write_hist_log", WRITES_A_LOG),
+    ("write_iolog", WRITES_A_LOG),
+    ("write_iops_log", WRITES_A_LOG),
+    ("write_lat_log", WRITES_A_LOG),
 ];
 
 /// Engines that do their I/O on the file that they are given, one operation of a job at a time.
