@@ -260,8 +260,8 @@ impl ArrayReport {
         }
     }
 
-    /// Notes that a server has it which does not answer: members that are not found may be there.
-    pub fn note_silent_server(&mut self) {
+    /// Notes that members which are not found may be there all the same.
+    pub fn note_members_elsewhere(&mut self) {
         self.note_hidden_devices();
         self.is_elsewhere = true;
     }

@@ -50,11 +50,11 @@ impl Survey {
         }
     }
 
-    /// Notes that a server has the array which does not answer.
-    pub fn note_silent_server(&mut self) {
+    /// Notes that members which are not found are elsewhere: they were not given, or a server has them and does not answer.
+    pub fn note_members_elsewhere(&mut self) {
         self.reports
             .iter_mut()
-            .for_each(ArrayReport::note_silent_server);
+            .for_each(ArrayReport::note_members_elsewhere);
     }
 
     /// The worst of it.
@@ -70,7 +70,7 @@ impl Survey {
 #[must_use]
 pub fn freed_by(device: &str) -> Option<String> {
     let server = server_of(&[device])?;
-    if server.pid == std::process::id() {
+    if server.pid == std::process::id() || server.another.is_some() {
         return None;
     }
     let path = Path::new(device);

@@ -1,18 +1,32 @@
 //! Why a target could not be opened or closed.
 
 use spindles_block::SizeBytes;
+use std::borrow::Cow;
 use std::io;
 use thiserror::Error;
 
 /// What ends the use. A server that is asked for a command on its array may have the device itself.
-fn remedy(users: Option<&String>) -> &'static str {
+fn remedy(users: Option<&String>) -> Cow<'static, str> {
     let own = format!("pid {} ", std::process::id());
-    if users.is_some_and(|users| users.starts_with(&own)) {
+    if let Some(owner) = users.and_then(|users| owner_of_server(users)) {
+        let name = owner.trim_start_matches("user ");
+        return Cow::Owned(format!(
+            "its server does the commands of {owner} alone: do it as with `sudo -u {name}`"
+        ));
+    }
+    Cow::Borrowed(if users.is_some_and(|users| users.starts_with(&own)) {
         "the server of the array has it itself: see `spindles status`. `spindles remove` lets go of a \
          member that is out"
     } else {
         "stop or unmount that first"
-    }
+    })
+}
+
+/// The other user whose server has the device, as the description of its users says.
+fn owner_of_server(users: &str) -> Option<&str> {
+    let (_, described) = users.split_once(" of ")?;
+    let (owner, command) = described.split_once(" (")?;
+    command.starts_with("spindles serve ").then_some(owner)
 }
 
 /// Who has a device.

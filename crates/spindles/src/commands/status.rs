@@ -18,6 +18,7 @@ use spindles_io::notice::percent;
 use spindles_io::settings::{array_of_member, clear_errors};
 use spindles_io::{ArraySnapshot, DeviceCounters, MemberSnapshot, why_out};
 
+use spindles_io::scan::{Forgotten, Role};
 use spindles_io::survey::{Health, User, another_owner, survey};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
@@ -105,13 +106,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
-    let hides_devices = given.hides_devices();
+    let is_member = |it: &Forgotten| matches!(it.role, Role::Member(_));
+    let are_forgotten = given.forgotten.iter().any(is_member);
+    let hides_devices = given.hides_devices() || are_forgotten;
     let is_silent = ui.serving().is_none() && !ui.forwards();
     if hides_devices {
         survey.note_hidden_devices();
     }
-    if is_silent {
-        survey.note_silent_server();
+    if is_silent || are_forgotten {
+        survey.note_members_elsewhere();
     }
     let open = survey.open.as_slice();
     let numbers = ui.serving().and_then(|serving| serving.handle().numbers());

@@ -341,6 +341,15 @@ fn every_command_takes_a_name() {
 #[test]
 fn what_was_forgotten_is_named() {
     let folder = folder();
+    // What the array lacks for want of words is not missing.
+    for (line, state) in [
+        ("status a --json", "unknown"),
+        ("status a c --json", "unknown"),
+    ] {
+        let run = here(&folder, line).ok();
+        assert_eq!(run.json()["state"], state);
+        assert!(!run.error.contains("missing"), "{}", run.error);
+    }
     let run = here(&folder, "status a c --json");
     for text in [
         "b is member 1 of array 'pool'",

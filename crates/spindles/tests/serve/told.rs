@@ -295,8 +295,11 @@ fn a_server_of_another_user_is_listed() {
     let told = pool.told("status pool");
     let wanted = format!("in use by pid {id} of user nobody (");
     assert!(told.contains(&wanted), "{told}");
-    let told = pool.told("stop pool");
-    assert!(told.contains("as with `sudo -u nobody`"), "{told}");
+    for line in ["stop pool", "scrub pool", "fail b pool"] {
+        let told = pool.told(line);
+        assert!(told.contains("as with `sudo -u nobody`"), "{line}: {told}");
+        assert!(!told.contains("`spindles stop"), "{line}: {told}");
+    }
     served.stop();
 }
 
