@@ -99,6 +99,8 @@ pub struct ArrayReport {
     pub returning: Vec<(MemberIndex, String)>,
     /// Refused members that a command put out: they catch up when they are added.
     pub held_out: Vec<String>,
+    /// Refused devices that hold an older state of a member, and which: an old copy, or one the array went on without.
+    pub stale: Vec<(MemberIndex, String)>,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
@@ -827,6 +829,15 @@ impl ArrayReport {
                 "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, or put a \
                  new device in its place: `{rebuild} --onto DEV`"
             ),
+            ([], [])
+                if let Some((_, device)) = arrays.iter().find_map(|array| array.stale.first()) =>
+            {
+                let device = shell_word(device);
+                format!(
+                    "to make array '{name}' safe again, bring back the device that {device} is an older state of, or \
+                     overwrite {device} with what the others hold: `{rebuild} --onto {device} --force`"
+                )
+            }
             ([], []) => format!(
                 "to make array '{name}' safe again, bring back what is missing, with `spindles add DEV {}` while \
                  the array is served, or put a new device in its place: `{rebuild} --onto DEV`",

@@ -299,6 +299,10 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
             .filter(|refusal| matches!(refusal.reason, Reason::Returning { held_out: true, .. }))
             .map(|refusal| refusal.name.clone())
             .collect(),
+        stale: (assembly.refused.iter())
+            .filter(|refusal| matches!(refusal.reason, Reason::Stale { .. }))
+            .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
+            .collect(),
         spares: Vec::new(),
         taken: Vec::new(),
         incidents: Vec::new(),

@@ -758,6 +758,12 @@ impl View<'_> {
                         (Some(since), false) => format!("missing since generation {since}"),
                         (Some(since), true) => format!("out: {asked}, in generation {since}"),
                     };
+                    let is_it =
+                        |(member, _): &&(MemberIndex, String)| usize::from(member.0) == index;
+                    let lacks = match report.stale.iter().find(is_it) {
+                        Some((_, device)) => format!("; {device} holds an older state of it"),
+                        None => lacks,
+                    };
                     line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
                 }
             }

@@ -161,6 +161,32 @@ fn a_name_that_a_file_has_is_warned_of() {
     assert_eq!(renamed.error, "");
 }
 
+/// The place of a member whose device is an old copy lacks a member, and the copy is of use only as a new device.
+#[test]
+fn an_old_copy_of_a_member_is_named() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    here(&folder, "create pool raid5(a,b,c)").ok();
+    let old = std::fs::read(folder.path("a")).expect("a file");
+    std::fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");
+    here(&folder, "copy data array:pool").ok();
+    std::fs::write(folder.path("a"), old).expect("room");
+    let status = here(&folder, "status pool");
+    assert_eq!(status.status, 3);
+    assert!(
+        status
+            .out
+            .contains("member 0: not there; a holds an older state of it")
+    );
+    let remedy = "rebuild pool --onto a --force";
+    assert!(
+        status.error.contains(&format!("`spindles {remedy}`")),
+        "{}",
+        status.error
+    );
+    here(&folder, remedy).ok();
+    here(&folder, "status pool").ok();
+}
+
 /// A name with a line break would write lines of its own into what people read.
 #[test]
 fn a_name_with_a_control_character_is_refused() {
