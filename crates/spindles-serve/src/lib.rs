@@ -39,7 +39,7 @@ pub use hook::may_execute;
 pub use management::Handle;
 pub use news::{Listener, News, Newsroom};
 pub use numbers::{ClientNumbers, JobPace, Origin, Served, ServerNumbers};
-pub use offer::{ExportFacts, Offer};
+pub use offer::{ExportFacts, Offer, description_of};
 pub use readiness::Readiness;
 pub use server::{Server, ServerError, ServerLimits};
 pub use spindles_io::tls::CertificatesError;

@@ -31,6 +31,12 @@ pub struct ExportFacts {
     pub accesses_max: u16,
 }
 
+/// Describes an array to clients: `raid5 of 3`.
+#[must_use]
+pub fn description_of(level: &str, members: usize) -> String {
+    format!("{level} of {members}")
+}
+
 impl ExportFacts {
     pub(crate) fn of(export: &Export, name: &str, description: String) -> Self {
         let facts = export.target().facts();

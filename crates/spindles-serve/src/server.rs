@@ -5,7 +5,7 @@ use crate::client::{Client, Desk, MayTake, Turn};
 use crate::guard::Guard;
 use crate::news::{News, Newsroom};
 use crate::numbers::{ClientNumbers, Served, ServerNumbers};
-use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
+use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts, description_of};
 use crate::paces::Paces;
 use crate::polling::Polling;
 use crate::stopper::Stopper;
@@ -467,9 +467,14 @@ impl Server {
     /// Clients who come from now on are told what it is now.
     fn tell_facts(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let array = self.export.target().facts().array.as_ref();
+        let description = match array.filter(|_| facts.identity.is_some()) {
+            Some(array) => description_of(array.level, array.members.into()),
+            None => facts.description.clone(),
+        };
         *facts = ExportFacts {
             identity: facts.identity,
-            ..ExportFacts::of(&self.export, &facts.name, facts.description.clone())
+            ..ExportFacts::of(&self.export, &facts.name, description)
         };
     }
 

@@ -119,16 +119,20 @@ impl Place {
         sockets.find(|path| path.exists()).expect("it listens")
     }
 
-    /// What libnbd is told at the handshake is what the array holds.
-    fn is_as_large_as_it_says(&self) {
+    /// The handshake tells libnbd the size of the array, and what it is.
+    fn is_as_its_handshake_says(&self) {
         let uri = format!("nbd+unix:///pool?socket={}", self.path("socket").display());
-        let size = Command::new("nbdinfo").args(["--size", &uri]).output();
-        let size = match size {
-            Ok(size) => String::from_utf8(size.stdout).expect("a number"),
-            Err(error) => return println!("SKIPPED the size for new clients: {error}"),
+        let told = match Command::new("nbdinfo").args(["--json", &uri]).output() {
+            Ok(told) => String::from_utf8(told.stdout).expect("text"),
+            Err(error) => return println!("SKIPPED what new clients are told: {error}"),
         };
-        let bytes = self.json("status lake")["bytes"].to_string();
-        assert_eq!(size.trim(), bytes);
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        let export = &told["exports"][0];
+        let status = self.json("status lake");
+        assert_eq!(export["export-size"], status["bytes"]);
+        let members = status["members"].as_array().expect("a list").len();
+        let level = status["level"].as_str().expect("a level");
+        assert_eq!(export["description"], format!("{level} of {members}"));
     }
 
     /// Waits until that is so.
@@ -260,7 +264,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     place.does("grow pool --add f");
     // Who connects from now on sees the new size, however the array is called.
     place.does("rename pool lake");
-    place.is_as_large_as_it_says();
+    place.is_as_its_handshake_says();
     let status = place.json("status lake");
     assert_eq!(status["degraded_writes"], json!(true));
     assert!(status["journal"]["device"].as_str().is_some());

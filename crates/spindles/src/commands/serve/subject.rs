@@ -7,6 +7,7 @@ use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;
 use spindles_io::{Locks, OpenOptions, Target, open_device, scratch, wipe};
 use spindles_layout::Expression;
+use spindles_serve::description_of;
 use std::path::Path;
 
 /// What is served, but for the target itself.
@@ -74,7 +75,7 @@ pub(super) fn open(
             let subject = Subject {
                 called: format!("array '{}'", report.name),
                 but: "",
-                description: format!("{} of {}", report.level, report.members.len()),
+                description: description_of(report.level.name, report.members.len()),
                 warnings: report.warnings(),
                 // A new array that was never written has nothing to be put in order but its first resync.
                 not_closed: (!report.is_clean() && report.last_written_s > 0)
