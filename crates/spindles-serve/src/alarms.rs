@@ -4,7 +4,9 @@
 use crate::losses::Losses;
 use crate::news::{News, member_of};
 use spindles_block::MemberIndex;
-use spindles_engine::{ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, Status};
+use spindles_engine::{
+    ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, ScrubStatus, Status,
+};
 use spindles_io::scan::shell_word;
 use spindles_io::{ArraySnapshot, SpaceNews, positions, why_out};
 use std::collections::{BTreeMap, BTreeSet};
@@ -435,7 +437,8 @@ impl Watch {
         let named = named(member, device.as_deref());
         let state = arrays.iter().find(|it| it.name == *array);
         let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
-        let (kinds, what) = kind_of(event, &named, has_failed)?;
+        let onto = state.and_then(|it| Some(it.replacement()?.1.name.as_str()));
+        let (kinds, what) = kind_of(event, &named, has_failed, onto)?;
         let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
         let key = (kinds[0].name, array.clone(), member);
         if is_told_once && !self.told.insert(key) {
@@ -510,11 +513,50 @@ fn alarm(
     }
 }
 
-/// What an event is, and that for people. `member` names the member that it is about; `has_failed` is the array by now.
+/// `1 block`, `2 blocks`.
+fn counted(count: impl Into<u64>, noun: &str) -> String {
+    match count.into() {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
+/// `a scrub is done: 2 blocks were wrong and are repaired`.
+fn scrub_findings(found: &ScrubStatus) -> String {
+    let parts = [
+        (found.repaired_blocks, "block", "wrong and repaired"),
+        (found.left_blocks, "block", "wrong and not repaired"),
+        (
+            found.metadata_repaired_blocks,
+            "block",
+            "of metadata wrong and repaired",
+        ),
+        (
+            found.metadata_left_blocks,
+            "block",
+            "of metadata wrong and not repaired",
+        ),
+        (
+            found.disagreements,
+            "row",
+            "in disagreement, and nothing tells which member is wrong",
+        ),
+        (found.made_to_agree, "row", "made to agree with the data"),
+    ];
+    let parts = parts.iter().filter(|(count, ..)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, noun, what)| format!("{} {what}", counted(*count, noun)))
+        .collect();
+    format!("a scrub is done: {}", parts.join("; "))
+}
+
+/// What an event is, and that for people. `member` names the member that it is about, `onto` the device that a member is
+/// copied onto; `has_failed` is the array by now.
 fn kind_of(
     event: &Event,
     member: &str,
     has_failed: bool,
+    onto: Option<&str>,
 ) -> Option<(&'static [&'static AlarmKind], String)> {
     let (kinds, what): (&'static [&'static AlarmKind], String) = match event {
         Event::MemberOut { reason, .. } => {
@@ -553,7 +595,10 @@ fn kind_of(
         Event::RebuildStarted { .. } => (&[&REBUILD_STARTED], format!("{member} is being filled")),
         Event::ReplaceStarted { .. } => (
             &[&REBUILD_STARTED],
-            format!("{member} is being copied onto another device"),
+            format!(
+                "{member} is being copied onto {}",
+                onto.unwrap_or("another device")
+            ),
         ),
         Event::RebuildDone { .. } => (
             &[&REBUILD_FINISHED, &SPARE_ACTIVE],
@@ -565,7 +610,8 @@ fn kind_of(
         ),
         Event::RebuildIncomplete { failed } => {
             let what = format!(
-                "a rebuild could not read {failed} stretches: it goes on from the first of them at the next opening"
+                "a rebuild could not read {}: it goes on from the first of them at the next opening",
+                counted(*failed, "stripe range")
             );
             (&[&REBUILD_INCOMPLETE], what)
         }
@@ -581,26 +627,28 @@ fn kind_of(
         }
         Event::NotFilled { blocks, .. } => {
             let what = format!(
-                "{blocks} blocks of {member} can't be filled, and perhaps more: other members can't be read there"
+                "{} of {member} can't be filled, and perhaps more: other members can't be read there",
+                counted(*blocks, "block")
             );
             (&[&NOT_FILLED], what)
         }
         Event::Found(finding) if finding.fate != Fate::Repaired => {
             let flaw = match finding.flaw {
-                Flaw::Unreadable => "can't be read",
-                Flaw::Rotten => "are rotten",
-                Flaw::ChecksumLost => "can't be verified, as their checksums are rotten",
+                Flaw::Unreadable => "unreadable",
+                Flaw::Rotten => "rotten",
+                Flaw::ChecksumLost => "without a good checksum, so that nothing verifies it",
             };
-            let (blocks, block) = (finding.blocks, finding.block);
+            let (blocks, block) = (counted(finding.blocks, "block"), finding.block);
             let what = format!(
-                "{blocks} blocks of {member} at block {block} {flaw}, are not repaired, and perhaps more"
+                "{blocks} of {member}, from block {block} on, {flaw} and not repaired, and perhaps more"
             );
             (&[&ROT_FOUND], what)
         }
         Event::MetadataFound(found) if found.fate != Fate::Repaired => {
-            let (blocks, block, area) = (found.blocks, found.block, found.area.name());
+            let (block, area) = (found.block, found.area.name());
+            let blocks = counted(found.blocks, "block");
             let what = format!(
-                "{blocks} blocks of the metadata ({area}) of {member} at block {block} are rotten, and not repaired"
+                "{blocks} of the metadata ({area}) of {member}, from block {block} on, rotten and not repaired"
             );
             (&[&ROT_FOUND], what)
         }
@@ -613,17 +661,7 @@ fn kind_of(
                 + found.made_to_agree
                 > 0 =>
         {
-            let what = format!(
-                "a scrub is done: {} blocks were wrong and are repaired, {} are left wrong, {} rows of blocks \
-                 disagree, {} were made to agree; of metadata, {} blocks are repaired, {} are left wrong",
-                found.repaired_blocks,
-                found.left_blocks,
-                found.disagreements,
-                found.made_to_agree,
-                found.metadata_repaired_blocks,
-                found.metadata_left_blocks
-            );
-            (&[&SCRUB_FINDINGS], what)
+            (&[&SCRUB_FINDINGS], scrub_findings(found))
         }
         Event::ScrubStarted { .. } => (&[&SCRUB_STARTED], "a scrub begins".to_owned()),
         Event::ScrubDone(_) => {
@@ -636,12 +674,18 @@ fn kind_of(
         }
         Event::ResyncStarted => (&[&RESYNC_STARTED], "a resync begins".to_owned()),
         Event::ResyncDone { mismatches } => {
-            let what = format!("a resync is done: {mismatches} stretches did not agree before");
+            let what = format!(
+                "a resync is done: members did not agree before in {}",
+                counted(*mismatches, "stripe range")
+            );
             (&[&RESYNC_FINISHED], what)
         }
         Event::Grown { .. } => (&[&GROWTH_FINISHED], "it has grown".to_owned()),
         Event::ResyncIncomplete { unsettled } => {
-            let what = format!("{unsettled} stretches could not be put in order that a crash left");
+            let what = format!(
+                "{} that a crash left in doubt could not be put in order",
+                counted(*unsettled, "stripe range")
+            );
             (&[&RESYNC_INCOMPLETE], what)
         }
         Event::GrowthStuck { block } => {
@@ -663,7 +707,7 @@ fn kind_of(
 mod tests {
     use super::*;
     use spindles_block::BlockIndex;
-    use spindles_engine::{Finding, OutReason, ScrubStatus};
+    use spindles_engine::{Finding, OutReason};
 
     fn alarms(watch: &mut Watch, event: Event) -> Vec<Alarm> {
         let news = News::Event {
@@ -779,7 +823,7 @@ mod tests {
     #[test]
     fn a_failed_array_is_not_called_degraded() {
         let missing = [MemberIndex(1), MemberIndex(2)].into_iter().collect();
-        let (_, what) = kind_of(&Event::ArrayFailed { missing }, "", true).expect("an alarm");
+        let (_, what) = kind_of(&Event::ArrayFailed { missing }, "", true, None).expect("an alarm");
         assert!(
             what.contains("members 1 and 2: the array has failed"),
             "{what}"
@@ -789,7 +833,7 @@ mod tests {
             reason: OutReason::Command,
         };
         for has_failed in [false, true] {
-            let (_, what) = kind_of(&out, "member 2", has_failed).expect("an alarm");
+            let (_, what) = kind_of(&out, "member 2", has_failed, None).expect("an alarm");
             assert_eq!(what.contains("degraded"), !has_failed, "{what}");
         }
     }
@@ -821,5 +865,29 @@ mod tests {
             format!("| `{}` | {mdadm} | {} |", kind.name, kind.when)
         });
         assert_eq!(rows, wanted.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_alarm_counts_and_names_in_plain_words() {
+        let member = MemberIndex(1);
+        let said = |event: &Event| {
+            let told = kind_of(event, "member 1, b", false, Some("d"));
+            told.expect("an alarm").1
+        };
+        let replace = Event::ReplaceStarted { member };
+        assert_eq!(said(&replace), "member 1, b is being copied onto d");
+        let found = |repaired_blocks, disagreements| {
+            said(&Event::ScrubDone(ScrubStatus {
+                repaired_blocks,
+                disagreements,
+                ..ScrubStatus::default()
+            }))
+        };
+        assert_eq!(found(1, 0), "a scrub is done: 1 block wrong and repaired");
+        let both = found(2, 1);
+        assert!(
+            both.contains("2 blocks wrong and repaired; 1 row in disagreement"),
+            "{both}"
+        );
     }
 }
