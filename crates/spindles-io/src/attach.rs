@@ -199,9 +199,11 @@ pub(crate) fn are_others(devices: &[&str], new: &[&str]) -> Result<(), ChangeErr
 
 /// Works until no device is being filled or copied onto any more, or `on_event` does not want to go on.
 /// `progress` gets how many bytes of the arrays are done and how many there are; with `false` it
-/// stops that, and so does this answer.
+/// stops that, and so does this answer. While the job of that name goes on in that array, `progress` gets its bytes
+/// and not those of all jobs that fill devices.
 pub(crate) fn work_through(
     target: &mut dyn Managed,
+    job: Option<(&str, &str)>,
     on_event: &mut dyn FnMut(String, Event) -> bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> bool {
@@ -215,7 +217,15 @@ pub(crate) fn work_through(
         let Some(state) = state.filter(|_| goes_on) else {
             return !target.has_ended();
         };
-        if !progress(state.done_bytes, state.total_bytes) {
+        let own = job.and_then(|(array, name)| {
+            let jobs = target.status_of(array)?.jobs;
+            jobs.into_iter().find(|job| job.going && job.name == name)
+        });
+        let (done_bytes, total_bytes) = match own {
+            Some(job) => (job.done_bytes, job.total_bytes),
+            None => (state.done_bytes, state.total_bytes),
+        };
+        if !progress(done_bytes, total_bytes) {
             return false;
         }
         if !target.work() {

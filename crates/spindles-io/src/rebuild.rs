@@ -306,7 +306,7 @@ pub(crate) fn fill(
         }
         failed == 0
     };
-    let through = attach::work_through(target.as_mut(), on_event, progress)
+    let through = attach::work_through(target.as_mut(), None, on_event, progress)
         // A new array without bitmaps has redundancy of its own to be made.
         && (made.is_none() || await_resync(target.as_mut(), progress));
     let report = Opened { target, report }.close()?;

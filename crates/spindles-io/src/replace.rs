@@ -113,7 +113,9 @@ pub fn replace<'a>(
         }
         !is_served || !is_over
     };
-    while !attach::work_through(target.as_mut(), on_event, progress)
+    // A server may fill other devices meanwhile.
+    let job = is_served.then_some((array.as_str(), "replace"));
+    while !attach::work_through(target.as_mut(), job, on_event, progress)
         && ended.get().is_none()
         && !target.has_ended()
     {
