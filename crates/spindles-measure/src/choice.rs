@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::{Cell, SIGNIFICANCE, Verdict, design_error_of, seed_of, verdict};
+use crate::doubts::seconds_if_short;
 use crate::overall::Reason;
 use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks};
 use crate::{Analysis, Quantity, Workload};
@@ -64,6 +65,9 @@ pub struct Share {
     /// Why its figures say nothing about the systems, if they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<Reason>,
+    /// Whether some system was through with it in less than 0.1 s.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_short: bool,
 }
 
 /// Where a system stands.
@@ -230,8 +234,14 @@ fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
         workload: workload.name.clone(),
         share: weight / sum,
         not_counted: not_counted(analysis, workload),
+        is_short: is_short(analysis, workload),
     });
     (shares.collect(), not_run)
+}
+
+fn is_short(analysis: &Analysis, workload: &Workload) -> bool {
+    let mut cells = analysis.cells.iter();
+    cells.any(|it| it.workload == workload.name && seconds_if_short(analysis, it).is_some())
 }
 
 /// Why a workload says nothing about the systems, if it does not.

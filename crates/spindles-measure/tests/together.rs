@@ -392,6 +392,23 @@ fn weights_rank_the_systems() {
     assert_eq!(of_reads.not_run, ["tape"]);
     let shares: Vec<f64> = of_reads.shares.iter().map(|it| it.share).collect();
     assert_eq!(shares, [0.05, 0.95]);
+    assert!(of_reads.shares.iter().all(|it| !it.is_short));
+    // One system that is through with it too soon is enough.
+    let mut runs = entrants(6);
+    let is_short = |run: &&mut Run| run.system.name == "wide" && run.workload.name == "mail";
+    runs.iter_mut()
+        .filter(is_short)
+        .for_each(|run| run.elapsed_ns = 50_000_000);
+    let hasty = choice_of(&[("mail", 1.0), ("read", 1.0)], runs, Vec::new());
+    let hasty = hasty
+        .weighted
+        .expect("there are weights")
+        .shares
+        .into_iter();
+    assert_eq!(
+        hasty.map(|it| it.is_short).collect::<Vec<_>>(),
+        [true, false]
+    );
     // Of a workload of several phases each counts the same part.
     let of_files = Analysis::of(&example::file_records(3)).unwrap();
     let weighted = of_files.choice.weighted.expect("the example has weights");

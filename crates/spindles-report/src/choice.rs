@@ -354,6 +354,14 @@ pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
     for (workload, reason) in doubtful {
         said += &format!(" {workload} is {}.", reason.words());
     }
+    let short = weighted.shares.iter().filter(|it| it.is_short);
+    let short: Vec<&str> = short.map(|it| &*it.workload).collect();
+    if !short.is_empty() {
+        said += &format!(
+            " Runs of less than 0.1 s, which mean little: {}.",
+            listed(&short)
+        );
+    }
     if !weighted.not_run.is_empty() {
         said += &format!(" Not run, and left out: {}.", weighted.not_run.join(", "));
     }

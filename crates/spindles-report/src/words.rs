@@ -379,7 +379,7 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
             } else if all.iter().any(|it| it.verdict == Verdict::Faster) {
                 "No gain was shown but in parts of totals."
             } else {
-                "No gain was shown anywhere."
+                "No gain was shown in any single workload."
             };
             extremes.push(what.to_owned());
         }
