@@ -9,7 +9,7 @@ use spindles_block::{BlockIndex, MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{
     ArrayRecord, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features, GrowthRecord,
     MEMBER_BLOCKS_MAX, MemberRecord, MemberState, OlderMap, SharedAreas, Text, TooSmall, Uuid,
-    areas_to_hold, region_groups_for,
+    areas_to_hold, device_bytes_for_headroom, region_groups_for,
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
@@ -164,11 +164,11 @@ impl fmt::Display for PlanError {
                     "{needed} of each member must be moved at once, and its members have set aside \
                      {headroom} for that: take "
                 )?;
-                match chunk {
-                    Some(chunk) => {
-                        let chunk = chunk.typed();
-                        write!(f, "a smaller chunk with --chunk {chunk}, or larger devices")
-                    }
+                if let Some(chunk) = chunk {
+                    write!(f, "a smaller chunk with --chunk {}, or ", chunk.typed())?;
+                }
+                match device_bytes_for_headroom(*needed_bytes) {
+                    Some(bytes) => write!(f, "devices of {} or more", SizeBytes(bytes)),
                     None => f.write_str("larger devices"),
                 }
             }

@@ -275,6 +275,16 @@ impl core::error::Error for TooSmall {}
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// The headroom is this part of a device.
+const HEADROOM_PART: u64 = 256;
+/// The headroom has so many bytes at most.
+const HEADROOM_MAX_BYTES: u64 = 64 * MIB;
+
+/// Returns the size in bytes of a device that has so much headroom; `None` for more than any has.
+#[must_use]
+pub fn device_bytes_for_headroom(headroom_bytes: u64) -> Option<u64> {
+    (headroom_bytes <= HEADROOM_MAX_BYTES).then_some(headroom_bytes * HEADROOM_PART)
+}
 
 /// The most blocks that are used of a member: the bytes of 64 members are numbered in 64 bits.
 pub const MEMBER_BLOCKS_MAX: u64 = 1 << 41;
@@ -383,7 +393,10 @@ fn areas_with(
         (AreaKind::BAD_BLOCKS, part(4096, page, 64 * KIB)),
         (AreaKind::JOURNAL, part(64, 4 * page, 256 * MIB)),
         (AreaKind::CHECKSUMS, checksums),
-        (AreaKind::HEADROOM, part(256, page, 64 * MIB)),
+        (
+            AreaKind::HEADROOM,
+            part(HEADROOM_PART, page, HEADROOM_MAX_BYTES),
+        ),
     ];
 
     let mut areas = [Area::NONE; AREAS_MAX];

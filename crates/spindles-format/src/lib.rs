@@ -30,7 +30,7 @@ pub mod versions;
 
 pub use areas::{
     Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS_MAX, TooSmall, areas_for,
-    areas_to_hold, areas_to_join, device_bytes_for,
+    areas_to_hold, areas_to_join, device_bytes_for, device_bytes_for_headroom,
 };
 pub use assembly::{AssembleError, Assembly, Half, Reason, Refusal};
 pub use bad_blocks::{
