@@ -19,4 +19,4 @@ pub use io::{
     Step, StepId,
 };
 pub use member_set::{MEMBERS_MAX, MemberSet};
-pub use size::{RoundedSize, SizeBytes, SizeError, TypedSize};
+pub use size::{Counted, RoundedSize, SizeBytes, SizeError, TypedSize, counted};

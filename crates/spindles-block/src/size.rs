@@ -123,6 +123,22 @@ impl fmt::Display for SizeError {
 
 impl core::error::Error for SizeError {}
 
+/// A number with its noun, which prints as `1 block` or `2 blocks`.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'a>(u64, &'a str);
+
+/// Returns a number with its noun in the singular. More than 2^64 - 1 count as that.
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> Counted<'_> {
+    Counted(count.try_into().unwrap_or(u64::MAX), noun)
+}
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, noun) = self;
+        write!(f, "{count} {noun}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -14,7 +14,7 @@ use crate::scratch::{hole_bytes, remove_servers_left_over};
 use crate::targets::names::stands_for_something;
 use crate::targets::options::Subject;
 use crate::targets::{self, Mounting, Place};
-use spindles_block::SizeBytes;
+use spindles_block::{SizeBytes, counted};
 use spindles_format::ChecksumKind;
 use spindles_io::{Backend, OpenOptions, TargetFacts, physical_device_of};
 use spindles_layout::{Expression, LEVELS};
@@ -354,9 +354,9 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
                 experiment,
                 None,
                 format!(
-                    "there are {} members and a system needs {most}: list more devices in \
+                    "`members` has {} and a system needs {most}: list more devices in \
                      `members`, or ask for smaller arrays",
-                    paths.len()
+                    counted(paths.len(), "device")
                 ),
             ));
         }

@@ -336,7 +336,7 @@ fn what_can_not_be_done_is_said() {
         (
             experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),
             true,
-            "x.toml: there are 1 members and a system needs 2: list more devices in `members`, \
+            "x.toml: `members` has 1 device and a system needs 2: list more devices in `members`, \
              or ask for smaller arrays"
                 .to_owned(),
         ),
@@ -407,7 +407,7 @@ fn what_can_not_be_done_is_said() {
     let expected = [
         "would be lost",
         "nowhere: No such file",
-        "there are 1 members and a system needs 2",
+        "`members` has 1 device and a system needs 2",
     ];
     assert_eq!(lines.len(), expected.len(), "{error}");
     for (line, words) in lines.iter().zip(expected) {

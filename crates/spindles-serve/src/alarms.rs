@@ -3,7 +3,7 @@
 
 use crate::losses::Losses;
 use crate::news::{News, member_of};
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, counted};
 use spindles_engine::{
     ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, ScrubStatus, Status,
 };
@@ -510,14 +510,6 @@ fn alarm(
         // Where it is not open any more nobody knows.
         state: state.map_or("unknown", |array| state_of(&array.status).name()),
         message: format!("array '{array}': {what}"),
-    }
-}
-
-/// `1 block`, `2 blocks`.
-fn counted(count: impl Into<u64>, noun: &str) -> String {
-    match count.into() {
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
     }
 }
 

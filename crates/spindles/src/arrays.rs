@@ -6,7 +6,7 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use spindles_block::{MemberSet, RoundedSize, SizeBytes};
+use spindles_block::{MemberSet, RoundedSize, SizeBytes, counted};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_format::{ErrorCounts, Uuid};
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
@@ -499,7 +499,10 @@ pub(crate) const PLACES_MAX: usize = 50;
 /// What is said of those beyond that.
 pub(crate) fn more_places(places: usize) -> Option<String> {
     let more = places.checked_sub(PLACES_MAX).filter(|more| *more > 0)?;
-    Some(format!("and {more} more places: --json names all"))
+    Some(format!(
+        "and {}: --json names all",
+        counted(more, "more place")
+    ))
 }
 
 /// The state of an array that nobody could read enough of.

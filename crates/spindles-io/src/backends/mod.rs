@@ -140,11 +140,6 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
     if name.is_empty() {
         return Err(OpenError::NoName);
     }
-    if name.contains(char::is_control) {
-        return Err(OpenError::Unprintable {
-            device: name.to_owned(),
-        });
-    }
     (Backend::of(name).open)(name, options)
 }
 

@@ -25,6 +25,10 @@ impl Device {
                 device: name.to_owned(),
             });
         }
+        if name.contains(char::is_control) {
+            let device = name.to_owned();
+            return Err(OpenError::Unprintable { device }.into());
+        }
         let probe = match Probe::open_with(name, open) {
             Err(OpenError::Io { device, source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>

@@ -5,7 +5,7 @@ use super::{AssembleError, AttachError, CloseError, CreateError, OpenError, Scan
 use crate::TooSmall;
 use crate::identity::same;
 use crate::shell::shell_word;
-use spindles_block::{MemberIndex, SizeBytes};
+use spindles_block::{MemberIndex, SizeBytes, counted};
 use spindles_format::SPARE_ARRAYS_MAX;
 use spindles_layout::GeometryError;
 use std::fmt;
@@ -101,7 +101,8 @@ pub enum ChangeError {
     },
     /// Not everything could be read.
     #[error(
-        "array '{array}': {failed} places can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew"
+        "array '{array}': {} can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew",
+        counted(*failed, "place")
     )]
     Unreadable {
         /// The array.

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, counted};
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::membership::{Added, add};
 use spindles_io::rebuild::RebuildOptions;
@@ -101,9 +101,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }));
     if rebuilt.failed > 0 {
         bail!(
-            "array '{}': in {} places it could not be read, so {device} does not count yet",
+            "array '{}': in {} it could not be read, so {device} does not count yet",
             report.name,
-            rebuilt.failed
+            counted(rebuilt.failed, "place")
         );
     }
     if !through {

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_block::SizeBytes;
+use spindles_block::{SizeBytes, counted};
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::notice::percent;
@@ -264,8 +264,8 @@ fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
     }
     if let Some(more) = left_out.get(LEFT_OUT_MAX..).filter(|more| !more.is_empty()) {
         ui.note(format!(
-            "{name}: {} more places can't be read: --json names all",
-            more.len()
+            "{name}: and {} can't be read: --json names all",
+            counted(more.len(), "more place")
         ));
     }
 }

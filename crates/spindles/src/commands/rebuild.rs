@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, counted};
 use spindles_format::ChecksumKind;
 use spindles_io::Incident;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
@@ -166,9 +166,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }));
     if rebuilt.failed > 0 {
         bail!(
-            "array '{name}': in {} places it could not be read, so the new device does not count \
+            "array '{name}': in {} it could not be read, so the new device does not count \
              yet; what belongs to them must be written anew",
-            rebuilt.failed
+            counted(rebuilt.failed, "place")
         );
     }
     if unfilled_bytes > 0 {

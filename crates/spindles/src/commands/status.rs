@@ -530,7 +530,8 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
         Member::Missing { .. } if count == 0 => "; it missed nothing".to_owned(),
         Member::Missing { .. } => format!(
-            "; if it comes back {count} of {} regions are copied to it, to a new device all",
+            "; {count} of {} regions were written without it, and are copied to it when it comes back; to a new device \
+             all are",
             regions.written
         ),
     }

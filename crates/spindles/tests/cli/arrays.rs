@@ -624,7 +624,7 @@ fn status_tells_what_members_lack() {
     let dirty = count("@a @b", "dirty");
     assert!((4..=20).contains(&dirty), "{dirty}");
     let lacks = format!(
-        "if it comes back {dirty} of {written} regions are copied to it, to a new device all"
+        "{dirty} of {written} regions were written without it, and are copied to it when it comes back"
     );
     let lacks = format!("member 2: missing since generation 5; {lacks}");
     says("@a @b", &lacks);

@@ -358,7 +358,7 @@ fn the_next_run_removes_what_a_killed_one_left() {
     }
     let output = stopped.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("runs are kept"), "{error}");
+    assert!(error.contains("what ran is kept"), "{error}");
     assert_eq!(count(), 0);
 }
 
@@ -375,7 +375,7 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{signal}: {error}");
         assert!(error.contains("interrupted: "), "{signal}: {error}");
-        assert!(error.contains("runs are kept"), "{signal}: {error}");
+        assert!(error.contains("what ran is kept"), "{signal}: {error}");
         assert!(runs(&results) >= 4);
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(printed.contains("block-write"), "{signal}: {printed}");

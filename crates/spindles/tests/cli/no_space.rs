@@ -257,7 +257,7 @@ fn without_space_an_opening_gives_nothing_up() {
         }
     };
     // Nothing has to be written for that.
-    is_readable(&path("before"), " --rescue");
+    is_readable(&path("before"), " --force");
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     mounted.run("rebuild p");
     is_readable(&path("out"), "");

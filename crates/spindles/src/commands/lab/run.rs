@@ -6,6 +6,7 @@ use crate::measuring::{self, Out};
 use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_block::counted;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::nodes::{NodeAddress, ip_address};
 use spindles_lab::{
@@ -155,8 +156,10 @@ fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
     };
     let mut lines = vec![
         format!(
-            "{}: {} runs in {blocks} blocks{up_to}",
-            experiment.name, dry_run.runs
+            "{}: {} in {}{up_to}",
+            experiment.name,
+            counted(dry_run.runs, "run"),
+            counted(blocks, "block")
         ),
         format!(
             "takes about {}, at {:.0} MB/s in order and {random:.0} blocks a second at random, {taken}",
@@ -263,8 +266,8 @@ fn judge(outcome: Outcome, experiment: &Experiment, ui: &Ui) -> anyhow::Result<(
     }
     if outcome.interrupted {
         return Err(anyhow!(
-            "interrupted: {} runs are kept and reported",
-            outcome.runs
+            "interrupted: what ran is kept and reported, {}",
+            counted(outcome.runs, "run")
         ));
     }
     if outcome.failed > 0 {
