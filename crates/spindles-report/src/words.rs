@@ -457,6 +457,11 @@ pub(crate) fn short(finding: &Finding) -> String {
     let first = first.trim_end_matches('.');
     let first = match first.chars().count() {
         0..=SHORT_CHARS_MAX => first.to_owned(),
+        // Nobody can do anything about a failure without its reason.
+        _ if finding.kind == "failed-runs" => {
+            let beginning: String = first.chars().take(SHORT_CHARS_MAX).collect();
+            format!("{}…)", beginning.trim_end())
+        }
         _ => without_parentheses(first),
     };
     format!("{}: {first}{more}.", finding.title)
@@ -964,6 +969,19 @@ mod tests {
             short(&finding(&long)),
             "Cached: read: single, raid5 and 3 more (the first of 2)."
         );
+        let failed = Finding {
+            kind: "failed-runs".to_owned(),
+            ..finding(&format!(
+                "log-write: raid5 (fio: no /dev/fuse{})",
+                "!".repeat(200)
+            ))
+        };
+        let said = short(&failed);
+        assert!(
+            said.starts_with("Cached: log-write: raid5 (fio: no /dev/fuse!"),
+            "{said}"
+        );
+        assert!(said.ends_with("!…) (the first of 2)."), "{said}");
     }
 
     /// What others made survives what they know, not nothing.
