@@ -300,8 +300,18 @@ pub(crate) fn of_environments(
         .filter(|((name, before), (_, after))| {
             !is_disks(name) || !(before.is_empty() || after.is_empty())
         })
-        .map(|((name, before), (_, after))| (name.to_owned(), before, after));
+        .map(|((name, before), (_, after))| {
+            (name.to_owned(), or_unknown(before), or_unknown(after))
+        });
     of_all.chain(mounts(before, after)).collect()
+}
+
+fn or_unknown(fact: String) -> String {
+    if fact.is_empty() {
+        "unknown".to_owned()
+    } else {
+        fact
+    }
 }
 
 /// Folders that were found mounted otherwise: on another file system, with other options.

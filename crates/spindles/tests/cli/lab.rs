@@ -99,6 +99,11 @@ fn an_experiment_runs_and_reports() {
     assert_eq!(json["reports"].as_array().map(Vec::len), Some(1));
     let compared = spindles(&["lab", "compare", text(&results), text(&results)]).ok();
     assert!(compared.out.contains("none shown"), "{}", compared.out);
+    assert!(
+        compared.error.contains("is compared with itself"),
+        "{}",
+        compared.error
+    );
     let json = spindles(&["lab", "compare", text(&results), text(&results), "--json"]);
     assert!(json.ok().json().is_object());
     several_reports_are_one_text(&results);

@@ -47,6 +47,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Verdicts::SameWork
     };
     let (output, draw) = arguments.format.drawing(ui)?;
+    let whole = [&arguments.before, &arguments.after].map(|it| it.canonicalize().ok());
+    if let [Some(before), Some(after)] = whole
+        && before == after
+    {
+        ui.note(format!(
+            "{} is compared with itself, so nothing can have changed: give two runs",
+            before.display()
+        ));
+    }
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let mut change = change(&before, &after, verdicts);
     if change.rows.is_empty() {
