@@ -344,6 +344,10 @@ pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Ve
     let left_over = left_over::set_apart(&mut found);
     let in_use = left_over.into_iter().filter(|it| open.contains(&it.name));
     let mut belonging: Vec<String> = found.into_iter().chain(in_use).map(|it| it.name).collect();
+    // Such as a file that was moved away.
+    let is_unreadable =
+        |device: &&String| open.contains(*device) && Probe::glance(device).is_none();
+    belonging.extend(devices.iter().filter(is_unreadable).cloned());
     belonging.sort_by_key(|name| devices.iter().position(|device| device == name));
     belonging
 }

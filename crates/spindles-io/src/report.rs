@@ -14,6 +14,7 @@ use spindles_engine::{
 use spindles_format::{DecodeError, ErrorCounts, SpareRecord, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
+use std::path::Path;
 
 /// What an array is and what it is made of, as found at assembly.
 #[derive(Clone, Debug)]
@@ -305,7 +306,8 @@ impl ArrayReport {
     }
 
     /// The devices of it and of the arrays inside it that are members.
-    pub(crate) fn devices(&self) -> Vec<&str> {
+    #[must_use]
+    pub fn devices(&self) -> Vec<&str> {
         let members = self.members.iter().flat_map(|member| match member {
             MemberReport::Device { name, .. } => vec![name.as_str()],
             MemberReport::Array(inner) => inner.devices(),
@@ -353,6 +355,41 @@ impl ArrayReport {
             MemberReport::Array(inner) => inner.find(name),
             MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
         })
+    }
+
+    /// Takes over from an earlier report the arrays in it that its server has open, and whose devices are not found by
+    /// their names any more: without them their superblocks can't be read.
+    pub fn keep_open(&mut self, before: &Self, open: &[ArraySnapshot]) {
+        let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
+            return;
+        };
+        let members = now.status.members.iter().zip(&mut self.members);
+        for ((status, found), before) in members.zip(&before.members) {
+            let MemberReport::Array(before) = before else {
+                continue;
+            };
+            match (found, status.state) {
+                (_, Member::Missing { .. }) => {}
+                (MemberReport::Array(inner), _) => inner.keep_open(before, open),
+                (found, _)
+                    if before
+                        .devices()
+                        .iter()
+                        .any(|name| !Path::new(name).exists()) =>
+                {
+                    let left_out = format!("array '{}' ", before.name);
+                    self.refused
+                        .retain(|refused| !refused.starts_with(&left_out));
+                    let kept = MemberSet::EMPTY.with(status.member);
+                    self.away = self.away.difference(kept);
+                    self.given_up.newer = self.given_up.newer.difference(kept);
+                    self.given_up.last_writes = self.given_up.last_writes.difference(kept);
+                    *found = MemberReport::Array(before.clone());
+                }
+                // Its devices hold something else by now: its server gives it up as soon as it reads that.
+                _ => {}
+            }
+        }
     }
 
     /// How it is for whoever has it open, where that is more than its superblocks say: those of an array that has

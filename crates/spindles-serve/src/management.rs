@@ -176,10 +176,12 @@ impl Served for Handle {
     fn report(&self) -> ArrayReport {
         // When inner arrays have failed, their superblocks can be read, but not those of the array around them.
         let now = report_of(&self.devices());
+        let open = self.offer.call(|target| target.snapshot());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(report) = now
+        if let Ok(mut report) = now
             && report.uuid == said.uuid
         {
+            report.keep_open(&said, &open.unwrap_or_default());
             *said = report;
         }
         said.clone()

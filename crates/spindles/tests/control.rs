@@ -1386,6 +1386,32 @@ fn a_member_is_not_taken_by_its_own_server() {
     place.does("stop pool");
 }
 
+/// The file of a member was deleted: the array is whole while it is served, `status` warns of it, and commands know the
+/// member by its name.
+#[test]
+fn a_member_whose_file_was_deleted_is_known() {
+    let mut place = Place::new("a b c d", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    std::fs::remove_file(place.path("b")).expect("it is ours");
+    let status = place.run("status pool");
+    assert_eq!(status.status, 0, "{status:?}");
+    let warned = format!("{} was moved or deleted", place.path("b").display());
+    assert!(status.error.contains(&warned), "{status:?}");
+    let grow = place.run("grow pool --add d");
+    assert!(grow.error.contains("/b: No such file"), "{grow:?}");
+    place.does("fail b pool");
+    assert_eq!(place.json("status pool")["state"], json!("degraded"));
+    place.does("rebuild pool --onto d");
+    let status = place.run("status pool");
+    assert_eq!(
+        (status.status, status.error.as_str()),
+        (0, ""),
+        "{status:?}"
+    );
+    place.does("stop pool");
+}
+
 /// A shared spare that a server has is let go like one of the array alone.
 #[test]
 fn a_shared_spare_of_a_server_is_let_go() {

@@ -217,6 +217,25 @@ fn an_array_comes_back_while_it_is_served() {
     }
 }
 
+/// The file of an array inside was moved away: all that is said of the array is what its server knows.
+#[test]
+fn an_inner_member_whose_file_was_moved_is_known() {
+    let mut nest = Nest::new("raid5(raid0(a,b),c,d)");
+    nest.serve();
+    std::fs::rename(nest.path("a"), nest.path("away")).expect("it is ours");
+    let said = nest.ends("status nest", 0);
+    assert!(said.contains("member 0: an array, healthy"), "{said}");
+    assert!(said.contains("/a was moved or deleted"), "{said}");
+    assert!(
+        !said.contains("missing") && !said.contains("left out"),
+        "{said}"
+    );
+    let said = nest.ends("scrub nest", 0);
+    assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    std::fs::rename(nest.path("away"), nest.path("a")).expect("it is ours");
+    nest.stop();
+}
+
 /// Of an array that was away where serving began, the devices are added one after the other: what is of no use yet is
 /// kept, and nothing is said to be overwritten for it.
 #[test]

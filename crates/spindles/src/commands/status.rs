@@ -18,7 +18,7 @@ use spindles_io::notice::percent;
 use spindles_io::settings::{array_of_member, clear_errors};
 use spindles_io::{ArraySnapshot, DeviceCounters, MemberSnapshot, why_out};
 
-use spindles_io::scan::{Forgotten, Role};
+use spindles_io::scan::{Forgotten, Role, shell_word};
 use spindles_io::survey::{Health, User, another_owner, survey};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
@@ -162,6 +162,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
     let serving = ui.serving();
+    let moved = serving
+        .iter()
+        .flat_map(|_| survey.reports.iter().flat_map(moved_away));
+    warnings.extend(moved);
     warnings.extend(serving.map(Serving::losses).unwrap_or_default());
     let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
@@ -234,6 +238,24 @@ fn clear(device: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
         "cleared": arrays::errors_json(&cleared.errors, block_bytes),
     }));
     Ok(())
+}
+
+/// Says of the members of a served array whose files or devices have no name any more that the server alone has them.
+fn moved_away(report: &ArrayReport) -> Vec<String> {
+    let outermost = shell_word(&report.name);
+    let devices = report.devices().into_iter();
+    let gone = devices.filter(|name| {
+        let path = Path::new(name);
+        path.is_absolute() && matches!(path.try_exists(), Ok(false))
+    });
+    let said = gone.map(|name| {
+        let device = shell_word(name);
+        format!(
+            "{name} was moved or deleted: the server has it open still, and does not find it when it opens the array \
+             again; put it back, or copy what it holds: `spindles replace {device} {outermost} --onto DEV`"
+        )
+    });
+    said.collect()
 }
 
 /// Ends with an exit status.
