@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use spindles_measure::{
-    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Run, System,
-    Verdict, Workload, statistics::Estimate,
+    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Reason, Run,
+    System, Verdict, Workload, statistics::Estimate,
 };
 
 use crate::figures;
@@ -24,9 +24,12 @@ pub struct Headline {
 
 /// The headline of an analysis.
 pub fn headline(analysis: &Analysis) -> Headline {
-    let asked: Vec<&Comparison> = analysis.headlines().collect();
+    let is_cached =
+        |it: &&Comparison| analysis.choice.not_counted(&it.workload) == Some(Reason::Cached);
+    let (cached, asked): (Vec<&Comparison>, Vec<&Comparison>) =
+        analysis.headlines().partition(is_cached);
     Headline {
-        lead: lead(analysis, &asked),
+        lead: lead(analysis, &asked, cached.len()),
         scaled: scaled(&analysis.experiment),
         extremes: extremes(analysis, &asked),
         caveats: caveats(analysis),
@@ -55,7 +58,11 @@ fn is_size(word: &str) -> bool {
 }
 
 /// What the comparisons came to. What failed is none of them.
-fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
+fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
+    if asked.is_empty() && cached > 0 {
+        let of = plural(cached, "comparison");
+        return format!("All of {of} are of figures of a cache, which count nowhere.");
+    }
     if asked.is_empty() {
         let runs = plural(analysis.runs.len(), "run");
         return format!("{runs}; nothing to compare them with.");
@@ -110,6 +117,9 @@ fn lead(analysis: &Analysis, asked: &[&Comparison]) -> String {
     }
     if failed > 0 {
         lead += &format!("; {failed} failed");
+    }
+    if cached > 0 {
+        lead += &format!("; {cached} of figures of a cache count nowhere");
     }
     lead + "."
 }
@@ -374,7 +384,8 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
         Some(comparison) => extremes.push(said("Largest gain", comparison)),
         None if asked.iter().any(|c| c.verdict == Verdict::Slower) => {
             let all = &analysis.comparisons;
-            let what = if asked.iter().any(|it| it.verdict == Verdict::Faster) {
+            let is_faster = |it: &Comparison| it.verdict == Verdict::Faster;
+            let what = if analysis.headlines().any(is_faster) {
                 "No gain was shown but in figures of a cache."
             } else if all.iter().any(|it| it.verdict == Verdict::Faster) {
                 "No gain was shown but in parts of totals."

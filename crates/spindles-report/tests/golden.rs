@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use spindles_measure::{Analysis, Rate, Record, Verdicts, Workload, change, example};
+use spindles_measure::{Analysis, Rate, Reason, Record, Verdicts, Workload, change, example};
 use spindles_report::{Options, outputs};
 
 /// Few enough systems and workloads that a person reads the files.
@@ -569,6 +569,18 @@ fn what_the_page_calls_a_caches_has_no_price() {
         let row = row.expect("a row of prices");
         assert!(row.contains("cache figure"), "{form}: {row}");
     }
+    // Nor is it among the comparisons that are counted.
+    let counted = analysis
+        .headlines()
+        .filter(|it| analysis.choice.not_counted(&it.workload) != Some(Reason::Cached));
+    let (counted, all) = (counted.count(), analysis.headlines().count());
+    let lead = spindles_report::headline(&analysis).lead;
+    assert!(
+        counted < all && lead.contains(&format!("of {counted} comparisons")),
+        "{lead}"
+    );
+    let left_out = format!("; {} of figures of a cache count nowhere.", all - counted);
+    assert!(lead.ends_with(&left_out), "{lead}");
     // Nor is it the largest gain.
     let rankings = analysis.choice.workloads.iter();
     for ranking in rankings.filter(|it| it.not_counted.is_some()) {
