@@ -88,6 +88,8 @@ pub struct Standing {
 pub enum Place {
     /// The fastest, or not told apart from it.
     Best,
+    /// Slower by its own interval, which is no verdict among all pairs.
+    Unresolved,
     /// Slower than the fastest.
     Behind,
     /// It shares fewer than two repetition blocks with the fastest: no verdict.
@@ -422,9 +424,11 @@ impl Contest {
                     std::cmp::Ordering::Greater => Some(self.estimate(mine, first, seed)),
                     std::cmp::Ordering::Less => Some(self.estimate(first, mine, seed).negated()),
                 };
+                let excludes_equal = behind.as_ref().is_some_and(Estimate::excludes_zero);
                 Some(Standing {
                     system: runner.system.clone(),
                     place: match self.verdict(mine, first) {
+                        Some(Verdict::NoDifferenceShown) if excludes_equal => Place::Unresolved,
                         Some(Verdict::Slower) => Place::Behind,
                         Some(Verdict::OneBlock | Verdict::Failed) => Place::OneBlock,
                         None

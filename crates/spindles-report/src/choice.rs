@@ -90,6 +90,10 @@ impl<'a> Matrix<'a> {
             analysis.choice.pairs
         );
         for (place, words) in [
+            (
+                Place::Unresolved,
+                "by its own interval alone, which is no verdict",
+            ),
             (Place::OneBlock, "one block, no verdict"),
             (Place::Failed, "failed"),
             (Place::Refused, "refused, the load generator's figure"),
@@ -178,6 +182,7 @@ fn facts(systems: &[&System]) -> Vec<(&'static str, Vec<String>)> {
 fn mark(place: Place) -> &'static str {
     match place {
         Place::Best | Place::Behind => "",
+        Place::Unresolved => "~",
         Place::OneBlock => figures::mark(Verdict::OneBlock),
         Place::Failed => figures::mark(Verdict::Failed),
         Place::Refused => figures::mark(Verdict::Refused),
@@ -193,6 +198,9 @@ pub(crate) fn cell(standing: &Standing) -> String {
     match (standing.place, behind) {
         (Place::Best, _) => BEST.to_owned(),
         (Place::Behind, behind) => behind.unwrap_or_default(),
+        (Place::Unresolved, behind) => {
+            format!("{} {}", behind.unwrap_or_default(), mark(standing.place))
+        }
         (Place::OneBlock, None) => format!("first {}", mark(standing.place)),
         (Place::OneBlock, Some(behind)) => format!("{behind} {}", mark(standing.place)),
         (Place::Failed | Place::Refused, _) => mark(standing.place).to_owned(),
@@ -206,14 +214,14 @@ pub(crate) fn in_words(standing: &Standing) -> String {
         let interval = words::interval_of(Quantity::Rate, &it, "times");
         format!("{said} ({interval})")
     });
-    // Holm's correction over all pairs, and the A/A pair, ask for more than the interval.
-    let excludes_equal = standing.behind.is_some_and(|it| it.low * it.high > 0.0);
     match (standing.place, behind) {
         (Place::Best, None) => "the fastest".to_owned(),
-        (Place::Best, Some(behind)) if excludes_equal => format!(
-            "{behind}, but no proof: identical systems, or a pair by chance, may differ as much"
-        ),
         (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
+        // Holm's correction over all pairs, and the A/A pair, ask for more than the interval.
+        (Place::Unresolved, behind) => format!(
+            "{}, but no proof: identical systems, or a pair by chance, may differ as much",
+            behind.unwrap_or_default()
+        ),
         (Place::Behind, behind) => behind.unwrap_or_default(),
         (Place::OneBlock, None) => "the fastest in one block: no verdict".to_owned(),
         (Place::OneBlock, Some(behind)) => format!("{behind} in one block: no verdict"),

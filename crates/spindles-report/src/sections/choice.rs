@@ -68,7 +68,7 @@ fn place(system: &str, standing: &Standing) -> String {
     let class = match standing.place {
         Place::Best => "n best",
         Place::Behind => "n",
-        Place::OneBlock | Place::Failed | Place::Refused => "n unknown",
+        Place::Unresolved | Place::OneBlock | Place::Failed | Place::Refused => "n unknown",
     };
     let attributes = format!(
         " class=\"{class}\" title=\"{}\"",
@@ -94,6 +94,7 @@ fn weighted(analysis: &Analysis) -> String {
                 Place::Best if standing.behind.is_none() => "the fastest",
                 Place::Best => BEST,
                 Place::Behind => "behind",
+                Place::Unresolved => "~ no verdict",
                 Place::OneBlock => "? one block: no verdict",
                 Place::Failed => "✗ failed",
                 Place::Refused => "– refused",
