@@ -1,5 +1,7 @@
 //! An array put together of the devices found, or why not: every refusal names its device.
 
+use alloc::borrow::ToOwned as _;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -277,13 +279,26 @@ impl fmt::Display for AssembleError {
                  the other, or the same device under another name; leave one out"
             ),
             Self::SplitBrain { one, other, parted } => {
+                let lone = |half: &Half| match half.devices.as_slice() {
+                    [device] if device.chars().all(is_plain) => Some(device.clone()),
+                    _ => None,
+                };
+                let remedy = lone(one).zip(lone(other)).map_or_else(
+                    || "decide which half to keep and give only its devices".to_owned(),
+                    |(one, other)| {
+                        format!(
+                            "decide which half to keep: `spindles rebuild {one} --onto {other} --force` keeps what {one} \
+                             holds and overwrites {other}, `spindles rebuild {other} --onto {one} --force` the other \
+                             way round"
+                        )
+                    },
+                );
                 let [one, other] = [one, other].map(|half| half.devices.join(", "));
                 match parted {
                     Some(_) => write!(
                         f,
                         "split brain: {one} went on without {other}, and the other way round; both hold \
-                         writes that the other doesn't have; decide which half to keep and give only its \
-                         devices"
+                         writes that the other doesn't have; {remedy}"
                     ),
                     None => write!(
                         f,
@@ -303,6 +318,11 @@ impl fmt::Display for AssembleError {
             }
         }
     }
+}
+
+/// Whether a shell takes a character of a word as it is.
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "/._-".contains(character)
 }
 
 impl core::error::Error for AssembleError {}

@@ -722,6 +722,17 @@ fn split_brain_is_refused_and_shown() {
     }
     folder.run("status @a").ok();
     folder.run("status @b").ok();
+    // What it advises ends it.
+    let (a, b) = (folder.path("a"), folder.path("b"));
+    let remedy = format!("spindles rebuild {a} --onto {b} --force");
+    assert!(
+        examine
+            .out
+            .contains(&format!("`{remedy}` keeps what {a} holds"))
+    );
+    folder.run("rebuild @a --onto @b --force").ok();
+    let healed = folder.run("status @a @b").ok();
+    assert!(healed.out.contains("healthy"), "{}", healed.out);
 }
 
 #[test]
