@@ -686,7 +686,11 @@ impl ArrayReport {
                 growing.level,
                 growing.members,
                 SizeBytes(growing.chunk_bytes),
-                self.when("grow", outermost)
+                if self.for_writing {
+                    "while the array is open, when no other job does".to_owned()
+                } else {
+                    self.when("grow", outermost)
+                }
             ));
         }
         if self.hides_the_write_hole() {

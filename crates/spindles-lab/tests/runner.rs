@@ -500,7 +500,9 @@ fn a_folder_is_a_target() {
 fn the_quickstart_runs_whole() {
     let folder = tempfile::tempdir().unwrap();
     let text = spindles_lab::builtin::by_name("quickstart").unwrap().text;
-    let mut experiment = Experiment::parse("quickstart", text).unwrap();
+    // What all members carry together is asked of disks, and not of files on one.
+    let text = format!("{text}\n[[workload]]\nkind = \"dd-parallel\"\n");
+    let mut experiment = Experiment::parse("quickstart", &text).unwrap();
     experiment.blocks = 1;
     experiment.blocks_max = 1;
     experiment.folder = Some(folder.path().to_owned());

@@ -185,9 +185,9 @@ impl fmt::Display for ExpressionError {
             What::MemberExpected => {
                 f.write_str("lacks a device or an array here: look for a comma too many")
             }
-            What::LevelExpected => f.write_str(
-                "lacks a level here: write the level and its members, as raid1(a.img,b.img)",
-            ),
+            What::LevelExpected => {
+                f.write_str("lacks a level with its members here, as raid1(a.img,b.img)")
+            }
             What::CommaOrEndExpected => f.write_str("lacks a ',' or a ')' here"),
             What::Trailing => f.write_str(
                 "goes on after its end: one level goes around all, as raid1(a.img,b.img)",
@@ -508,11 +508,15 @@ mod tests {
     fn errors_point_at_the_place() {
         for (text, at, message) in [
             ("", 0, "lacks a device or an array here"),
-            ("a.img", 0, "lacks a level here"),
+            ("a.img", 0, "lacks a level with its members here"),
             ("raid5(a,,c)", 8, "lacks a device or an array here"),
             ("raid5(a,b,c", 11, "lacks a ',' or a ')' here"),
             ("raid5(a,b,c))", 12, "goes on after its end"),
-            ("raid5(a,b,(c,d))", 10, "lacks a level here"),
+            (
+                "raid5(a,b,(c,d))",
+                10,
+                "lacks a level with its members here",
+            ),
             ("raid5(a,\"b,c)", 8, "lacks the quote"),
             ("raid1(a,b,a)", 10, "names 'a' twice"),
             ("raid5(4)", 6, "counts devices where it has to name them"),

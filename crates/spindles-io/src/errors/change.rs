@@ -162,7 +162,7 @@ pub enum ChangeError {
     Chunk(GeometryError),
     /// Nothing is under way, and nothing was asked for.
     #[error(
-        "array '{array}' is not growing: say what it shall become with --add, --chunk or --level"
+        "array '{array}' is not growing: say what it shall become with --add, --chunk, --level or --size"
     )]
     NothingToGrow {
         /// The array.

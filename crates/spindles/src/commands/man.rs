@@ -159,13 +159,32 @@ fn is_example(paragraph: &str) -> bool {
     paragraph.lines().any(runs) && !paragraph.lines().any(is_sentence)
 }
 
+/// The section of the pages of a command: that of its first word.
+fn section_of(first: Option<&str>) -> &'static str {
+    match first {
+        Some(name) if !FOR_USERS.contains(&name) => "8",
+        _ => "1",
+    }
+}
+
+/// Lists the pages of the commands below this one.
+fn subcommands(command: &clap::Command, roff: &mut Roff) {
+    let own = command.get_bin_name().unwrap_or("spindles").to_owned();
+    roff.control("SH", ["SUBCOMMANDS"]);
+    for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        let words = format!("{own} {}", below.get_name());
+        let section = section_of(words.split(' ').nth(1));
+        roff.control("TP", []);
+        roff.text([roman(format!("{}({section})", words.replace(' ', "-")))]);
+        let about = below.get_about().map(ToString::to_string);
+        roff.text([roman(about.unwrap_or_default())]);
+    }
+}
+
 fn page(command: &clap::Command) -> anyhow::Result<Page> {
     let words = command.get_bin_name().unwrap_or("spindles").split(' ');
-    let manages = words
-        .clone()
-        .nth(1)
-        .is_some_and(|name| !FOR_USERS.contains(&name));
-    let section = if manages { "8" } else { "1" };
+    let section = section_of(words.clone().nth(1));
+    let manages = section == "8";
     // What follows the options is printed here, line by line where it is a table or an example.
     let after = command.get_after_help().map(ToString::to_string);
     let man = Man::new(command.clone().after_help(""))
@@ -188,10 +207,10 @@ fn page(command: &clap::Command) -> anyhow::Result<Page> {
     }
     roff.to_writer(&mut page)?;
     man.render_options_section(&mut page)?;
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut page)?;
-    }
     let mut roff = Roff::default();
+    if command.has_subcommands() {
+        subcommands(command, &mut roff);
+    }
     if !examples.is_empty() {
         roff.control("SH", ["EXAMPLES"]);
     }

@@ -47,6 +47,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Verdicts::SameWork
     };
     let (output, draw) = arguments.format.drawing(ui)?;
+    let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
+    let mut change = change(&before, &after, verdicts);
+    if change.rows.is_empty() {
+        return Err(nothing_in_common(&before, &after));
+    }
+    let folder = |folder: &Path| folder.display().to_string();
     let whole = [&arguments.before, &arguments.after].map(|it| it.canonicalize().ok());
     if let [Some(before), Some(after)] = whole
         && before == after
@@ -56,12 +62,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             before.display()
         ));
     }
-    let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
-    let mut change = change(&before, &after, verdicts);
-    if change.rows.is_empty() {
-        return Err(nothing_in_common(&before, &after));
-    }
-    let folder = |folder: &Path| folder.display().to_string();
     change.read_from = (folder(&arguments.before), folder(&arguments.after));
     let options = measuring::report_options(&arguments.view, command(&arguments));
     measuring::show(output, &draw(&change, &options), ui);
