@@ -722,9 +722,12 @@ impl Scan {
         };
         // One more than there may be, to see that there is one.
         let names = names.take(self.limits.files.saturating_add(1));
-        let printable = |name: String| match name.contains(char::is_control) {
-            true => Err(OsString::from(name)),
-            false => Ok(name),
+        let printable = |name: String| {
+            if name.contains(char::is_control) {
+                Err(OsString::from(name))
+            } else {
+                Ok(name)
+            }
         };
         let names = names.map(|name| name.into_string().and_then(printable));
         let (names, others): (Vec<_>, Vec<_>) = names.partition(Result::is_ok);
@@ -766,7 +769,8 @@ impl Scan {
         });
         if is_ours {
             self.cut_off.push(format!(
-                "{path:?}: it belongs to an array, and its name is not UTF-8 or has a control character: rename it"
+                "{}: it belongs to an array, and its name is not UTF-8 or has a control character: rename it",
+                path.display().to_string().escape_debug()
             ));
         }
     }

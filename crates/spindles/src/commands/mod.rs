@@ -34,6 +34,7 @@ use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::served::{self, InServer, Serving, Waits};
 use crate::ui::{self, Ui};
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches};
 use spindles_io::scan::shell_word;
 use spindles_serve::control::{Answers, Ask, Silent};
@@ -330,6 +331,10 @@ fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
             _ => "give a whole number, from 0 on",
         };
         text = text.replace(&why.to_string(), wanted);
+    }
+    if error.kind() == ErrorKind::UnknownArgument && text.contains("Usage: spindles create ") {
+        text +=
+            "\nLevel and members are one word: spindles create pool 'raid5(a.img,b.img,c.img)'\n";
     }
     if !error.use_stderr() {
         ui.help(&text);

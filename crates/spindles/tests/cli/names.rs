@@ -204,7 +204,7 @@ fn a_name_with_a_control_character_is_refused() {
     for line in ["status pool", "scrub pool", "status"] {
         let run = here(&folder, line);
         assert!(
-            run.error.contains("\\nhealthy\": it belongs"),
+            run.error.contains("\\nhealthy: it belongs"),
             "{}",
             run.error
         );
