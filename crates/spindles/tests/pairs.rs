@@ -27,6 +27,8 @@ const BLOCKS: u64 = 1536;
 const MEMBER_BYTES: u64 = 12 << 20;
 /// Devices for members to come, somewhat larger.
 const NEW_BYTES: u64 = 13 << 20;
+/// By so much each device is longer than the one before it.
+const UNLIKE_BYTES: u64 = 150_000;
 const MEMBERS: [&str; 3] = ["a", "b", "c"];
 const OTHERS: [&str; 3] = ["d", "e", "j"];
 /// Longest time for any command.
@@ -36,11 +38,15 @@ const STRIDE: usize = 149;
 /// Exit statuses of a command that did nothing.
 const REFUSED: [i32; 2] = [1, 2];
 
-const ARRAYS: [&str; 3] = [
+/// Those with parity first: only they have a journal.
+const ARRAYS: [&str; 5] = [
     "raid5(a,b,c) --checksum none --chunk 16K",
     "raid5(a,b,c) --chunk 4K",
+    "raid5(a,b,c) --chunk 8K --block-size 512",
     "raid1(a,b,c)",
+    "raid10(a,b,c) --chunk 16K",
 ];
+const WITH_PARITY: usize = 3;
 
 /// A command, `ARRAY` in place of the name, after others that it needs.
 struct First {
@@ -253,12 +259,14 @@ struct World {
 impl World {
     fn new(number: usize, array: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
-        for name in MEMBERS.iter().chain(&OTHERS) {
+        for (at, name) in (0..).zip(MEMBERS.iter().chain(&OTHERS)) {
             let bytes = if MEMBERS.contains(name) {
                 MEMBER_BYTES
             } else {
                 NEW_BYTES
             };
+            // No two are equally long.
+            let bytes = bytes + at * UNLIKE_BYTES;
             let file = File::create(folder.path().join(name)).expect("a file");
             file.set_len(bytes).expect("its length");
         }
@@ -556,9 +564,12 @@ fn pairs(stage: Stage) {
         for second in SECONDS {
             for at in STAGES {
                 number += 1;
-                // Only arrays with parity have a journal.
                 let needs_parity = first.line.starts_with("journal");
-                let arrays = &ARRAYS[..if needs_parity { 2 } else { ARRAYS.len() }];
+                let arrays = &ARRAYS[..if needs_parity {
+                    WITH_PARITY
+                } else {
+                    ARRAYS.len()
+                }];
                 let array = arrays[number % arrays.len()];
                 let is_wanted = match wanted.as_deref() {
                     None => number % STRIDE == 0,
