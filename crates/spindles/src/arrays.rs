@@ -175,7 +175,9 @@ impl Scan {
         if let Some(warning) = given.warning() {
             ui.note(warning);
         }
-        if let Some(elsewhere) = &given.elsewhere {
+        // What is left over of an array inside lacks members too, and nobody misses them.
+        let is_whole = || report_of(&given.devices).is_ok_and(|it| it.awaited().is_none());
+        if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
             ui.note(elsewhere);
         }
         let not_given = given.forgotten.iter().map(|forgotten| {

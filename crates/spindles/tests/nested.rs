@@ -236,6 +236,25 @@ fn an_inner_member_whose_file_was_moved_is_known() {
     nest.stop();
 }
 
+/// An array inside that another device has the place of is left over: it keeps the array from nothing.
+#[test]
+fn what_is_left_of_an_inner_array_does_not_limit_the_array() {
+    let mut nest = Nest::new("raid5(concat(a,b),c,d) --chunk 16K");
+    let file = OpenOptions::new().write(true).open(nest.path("e"));
+    file.and_then(|file| file.set_len(3 * BYTES))
+        .expect("it is ours");
+    let away = tempfile::tempdir_in(nest.folder.path()).expect("a folder");
+    std::fs::rename(nest.path("a"), away.path().join("a")).expect("it is ours");
+    nest.serve();
+    nest.ends("rebuild nest --onto e", 0);
+    nest.stop();
+    let said = nest.ends("status nest", 0);
+    assert!(!said.contains("not in the current folder"), "{said}");
+    std::fs::rename(away.path().join("a"), nest.path("a")).expect("it is ours");
+    let said = nest.ends("grow nest --add f", 0);
+    assert!(said.contains("on 4 members now"), "{said}");
+}
+
 /// Of an array that was away where serving began, the devices are added one after the other: what is of no use yet is
 /// kept, and nothing is said to be overwritten for it.
 #[test]

@@ -85,7 +85,9 @@ impl Opening<'_> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
         let assembly = choose(&found)?;
         let found = Box::new(assembly.array.clone());
-        let of_arrays = parts.iter().any(|part| part.report.is_some());
+        // One that is left over has no part in it.
+        let members = assembly.devices.iter().flatten();
+        let of_arrays = members.clone().any(|index| parts[*index].report.is_some());
         let (assembly, changes) = self.with_change(assembly, of_arrays)?;
         let array = &assembly.array;
         let (geometry, policy) = understand(&assembly)?;
