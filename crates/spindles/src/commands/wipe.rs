@@ -52,7 +52,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for device in &labelled {
         let (name, holds) = (&device.device, &device.holds);
         ui.line(if arguments.force {
-            format!("{name} was {holds}, and is a plain device now")
+            let rest = if device.is_emptied {
+                ""
+            } else {
+                "; all else on it stays, so commands ask for --force to overwrite it"
+            };
+            format!("{name} was {holds}, and is a plain device now{rest}")
         } else {
             format!("{name} is {holds}")
         });

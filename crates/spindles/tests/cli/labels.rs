@@ -39,6 +39,8 @@ fn a_second_wipe_says_that_the_array_is_lost() {
     let run = |line: &str| spindles_in(&here, &[], &line.split(' ').collect::<Vec<_>>());
     run("create pool raid5(a,b,c)").ok();
     let first = run("wipe a --force").ok();
+    let rest = "is a plain device now; all else on it stays";
+    assert!(first.out.contains(rest), "{}", first.out);
     assert!(
         first.out.contains("not safe from further losses"),
         "{}",
