@@ -223,7 +223,15 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
     } else if going.iter().count() == array.members().len() {
         format!(", and all others: the array is gone {then}, with all that it holds")
     } else {
-        format!(", and too many others: the array can't be read {then}")
+        let others = if lost.iter().count() == 1 {
+            ""
+        } else {
+            ", and too many others"
+        };
+        let around = newest(known, array.parent).map_or_else(String::new, |around| {
+            format!(", and array '{}' around it {loses} a member", around.name)
+        });
+        format!("{others}: the array can't be read {then}{around}")
     };
     vec![format!("{name} {loses} member {member}{fate}")]
 }

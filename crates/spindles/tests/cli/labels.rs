@@ -53,6 +53,10 @@ fn a_second_wipe_says_that_the_array_is_lost() {
     assert!(second.out.contains("can't be read now"), "{}", second.out);
     run("wipe c --force").ok();
     run("create nest raid5(a,b,raid0(c,d))").ok();
+    let inner = run("wipe c");
+    let told =
+        "loses member 0: the array can't be read then, and array 'nest' around it loses a member";
+    assert!(inner.out.contains(told), "{}", inner.out);
     let asked = run("wipe a");
     assert!(
         asked.out.contains("not safe from further losses"),
