@@ -26,12 +26,6 @@ pub(crate) fn size(bytes: u64) -> RoundedSize {
     SizeBytes(bytes).rounded()
 }
 
-/// So many of them: `1 client`, `2 clients`.
-pub(crate) fn count(number: u64, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
-}
-
 // No doc comment: it would stand for that of the commands that take it.
 #[derive(Args)]
 pub(crate) struct Scan {

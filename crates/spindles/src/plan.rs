@@ -4,13 +4,16 @@ use crate::arrays;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use serde_json::json;
-use spindles_block::{MEMBERS_MAX, SizeBytes};
+use spindles_block::{MEMBERS_MAX, SizeBytes, counted};
 use spindles_io::create::{Choice, CreateOptions, choices, size_of};
 use spindles_io::scan::shell_word;
 use std::path::Path;
 
 /// The name in the commands that are shown.
 const NAME: &str = "pool";
+
+/// Nobody plans with smaller devices, in bytes.
+const LEAST_BYTES: u64 = 1 << 20;
 
 /// Shows what devices, or devices of these sizes, can become. Nothing is written.
 pub(crate) fn show(
@@ -44,7 +47,7 @@ pub(crate) fn show(
     let all: u64 = devices.iter().map(|(_, bytes)| bytes).sum();
     ui.line(format!(
         "{}, {}; a lost one is refilled at {}/s; nothing is written\n",
-        arrays::count(devices.len() as u64, "device"),
+        counted(devices.len() as u64, "device"),
         arrays::size(all),
         arrays::size(rate.0),
     ));
@@ -86,6 +89,11 @@ fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
     for text in given {
         let size = text.parse::<SizeBytes>();
         let device = match size {
+            Ok(size) if !Path::new(text).exists() && size.0 < LEAST_BYTES => {
+                return Err(Usage::error(format!(
+                    "--plan {text}: that is {size}; a size takes its unit, as {text}T"
+                )));
+            }
             Ok(size) if !Path::new(text).exists() => (format!("disk{}", devices.len() + 1), size.0),
             Err(error) if is_meant_as_size(text) => {
                 return Err(Usage::error(format!("--plan {text}: {error}")));

@@ -10,7 +10,7 @@ use crate::several::do_each;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, counted};
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
@@ -453,9 +453,9 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
     };
     format!(
         "served since {since}: {}{over_ring}, {} in all, {}",
-        arrays::count(clients, "client"),
+        counted(clients, "client"),
         served.connections,
-        arrays::count(served.requests, "request")
+        counted(served.requests, "request")
     )
 }
 

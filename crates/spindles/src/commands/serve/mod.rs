@@ -9,7 +9,7 @@ mod targets;
 mod telling;
 
 use super::{Command, serve_watch};
-use crate::arrays::{self, Scan};
+use crate::arrays::Scan;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -23,6 +23,7 @@ use control::{Commands, Sockets};
 use doors::{Doors, Ways};
 use export::{Beginning, Export, Service, Told};
 use serde_json::{Value, json};
+use spindles_block::counted;
 use spindles_engine::{READ_POLICIES, ReadPolicy};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
@@ -334,8 +335,8 @@ fn until_all_end(
                 ui.line(format!(
                     "{} is closed: {}, {}",
                     states.called(number),
-                    arrays::count(served.connections, "client"),
-                    arrays::count(served.requests, "request")
+                    counted(served.connections, "client"),
+                    counted(served.requests, "request")
                 ));
                 closed.push((number, document(states.name(number), &served)));
             }
