@@ -167,6 +167,8 @@ pub enum Mutation {
     ForgetBadBlocksEarly,
     /// Bad blocks of a member do not count as what its device lacks when it comes back.
     ReturnBadBlocks,
+    /// A replacement that is refused takes the place of the one under way.
+    TakeRefused,
 }
 
 /// Every planted fault.
@@ -250,4 +252,5 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SettleUnrecorded,
     Mutation::ForgetBadBlocksEarly,
     Mutation::ReturnBadBlocks,
+    Mutation::TakeRefused,
 ];

@@ -85,6 +85,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SettleUnrecorded, "history", 100),
     (Mutation::ForgetBadBlocksEarly, "history", 100),
     (Mutation::ReturnBadBlocks, "history", 100),
+    (Mutation::TakeRefused, "liveness", 100),
 ];
 
 /// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
@@ -141,6 +142,15 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
             faults: Some(Fault::by_name("grow").into_iter().collect()),
+            ..Fixed::default()
+        },
+        Mutation::TakeRefused => Fixed {
+            faults: Some(
+                ["two_commands", "replace"]
+                    .into_iter()
+                    .filter_map(Fault::by_name)
+                    .collect(),
+            ),
             ..Fixed::default()
         },
         // A close comes before the end of a resync.

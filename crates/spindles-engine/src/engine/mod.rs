@@ -384,7 +384,18 @@ impl Engine {
     pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         self.assert_drained();
         self.now = now;
-        self.may(&command)?;
+        if let Err(error) = self.may(&command) {
+            if let Command::Replace {
+                member,
+                device,
+                uuid,
+            } = command
+                && self.mutated(Mutation::TakeRefused)
+            {
+                self.replace_with(member, &device, uuid);
+            }
+            return Err(error);
+        }
         match command {
             Command::Close => {
                 if self.closing == Closing::Open {
