@@ -275,9 +275,9 @@ impl core::error::Error for TooSmall {}
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The headroom is this part of a device.
+/// The size of a device is this multiple of its headroom.
 const HEADROOM_PART: u64 = 256;
-/// The headroom has so many bytes at most.
+/// The largest headroom, in bytes.
 const HEADROOM_MAX_BYTES: u64 = 64 * MIB;
 
 /// Returns the size in bytes of a device that has so much headroom; `None` for more than any has.

@@ -199,7 +199,7 @@ pub(crate) fn are_others(devices: &[&str], new: &[&str]) -> Result<(), ChangeErr
 
 /// Works until no device is being filled or copied onto any more, or `on_event` does not want to go on.
 /// `progress` gets how many bytes of the arrays are done and how many there are; with `false` it
-/// stops that, and so does this answer. While the job of that name goes on in that array, `progress` gets its bytes
+/// stops that, and so does this answer. While that job of that array goes on, `progress` gets its bytes
 /// and not those of all jobs that fill devices.
 pub(crate) fn work_through(
     target: &mut dyn Managed,

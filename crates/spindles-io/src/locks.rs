@@ -1,7 +1,7 @@
 //! The locks of an array's devices, which stay while a server closes the array and opens it again.
 //!
-//! A lock belongs to the open file that I/O goes through: the kernel releases it only when all I/O of that file has
-//! ended, also after the process was killed. So the next opening takes over the open file and not the lock alone.
+//! A lock belongs to an open file: the kernel releases it only when all I/O of that file has ended,
+//! also after the process was killed. So the next opening takes over the open file.
 
 use rustix::fs::{FileType, Stat, fstat, stat};
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +54,7 @@ pub(crate) struct Held {
     locks: Locks,
 }
 
-/// Keeps the locks of the devices that are closed meanwhile; dropped, it releases those that no device took over.
+/// Keeps the locks of an array while its devices are closed. Its end releases locks that no device has again.
 #[derive(Debug)]
 #[must_use]
 pub struct Keeping(Locks);
@@ -109,7 +109,7 @@ impl Locks {
         })?
     }
 
-    /// Returns true if the lock of this file is kept: nobody else has it.
+    /// Returns true if the lock of this file is kept.
     pub(crate) fn keeps(&self, file: &impl AsFd) -> bool {
         let is_kept = |identity| {
             self.with(|state| state.kept.iter().any(|(kept, _)| *kept == identity))
@@ -210,6 +210,6 @@ mod tests {
         let keeping = locks.keep();
         drop(held);
         drop(keeping);
-        assert!(is_free(&path), "what nobody took over is released");
+        assert!(is_free(&path), "the end of the keeping releases it");
     }
 }

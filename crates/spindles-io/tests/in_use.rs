@@ -28,9 +28,8 @@ fn at_once(read_only: bool) -> AssembleOptions {
     }
 }
 
-#[test]
-fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+/// A mirror on two files.
+fn mirror() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
     for path in &paths {
@@ -39,6 +38,14 @@ fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
     let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
     let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
     create(&expression, &CreateOptions::new("test"), &mut |_, _| true).unwrap();
+    (folder, paths)
+}
+
+#[test]
+fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_folder, paths) = mirror();
+    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
     let loops: Result<Vec<Loop>, String> = (paths.iter().chain(&paths))
         .map(|path| Loop::with(path, &[]))
         .collect();
@@ -158,14 +165,8 @@ fn a_file_is_in_use_where_a_loop_device_on_it_is() {
 #[test]
 fn devices_stay_in_use_between_two_openings() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
-    for path in &paths {
-        File::create(path).unwrap().set_len(8 << 20).unwrap();
-    }
+    let (_folder, paths) = mirror();
     let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
-    create(&expression, &CreateOptions::new("test"), &mut |_, _| true).unwrap();
     let loops: Result<Vec<Loop>, String> = paths.iter().map(|path| Loop::with(path, &[])).collect();
     let loops = match loops {
         Ok(loops) => loops,

@@ -468,7 +468,7 @@ pub(crate) fn short(finding: &Finding) -> String {
     let first = first.trim_end_matches('.');
     let first = match first.chars().count() {
         0..=SHORT_CHARS_MAX => first.to_owned(),
-        // Nobody can do anything about a failure without its reason.
+        // Without its reason a failure can't be mended.
         _ if finding.kind == "failed-runs" => {
             let beginning: String = first.chars().take(SHORT_CHARS_MAX).collect();
             format!("{}…)", beginning.trim_end())

@@ -229,7 +229,7 @@ impl Served for Handle {
             let (before, all) = exchanged.recv().unwrap_or_default();
             let mut devices = all.clone();
             devices.retain(|device| without.as_ref() != Some(device));
-            // Nobody else gets a device meanwhile.
+            // No other program gets a device while the array is closed.
             let keeping = options.open.locks.keep();
             let closed = target.close();
             let changed = if closed.is_ok() {

@@ -137,43 +137,38 @@ fn first_seed(mutation: Mutation) -> u64 {
 }
 
 /// Runs in which the fault can show at all.
+fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
+    let known = names.iter().filter_map(|name| Fault::by_name(name));
+    Some(known.collect())
+}
+
 fn scenario(mutation: Mutation) -> Fixed {
     let fixed = match mutation {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
-            faults: Some(Fault::by_name("grow").into_iter().collect()),
+            faults: faults(&["grow"]),
             ..Fixed::default()
         },
         Mutation::TakeRefused => Fixed {
-            faults: Some(
-                ["two_commands", "replace"]
-                    .into_iter()
-                    .filter_map(Fault::by_name)
-                    .collect(),
-            ),
+            faults: faults(&["two_commands", "replace"]),
             ..Fixed::default()
         },
         // A close comes before the end of a resync.
         Mutation::ClearBitUnsettled => Fixed {
             level: Level::by_name("raid10"),
             requests: Some(8),
-            faults: Some(
-                ["replace", "rebuild"]
-                    .into_iter()
-                    .filter_map(Fault::by_name)
-                    .collect(),
-            ),
+            faults: faults(&["replace", "rebuild"]),
             ..Fixed::default()
         },
         Mutation::ClearBitRace => Fixed {
             level: Level::by_name("raid5"),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::SkipInspection => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
-            faults: Some(Fault::by_name("metadata_rot_met").into_iter().collect()),
+            faults: faults(&["metadata_rot_met"]),
             ..Fixed::default()
         },
         Mutation::ReadUnplaced => Fixed {
@@ -184,7 +179,7 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::SkipJournal | Mutation::PartsUnlogged => Fixed {
             level: Level::by_name("raid5"),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         // Short runs that end when the device does.
@@ -195,7 +190,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             requests: Some(8),
             depth: Some(4),
             ending: Some(Ending::ProcessCrash),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         // Copies of which one rots, and the power is lost: durable checksums tell which.
@@ -205,7 +200,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(60),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
+            faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
         // Rows that a crash left half written, without a member.
@@ -214,7 +209,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             members: Some(3),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::StaleRowSum => Fixed {
@@ -222,7 +217,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(60),
             ending: Some(Ending::Close),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         // Short runs that end when the power does.
@@ -232,7 +227,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(60),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         // With one data chunk every write covers whole rows.
@@ -240,14 +235,14 @@ fn scenario(mutation: Mutation) -> Fixed {
             level: Level::by_name("raid5"),
             members: Some(2),
             checksums: Some(true),
-            faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            faults: faults(&["dropout"]),
             ..Fixed::default()
         },
         Mutation::ReadUnplacedLog => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::ProcessCrash),
-            faults: Some(Fault::by_name("no_space").into_iter().collect()),
+            faults: faults(&["no_space"]),
             ..Fixed::default()
         },
         // And superblocks take their time.
@@ -269,14 +264,14 @@ fn scenario(mutation: Mutation) -> Fixed {
             members: Some(3),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            faults: faults(&["dropout"]),
             ..Fixed::default()
         },
         Mutation::DropBroken => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::ProcessCrash),
-            faults: Some(Fault::by_name("journal_rot").into_iter().collect()),
+            faults: faults(&["journal_rot"]),
             ..Fixed::default()
         },
         // The same after two crashes.
@@ -286,7 +281,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(25),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::SkipPagesOfFlush => Fixed {
@@ -294,7 +289,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(40),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::SettleUnflushed => Fixed {
@@ -302,21 +297,21 @@ fn scenario(mutation: Mutation) -> Fixed {
             checksums: Some(true),
             requests: Some(25),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::TrustAgreement | Mutation::LinearRowSum | Mutation::AnswerListed => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: faults(&[]),
             ..Fixed::default()
         },
         Mutation::DegradedUnlogged | Mutation::ForgetDoubt => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            faults: faults(&["dropout"]),
             ..Fixed::default()
         },
         Mutation::FilledUnlogged => {
@@ -334,7 +329,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             level: Level::by_name("raid6"),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
+            faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
         Mutation::HedgeInPlace | Mutation::HedgeUnlimited => {
@@ -349,7 +344,7 @@ fn scenario(mutation: Mutation) -> Fixed {
         // More members go than the array survives, and all come back.
         Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
             level: Level::by_name("raid10"),
-            faults: Some(Fault::by_name("dropout").into_iter().collect()),
+            faults: faults(&["dropout"]),
             beyond: Some(true),
             ..Fixed::default()
         },

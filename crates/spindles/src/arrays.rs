@@ -169,7 +169,7 @@ impl Scan {
         if let Some(warning) = given.warning() {
             ui.note(warning);
         }
-        // What is left over of an array inside lacks members too, and nobody misses them.
+        // A left-over inner array lacks members too, which the array does not count on.
         let is_whole = || report_of(&given.devices).is_ok_and(|it| it.awaited().is_none());
         if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
             ui.note(elsewhere);

@@ -12,7 +12,7 @@ use std::path::Path;
 /// The name in the commands that are shown.
 const NAME: &str = "pool";
 
-/// Nobody plans with smaller devices, in bytes.
+/// Smaller sizes lack their unit, in bytes.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Shows what devices, or devices of these sizes, can become. Nothing is written.

@@ -35,9 +35,13 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     } else {
         OFlags::EXCL
     };
-    let opened = opening::open(name, options, exclusive)?;
-    let own = opened.hold(name, options)?;
-    let status = fstat(&opened.file).map_err(opening::refused(name, "look at"))?;
+    let Opening {
+        file,
+        direct,
+        direct_reason,
+        own,
+    } = opening::open(name, options, exclusive)?;
+    let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
     let (major, minor) = (major(status.st_rdev), minor(status.st_rdev));
     if !options.read_only && is_write_protected(major, minor) {
         return Err(OpenError::WriteProtected {
@@ -47,11 +51,6 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     let mut held = opening::hold_above(name, None, options)?;
     held.extend(hold_below(name, status.st_rdev, options)?);
     held.extend(own);
-    let Opening {
-        file,
-        direct,
-        direct_reason,
-    } = opened;
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =

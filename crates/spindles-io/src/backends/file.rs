@@ -48,18 +48,17 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     // Before it is opened: that of a pipe waits for another program.
     let status = stat(name).map_err(opening::refused(name, "open"))?;
     refuse_others(name, status.st_mode)?;
-    let opened = opening::open(name, options, rustix::fs::OFlags::empty())?;
-    let own = opened.hold(name, options)?;
-    let status = fstat(&opened.file).map_err(opening::refused(name, "look at"))?;
-    refuse_others(name, status.st_mode)?;
-    opening::lock(name, &opened.file, false, options)?;
-    let mut held = opening::hold_above(name, None, options)?;
-    held.extend(own);
     let Opening {
         file,
         direct,
         direct_reason,
-    } = opened;
+        own,
+    } = opening::open(name, options, rustix::fs::OFlags::empty())?;
+    let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
+    refuse_others(name, status.st_mode)?;
+    opening::lock(name, &file, false, options)?;
+    let mut held = opening::hold_above(name, None, options)?;
+    held.extend(own);
     let physical = physical(major(status.st_dev), minor(status.st_dev));
     Ok(Opened {
         held,

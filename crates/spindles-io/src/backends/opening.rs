@@ -21,6 +21,8 @@ pub(super) struct Opening {
     pub(super) file: OwnedFd,
     pub(super) direct: bool,
     pub(super) direct_reason: Option<String>,
+    /// The same file, whose lock may have to be kept.
+    pub(super) own: Option<Held>,
 }
 
 /// Turns the operating system's refusal into ours.
@@ -47,8 +49,22 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
     }
 }
 
-/// Opens with these flags more, directly where that is asked for and works. Takes over a file that the array has kept.
+/// Opens with these flags more, directly where that is asked for and works. Takes over the open file
+/// of a device whose lock the array has kept.
 pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Opening, OpenError> {
+    let mut opened = open_unheld(name, options, flags)?;
+    let locks = options.own_locks();
+    if locks.may_keep() {
+        let file = fcntl_dupfd_cloexec(&opened.file, 0).map_err(refused(name, "hold"))?;
+        opened.own = Some(locks.hold_locked(Locked {
+            file,
+            direct_reason: opened.direct_reason.clone(),
+        }));
+    }
+    Ok(opened)
+}
+
+fn open_unheld(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Opening, OpenError> {
     if let Some(Locked {
         file,
         direct_reason,
@@ -59,6 +75,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
             file,
             direct: flags.contains(OFlags::DIRECT),
             direct_reason,
+            own: None,
         });
     }
     let access = if options.read_only {
@@ -81,6 +98,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
                         file,
                         direct: true,
                         direct_reason: None,
+                        own: None,
                     });
                 }
                 Some(reason) => reason,
@@ -99,26 +117,8 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         file: open(flags).map_err(refused(name, "open"))?,
         direct: false,
         direct_reason: Some(reason),
+        own: None,
     })
-}
-
-impl Opening {
-    /// Holds the file a second time where its lock may have to be kept.
-    pub(super) fn hold(
-        &self,
-        name: &str,
-        options: &OpenOptions,
-    ) -> Result<Option<Held>, OpenError> {
-        let locks = options.own_locks();
-        if !locks.may_keep() {
-            return Ok(None);
-        }
-        let file = fcntl_dupfd_cloexec(&self.file, 0).map_err(refused(name, "hold"))?;
-        Ok(Some(locks.hold_locked(Locked {
-            file,
-            direct_reason: self.direct_reason.clone(),
-        })))
-    }
 }
 
 /// Through the page cache, at any alignment.
