@@ -5,6 +5,7 @@ use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, Journ
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::failed;
 use crate::host::{Host, Prepare, absolute};
+use crate::labels::Before;
 use crate::{OpenError, OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
@@ -59,7 +60,8 @@ pub fn add<'a>(
     put_in_order(host, &report, degraded, progress)?;
     let (labelled, page) = (absolute(device), record.encode());
     // First the device: what the superblocks name is there.
-    let label = move || labels::make(&labelled, false, &page);
+    let before = Before::unless(overwrite);
+    let label = move || labels::make(&labelled, before, &page);
     let coming = Some((device, Box::new(label) as Prepare));
     let changed = change(host, &report, degraded, record.device_uuid, coming);
     if let Err(error) = changed {

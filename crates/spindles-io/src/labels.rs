@@ -2,6 +2,7 @@
 
 use crate::at_rest::Access;
 use crate::errors::failed;
+use crate::probe::Probe;
 use crate::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
 use std::io;
@@ -19,16 +20,47 @@ pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
     backends::open(device, &OpenOptions::default()).map(drop)
 }
 
+/// What a device was when it was looked at, before it is labelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Labelled: the label is exchanged.
+    Labelled,
+    /// Without a label of ours. It must be so still: another command may have been given it meanwhile.
+    Unlabelled,
+    /// Whatever it holds is overwritten.
+    Anything,
+}
+
+impl Before {
+    /// A device without a label, unless what it holds may be overwritten.
+    pub(crate) fn unless(overwrite: bool) -> Self {
+        if overwrite {
+            Self::Anything
+        } else {
+            Self::Unlabelled
+        }
+    }
+}
+
 /// Writes the page that says what a device is. What else the device holds is cleared first, unless it
-/// has such a page `already`.
+/// was labelled before.
 pub(crate) fn make(
     device: &str,
-    already: bool,
+    before: Before,
     page: &[u8; SUPERBLOCK_BYTES],
 ) -> Result<(), OpenError> {
     // As long as it is written to, nobody else may have it.
     let held = backends::open(device, &OpenOptions::default())?;
-    let forgotten = if already {
+    let found = Probe::held(device).map_err(|source| failed(device, "read", source))?;
+    let found = found.found();
+    let is_labelled =
+        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
+    if before == Before::Unlabelled && is_labelled {
+        return Err(OpenError::Labelled {
+            device: device.to_owned(),
+        });
+    }
+    let forgotten = if before == Before::Labelled {
         Ok(())
     } else {
         clearing::forget(device)
@@ -75,7 +107,6 @@ fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Probe;
     use spindles_block::{BlockSize, MemberIndex};
     use spindles_format::{AreaKind, areas_for};
 
@@ -92,7 +123,13 @@ mod tests {
                 device_bytes: 1 << 20,
                 arrays,
             };
-            make(&path, false, &spare.encode()).unwrap();
+            let again = make(&path, Before::Unlabelled, &spare.encode());
+            assert_eq!(
+                again.is_err(),
+                !spare.arrays.is_empty(),
+                "it is labelled by then"
+            );
+            make(&path, Before::Anything, &spare.encode()).unwrap();
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare(), Some(&spare));
             let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();

@@ -5,6 +5,7 @@ use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::errors::failed;
 use crate::host::Host;
+use crate::labels::Before;
 use crate::probe::Probe;
 pub use crate::report::Taken;
 use crate::{OpenOptions, TooSmall, backends, clearing, labels, random};
@@ -116,7 +117,12 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     }
     let mut spares = Vec::new();
     for (device, is_spare, record) in planned {
-        labels::make(device, is_spare, &record.encode())?;
+        let before = if is_spare {
+            Before::Labelled
+        } else {
+            Before::unless(overwrite)
+        };
+        labels::make(device, before, &record.encode())?;
         spares.push(SpareReport {
             name: (*device).to_owned(),
             bytes: record.device_bytes,
@@ -233,7 +239,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             array.target.withdraw_spare(device);
         }
         removed.push(if let (Some(left), Some(array)) = (left, &array) {
-            labels::make(device, true, &left.encode())?;
+            labels::make(device, Before::Labelled, &left.encode())?;
             Removed::Of(array.report.name.clone())
         } else {
             let held = backends::open(device, &OpenOptions::default())?;

@@ -21,6 +21,7 @@ pub(crate) use plan::plan_journal;
 pub use writing::Sync;
 
 use crate::errors::NAME_BYTES_MAX;
+use crate::labels::Before;
 use crate::signatures::Sighting;
 use crate::{NodeId, OpenError, OpenOptions, Stack, TooSmall, clearing, identity, labels, random};
 use devices::{Device, refuse_occupied};
@@ -159,7 +160,7 @@ impl<'a> New<'a> {
         }
         aliases::refuse(&self.leaves, &mut stack, &nodes)?;
         if let Some((name, device)) = &self.journal {
-            labels::make(name, false, &device.encode())?;
+            labels::make(name, Before::unless(options.force), &device.encode())?;
         }
         let opened = writing.write(&mut stack, &mut nodes.into_iter())?;
         let sync = match (is_redundant, self.known_zero) {
@@ -170,7 +171,7 @@ impl<'a> New<'a> {
         };
         let sync = writing::finish(stack, opened, sync, &options.name, progress)?;
         for (name, record) in &self.spares {
-            let made = labels::make(name, false, &record.encode());
+            let made = labels::make(name, Before::unless(options.force), &record.encode());
             made.map_err(|source| CreateError::Spare {
                 device: name.clone(),
                 source,

@@ -147,6 +147,12 @@ pub enum OpenError {
         "the name of a device is empty: look for a comma too many, or a variable that is not set"
     )]
     NoName,
+    /// Another command made it a member, a spare or a journal after it was looked at.
+    #[error("{device} was given to an array by another command meanwhile: take another device")]
+    Labelled {
+        /// The device.
+        device: String,
+    },
     /// Its name can't be shown in a line.
     #[error("the name {device:?} has a control character in it: rename it")]
     Unprintable {
