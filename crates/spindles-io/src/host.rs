@@ -326,6 +326,12 @@ pub fn belongs(device: &str) -> bool {
     says_so(device).unwrap_or(false)
 }
 
+/// Whether a device says that it belongs to an array, or is an export that does not answer now and may say so later.
+#[must_use]
+pub fn may_belong(device: &str) -> bool {
+    says_so(device).unwrap_or_else(|| is_address(device))
+}
+
 /// Those of the devices that say that they are members of this array or of one inside it, spares, or have a journal. One
 /// of the array that another has the place of by now is none. What is `open` belongs to it whatever it says.
 #[must_use]

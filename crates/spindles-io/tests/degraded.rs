@@ -256,7 +256,7 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
             &format!("bring {missing} back"),
             "spindles copy reads",
             "--degraded",
-            "spindles set --degraded-writes allow",
+            "--degraded-writes allow",
         ] {
             assert!(refused.contains(remedy), "{expression}: {refused}");
         }

@@ -10,14 +10,14 @@ use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assembl
 use spindles_io::attach::AttachError;
 use spindles_io::host::{
     Reopen, Reopened, Restructure, Served, absolute, belonging, belongs, holds_journal, is_plain,
-    is_spare, report_of,
+    is_spare, may_belong, report_of,
 };
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
 use spindles_io::{
     ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target,
-    TooSmall,
+    TooSmall, is_address,
 };
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -108,7 +108,7 @@ impl Handle {
     /// The devices from which it is opened when its server closed it.
     fn to_open(&self, target: &dyn Target) -> Vec<String> {
         let (mut devices, _) = counted_on_and_open(target);
-        devices.retain(|device| belongs(device));
+        devices.retain(|device| may_belong(device));
         let is_new = |device: &String| !devices.contains(device);
         let journals = self.given().into_iter();
         let journals: Vec<String> = journals
@@ -233,8 +233,9 @@ impl Served for Handle {
             let keeping = options.open.locks.keep();
             let closed = target.close();
             let changed = if closed.is_ok() {
-                let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-                reopen(&devices, &options)
+                let here = devices.iter().filter(|device| is_here(device));
+                let here: Vec<&str> = here.map(String::as_str).collect();
+                reopen(&here, &options)
             } else {
                 Reopened::AsBefore
             };
@@ -261,7 +262,7 @@ impl Served for Handle {
     }
 }
 
-/// Opens the array again, on devices that were open a moment ago. Takes the first of these lists of devices that makes an
+/// Opens the array again, on those devices that were open a moment ago and can be reached. Takes the first of these lists of devices that makes an
 /// array; all but the first only if `at_once`, or when time is up. Then it goes on without devices that can't be read or
 /// belong to another array by now.
 fn open_again(
@@ -280,7 +281,7 @@ fn open_again(
         for devices in lists {
             // What was changed may have made plain devices of some.
             let mut left = devices.to_vec();
-            left.retain(|device| !is_plain(device));
+            left.retain(|device| !is_plain(device) && is_here(device));
             if is_over {
                 left = belonging(&left, &[], array);
             }
@@ -295,6 +296,11 @@ fn open_again(
             _ => std::thread::sleep(LOOK_INTERVAL),
         }
     }
+}
+
+/// Whether a device can be opened now: an export may answer later.
+fn is_here(device: &str) -> bool {
+    !is_address(device) || belongs(device)
 }
 
 /// Does with the target what it is asked, on the thread that has it.

@@ -1421,7 +1421,11 @@ fn a_shared_spare_of_a_server_is_let_go() {
     place.serve_named("pool c", "");
     assert_eq!(place.json("status pool")["spares"][0]["shared"], true);
     let remedy = "`spindles spare remove c --array pool`";
-    for line in ["wipe c --force", "spare remove c"] {
+    for line in [
+        "wipe c --force",
+        "spare remove c",
+        "create other raid1(c,a) --force",
+    ] {
         let refused = place.run(line);
         assert!(refused.error.contains(remedy), "{refused:?}");
     }

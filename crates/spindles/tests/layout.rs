@@ -88,10 +88,7 @@ fn help_lists_every_level() {
 #[test]
 fn bad_input_names_the_thing_and_the_remedy() {
     for (arguments, message) in [
-        (
-            &["raid5"][..],
-            "lacks a level here: write the level and its members",
-        ),
+        (&["raid5"][..], "lacks a level with its members here"),
         (
             &["raid5(4"],
             "lacks a ',' or a ')' here\n  raid5(4\n         ^",

@@ -122,7 +122,7 @@ pub enum AssembleError {
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
          what is here (last written {}); what is written now can never be put together with that{}: bring \
-         the missing back, or go on without them by {}, or for good by spindles set {array} \
+         the missing back, or go on without them by {}, or for good by spindles set {} \
          --degraded-writes allow --degraded{}",
         utc(*last_written_s),
         if *holds_last_writes {
@@ -131,6 +131,7 @@ pub enum AssembleError {
             ""
         },
         by_degraded(*forced),
+        shell_word(array),
         because(refused)
     )]
     MayBeNewer {
@@ -154,9 +155,10 @@ pub enum AssembleError {
         "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
          blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
          written; bring {missing} back; meanwhile spindles copy reads what is here, and changes nothing; if \
-         {missing} can't come back, {} gives these blocks up; spindles set --degraded-writes allow \
+         {missing} can't come back, {} gives these blocks up; spindles set {} --degraded-writes allow \
          --degraded does so from now on without a question{}",
         by_degraded(*forced),
+        shell_word(array),
         because(refused)
     )]
     HoldsLastWrites {

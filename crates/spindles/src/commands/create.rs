@@ -5,6 +5,7 @@ use super::set::DegradedWrites;
 use crate::arrays;
 use crate::failure::Usage;
 use crate::plan;
+use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -133,6 +134,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
     let devices = devices(&expression, &arguments);
     check_rights(&devices)?;
+    if options.force {
+        served::check_no_spares(&devices)?;
+    }
     scan::refuse_taken(&options.name, &[], |array| scan::lies_on(array, &devices))?;
 
     let mut on_progress = ui.until_interrupted("initial sync")?;

@@ -344,7 +344,7 @@ fn create_refuses_wrong_usage() {
             "create x raid1(@a,@b",
             &["lacks a ',' or a ')' here", "^"][..],
         ),
-        ("create x @a", &["lacks a level here"]),
+        ("create x @a", &["lacks a level with its members here"]),
         ("create x raid9(@a,@b)", &["no level 'raid9'", "raid10"]),
         (
             "create x raid5(3)",

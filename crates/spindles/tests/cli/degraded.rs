@@ -10,7 +10,7 @@ const REFUSED: [&str; 4] = [
     "array 'data' lacks member 1 of 2, which could have gone on alone and may be newer",
     "last written 20",
     "--degraded",
-    "spindles set --degraded-writes allow",
+    "--degraded-writes allow",
 ];
 
 /// A mirror that holds ones on both members, of which one is given.
