@@ -635,6 +635,51 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     }
 }
 
+/// The servers of more members than the level survives are away when a command has the array closed and opened again:
+/// it is opened once they are back, and its server goes on.
+#[test]
+fn an_array_is_opened_again_once_its_servers_are_back() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let disks = ["a", "b", "c"];
+    let world = World::new();
+    for disk in disks {
+        world.disk(disk, 24 * MIB);
+    }
+    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
+    let urls = disks.map(|disk| world.url(disk, ""));
+    let places = urls.join(":");
+    world.done(
+        "",
+        &["create", "patient", &format!("raid5({})", urls.join(","))],
+    );
+    let served = world.serve_on("patient", &places);
+    std::fs::write(world.path("in"), pattern(8 * MIB, 9)).expect("room");
+    let pool = world.url("patient", "patient");
+    world.done("", &["copy", "in", &pool]);
+    peers[1..].iter_mut().for_each(|peer| drop(peer.take()));
+    let mut set = world.command("none", &["set", "patient", "--degraded-writes", "allow"]);
+    let mut set = set
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let log = world.path("patient").with_extension("log");
+    await_that("it asks them while they are away", || {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        said.lines()
+            .any(|line| line.contains("b.sock") && line.contains("trying again for"))
+    });
+    let _back = ["b", "c"].map(|disk| world.nbdkit(disk));
+    set.wait().expect("it ends");
+    let status = world.done("none", &["status", "patient"]);
+    assert!(status.contains("healthy"), "{status}");
+    world.done("", &["copy", "in", &pool, "--verify"]);
+    world.done("none", &["stop", "patient"]);
+    drop(served);
+}
+
 /// Makes an array of that level of two raid5 with three servers each: the servers, and where the members are found.
 fn two_of_three(world: &World, name: &str, level: &str) -> ([Option<Peer>; 6], String) {
     let disks = ["a", "b", "c", "d", "e", "f"];
