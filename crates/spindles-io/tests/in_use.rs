@@ -29,6 +29,7 @@ fn at_once(read_only: bool) -> AssembleOptions {
 }
 
 /// A mirror on two files.
+#[expect(clippy::unwrap_used, reason = "tests")]
 fn mirror() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
