@@ -2,6 +2,7 @@
 
 use crate::clock::utc;
 use crate::errors::ChangeError;
+use crate::is_address;
 use crate::labels::Spare;
 use crate::notice::percent;
 use crate::shell::shell_word;
@@ -371,12 +372,7 @@ impl ArrayReport {
             match (found, status.state) {
                 (_, Member::Missing { .. }) => {}
                 (MemberReport::Array(inner), _) => inner.keep_open(before, open),
-                (found, _)
-                    if before
-                        .devices()
-                        .iter()
-                        .any(|name| !Path::new(name).exists()) =>
-                {
+                (found, _) if before.devices().iter().any(|name| was_moved(name)) => {
                     let left_out = format!("array '{}' ", before.name);
                     self.refused
                         .retain(|refused| !refused.starts_with(&left_out));
@@ -900,6 +896,11 @@ impl ArrayReport {
             MemberReport::Device { .. } => false,
         })
     }
+}
+
+/// Whether a file or device has no name any more.
+fn was_moved(device: &str) -> bool {
+    !is_address(device) && !Path::new(device).exists()
 }
 
 /// Says how many more members may be lost.

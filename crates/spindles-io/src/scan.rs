@@ -1134,7 +1134,7 @@ mod tests {
         let some = scan(&["pool"], 9, 60).expect("a part of it is there");
         let missed = some.may_have_missed.expect("a member");
         assert!(
-            missed.contains("its name is not UTF-8: rename it"),
+            missed.contains("its name is not UTF-8 or has a control character: rename it"),
             "{missed}"
         );
         fs::rename(&unnamed, &b).expect("it is renamed");
