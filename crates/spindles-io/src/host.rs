@@ -326,7 +326,7 @@ pub fn belongs(device: &str) -> bool {
     says_so(device).unwrap_or(false)
 }
 
-/// Whether a device says that it belongs to an array, or is an export that does not answer now and may say so later.
+/// Returns true if a device says that it belongs to an array, or is an export that does not answer now.
 #[must_use]
 pub fn may_belong(device: &str) -> bool {
     says_so(device).unwrap_or_else(|| is_address(device))

@@ -5,6 +5,7 @@ use crate::peer::{Address, is_address};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use std::fs;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// The identity of a file or block device in the kernel, or of an export: as its address says. That one server has
@@ -27,8 +28,17 @@ pub(crate) fn identity(name: &str) -> Option<Identity> {
             name: address.export,
         });
     }
+    identity_at(CWD, name, AtFlags::empty())
+}
+
+/// The same of a file or block device that is open.
+pub(crate) fn identity_of(file: &impl AsFd) -> Option<Identity> {
+    identity_at(file.as_fd(), "", AtFlags::EMPTY_PATH)
+}
+
+fn identity_at(folder: BorrowedFd<'_>, name: &str, flags: AtFlags) -> Option<Identity> {
     let asked = StatxFlags::TYPE | StatxFlags::INO;
-    let status = statx(CWD, name, AtFlags::STATX_DONT_SYNC, asked).ok()?;
+    let status = statx(folder, name, AtFlags::STATX_DONT_SYNC | flags, asked).ok()?;
     Some(match FileType::from_raw_mode(status.stx_mode.into()) {
         FileType::BlockDevice => Identity::Block {
             number: makedev(status.stx_rdev_major, status.stx_rdev_minor),

@@ -3,7 +3,7 @@
 //! A lock belongs to an open file: the kernel releases it only when all I/O of that file has ended,
 //! also after the process was killed. So the next opening takes over the open file.
 
-use rustix::fs::{FileType, Stat, fstat, stat};
+use crate::identity::{Identity, identity, identity_of};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,27 +15,6 @@ pub struct Locks(Option<Arc<Mutex<State>>>);
 struct State {
     keeps: bool,
     kept: Vec<(Identity, Locked)>,
-}
-
-/// A file or block device in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Identity {
-    Block { number: u64 },
-    File { file_system: u64, inode: u64 },
-}
-
-impl Identity {
-    fn of(status: &Stat) -> Self {
-        match FileType::from_raw_mode(status.st_mode) {
-            FileType::BlockDevice => Self::Block {
-                number: status.st_rdev,
-            },
-            _ => Self::File {
-                file_system: status.st_dev,
-                inode: status.st_ino,
-            },
-        }
-    }
 }
 
 /// An open file whose lock excludes other programs.
@@ -94,28 +73,27 @@ impl Locks {
 
     /// Takes over the kept file of that name.
     pub(crate) fn take(&self, name: &str) -> Option<Locked> {
-        self.take_identity(Identity::of(&stat(name).ok()?))
+        self.take_identity(&identity(name)?)
     }
 
     /// Takes over the kept file that is the same as this one.
     pub(crate) fn take_same(&self, file: &impl AsFd) -> Option<Locked> {
-        self.take_identity(Identity::of(&fstat(file).ok()?))
+        self.take_identity(&identity_of(file)?)
     }
 
-    fn take_identity(&self, identity: Identity) -> Option<Locked> {
+    fn take_identity(&self, identity: &Identity) -> Option<Locked> {
         self.with(|state| {
-            let at = state.kept.iter().position(|(kept, _)| *kept == identity)?;
+            let at = state.kept.iter().position(|(kept, _)| kept == identity)?;
             Some(state.kept.swap_remove(at).1)
         })?
     }
 
     /// Returns true if the lock of this file is kept.
     pub(crate) fn keeps(&self, file: &impl AsFd) -> bool {
-        let is_kept = |identity| {
+        let is_kept = |identity: Identity| {
             self.with(|state| state.kept.iter().any(|(kept, _)| *kept == identity))
-                .unwrap_or(false)
         };
-        self.may_keep() && fstat(file).is_ok_and(|status| is_kept(Identity::of(&status)))
+        self.may_keep() && identity_of(file).and_then(is_kept).unwrap_or(false)
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
@@ -138,12 +116,11 @@ impl Eq for Locks {}
 impl Drop for Held {
     fn drop(&mut self) {
         let locked = self.locked.take().expect("it is held");
-        let identity = self.locks.0.as_ref().and_then(|_| fstat(&locked.file).ok());
         self.locks.with(|state| {
-            if let Some(status) = identity
-                && state.keeps
+            if state.keeps
+                && let Some(identity) = identity_of(&locked.file)
             {
-                state.kept.push((Identity::of(&status), locked));
+                state.kept.push((identity, locked));
             }
         });
     }

@@ -306,6 +306,14 @@ impl ArrayReport {
         self.arrays().iter().map(|array| array.uuid).collect()
     }
 
+    /// The devices of members that are no longer where they were: only a server that has them open still reaches them.
+    #[must_use]
+    pub fn moved_devices(&self) -> Vec<&str> {
+        let mut devices = self.devices();
+        devices.retain(|device| was_moved(device));
+        devices
+    }
+
     /// The devices of it and of the arrays inside it that are members.
     #[must_use]
     pub fn devices(&self) -> Vec<&str> {
@@ -372,7 +380,7 @@ impl ArrayReport {
             match (found, status.state) {
                 (_, Member::Missing { .. }) => {}
                 (MemberReport::Array(inner), _) => inner.keep_open(before, open),
-                (found, _) if before.devices().iter().any(|name| was_moved(name)) => {
+                (found, _) if !before.moved_devices().is_empty() => {
                     let left_out = format!("array '{}' ", before.name);
                     self.refused
                         .retain(|refused| !refused.starts_with(&left_out));
@@ -898,7 +906,7 @@ impl ArrayReport {
     }
 }
 
-/// Whether a file or device has no name any more.
+/// Returns true if a file or device is no longer where it was.
 fn was_moved(device: &str) -> bool {
     !is_address(device) && !Path::new(device).exists()
 }

@@ -863,8 +863,8 @@ mod tests {
     fn an_alarm_counts_and_names_in_plain_words() {
         let member = MemberIndex(1);
         let said = |event: &Event| {
-            let told = kind_of(event, "member 1, b", false, Some("d"));
-            told.expect("an alarm").1
+            let alarm = kind_of(event, "member 1, b", false, Some("d"));
+            alarm.expect("an alarm").1
         };
         let replace = Event::ReplaceStarted { member };
         assert_eq!(said(&replace), "member 1, b is being copied onto d");

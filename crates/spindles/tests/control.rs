@@ -122,12 +122,12 @@ impl Place {
     /// The handshake tells libnbd the size of the array, and what it is.
     fn is_as_its_handshake_says(&self) {
         let uri = format!("nbd+unix:///pool?socket={}", self.path("socket").display());
-        let told = match Command::new("nbdinfo").args(["--json", &uri]).output() {
-            Ok(told) => String::from_utf8(told.stdout).expect("text"),
-            Err(error) => return println!("SKIPPED what new clients are told: {error}"),
+        let output = match Command::new("nbdinfo").args(["--json", &uri]).output() {
+            Ok(output) => String::from_utf8(output.stdout).expect("text"),
+            Err(error) => return println!("SKIPPED the handshake: {error}"),
         };
-        let told: Value = serde_json::from_str(&told).expect("JSON");
-        let export = &told["exports"][0];
+        let handshake: Value = serde_json::from_str(&output).expect("JSON");
+        let export = &handshake["exports"][0];
         let status = self.json("status lake");
         assert_eq!(export["export-size"], status["bytes"]);
         let members = status["members"].as_array().expect("a list").len();

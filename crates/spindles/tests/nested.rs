@@ -217,7 +217,7 @@ fn an_array_comes_back_while_it_is_served() {
     }
 }
 
-/// The file of an array inside was moved away: all that is said of the array is what its server knows.
+/// A member's file of an inner array was moved: status and scrub say what the server knows.
 #[test]
 fn an_inner_member_whose_file_was_moved_is_known() {
     let mut nest = Nest::new("raid5(raid0(a,b),c,d)");

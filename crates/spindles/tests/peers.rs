@@ -571,6 +571,19 @@ fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
     drop(served);
 }
 
+const DISKS: [&str; 3] = ["a", "b", "c"];
+
+/// Three disks, with their servers and addresses.
+fn three_disks() -> (World, [Option<Peer>; 3], [String; 3]) {
+    let world = World::new();
+    for disk in DISKS {
+        world.disk(disk, 24 * MIB);
+    }
+    let peers = DISKS.map(|disk| Some(world.nbdkit(disk)));
+    let urls = DISKS.map(|disk| world.url(disk, ""));
+    (world, peers, urls)
+}
+
 /// Too many servers are killed under an array that is served: its superblocks stay as they were, and `status` says
 /// how it is all the same, also when the servers are back.
 #[test]
@@ -579,13 +592,7 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
         return;
     }
     for (level, killed) in [("raid5", 2), ("raid1", 3)] {
-        let disks = ["a", "b", "c"];
-        let world = World::new();
-        for disk in disks {
-            world.disk(disk, 24 * MIB);
-        }
-        let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
-        let urls = disks.map(|disk| world.url(disk, ""));
+        let (world, mut peers, urls) = three_disks();
         let array = format!("{level}({})", urls.join(","));
         world.done("", &["create", "fallen", &array]);
         let served = world.serve_on("fallen", &urls.join(":"));
@@ -618,7 +625,7 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
             told_first.contains("members 0 and 1 of 3 missing, more than raid5 survives");
         assert_eq!(says_why, level == "raid5", "{told_first}");
         is_told(false);
-        let _back: Vec<Peer> = disks[..killed]
+        let _back: Vec<Peer> = DISKS[..killed]
             .iter()
             .map(|disk| world.nbdkit(disk))
             .collect();
@@ -635,25 +642,17 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     }
 }
 
-/// The servers of more members than the level survives are away when a command has the array closed and opened again:
-/// it is opened once they are back, and its server goes on.
+/// A command has an array closed and opened while the servers of too many members are away. The array is opened once
+/// they are back.
 #[test]
 fn an_array_is_opened_again_once_its_servers_are_back() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
-    let disks = ["a", "b", "c"];
-    let world = World::new();
-    for disk in disks {
-        world.disk(disk, 24 * MIB);
-    }
-    let mut peers = disks.map(|disk| Some(world.nbdkit(disk)));
-    let urls = disks.map(|disk| world.url(disk, ""));
+    let (world, mut peers, urls) = three_disks();
     let places = urls.join(":");
-    world.done(
-        "",
-        &["create", "patient", &format!("raid5({})", urls.join(","))],
-    );
+    let array = format!("raid5({})", urls.join(","));
+    world.done("", &["create", "patient", &array]);
     let served = world.serve_on("patient", &places);
     std::fs::write(world.path("in"), pattern(8 * MIB, 9)).expect("room");
     let pool = world.url("patient", "patient");

@@ -240,15 +240,10 @@ fn clear(device: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says of the members of a served array whose files or devices have no name any more that the server alone has them.
+/// Warns of members of a served array whose files were moved or deleted.
 fn moved_away(report: &ArrayReport) -> Vec<String> {
     let outermost = shell_word(&report.name);
-    let devices = report.devices().into_iter();
-    let gone = devices.filter(|name| {
-        let path = Path::new(name);
-        path.is_absolute() && matches!(path.try_exists(), Ok(false))
-    });
-    let said = gone.map(|name| {
+    let said = report.moved_devices().into_iter().map(|name| {
         let device = shell_word(name);
         format!(
             "{name} was moved or deleted: the server has it open still, and does not find it when it opens the array \
