@@ -30,12 +30,9 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let status = Command::new("umount")
-            .arg("--lazy")
-            .arg(&self.0)
-            .status()
-            .unwrap();
-        assert!(status.success());
+        let status = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        // A second panic would end all tests, without the reason of the first.
+        assert!(status.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs the binary as a user does.
 
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// How a run of the binary ended.
@@ -37,6 +37,16 @@ impl Run {
         for text in texts {
             assert!(self.error.contains(text), "no {text:?} in: {}", self.error);
         }
+    }
+}
+
+/// A process that is killed when this is dropped.
+pub(crate) struct Background(pub(crate) Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 

@@ -1,11 +1,12 @@
 //! Several machines in one: network namespaces on one switch. They are held by processes that end with the
 //! test, whichever way that ends, and go with them.
 
+use crate::binary::Background;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A namespace, as long as this lives.
-struct Namespace(Child);
+struct Namespace(Background);
 
 impl Namespace {
     fn new() -> Result<Self, String> {
@@ -23,7 +24,7 @@ impl Namespace {
         let out = child.stdout.take().expect("a pipe");
         let read = BufReader::new(out).read_line(&mut said);
         match (read, said.trim()) {
-            (Ok(_), "ready") => Ok(Self(child)),
+            (Ok(_), "ready") => Ok(Self(Background(child))),
             _ => Err("network namespaces take root, unshare and iproute2".to_owned()),
         }
     }
@@ -31,7 +32,7 @@ impl Namespace {
     /// A command in it.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
-        let target = self.0.id().to_string();
+        let target = self.0.0.id().to_string();
         command.args(["--net", "--mount", "--target", &target, program]);
         command.stdin(Stdio::null());
         command
@@ -45,13 +46,6 @@ impl Namespace {
         }
         let why = String::from_utf8_lossy(&said.stderr);
         Err(format!("`{line}` failed: {}", why.trim()))
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
     }
 }
 
@@ -78,7 +72,7 @@ impl Network {
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let machines = std::iter::once(&server).chain(&nodes);
         for (number, machine) in (1..).zip(machines) {
-            let (end, process) = (format!("port{number}"), machine.0.id());
+            let (end, process) = (format!("port{number}"), machine.0.0.id());
             switch.run(&format!(
                 "ip link add name {end} type veth peer name eth0 netns {process}; \
                  ip link set {end} master br0 up"

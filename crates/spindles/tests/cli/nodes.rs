@@ -1,6 +1,6 @@
 //! Runs on several machines: agents in network namespaces, as users start them.
 
-use crate::binary::spindles;
+use crate::binary::{Background, spindles};
 use crate::loop_devices::Loop;
 use crate::namespaces::{Network, SERVER};
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
@@ -16,20 +16,10 @@ use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_spindles");
 
-/// Ended when it is dropped.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// Machines with an agent on each node.
 struct Lab {
     folder: TempDir,
-    agents: Vec<Agent>,
+    agents: Vec<Background>,
     network: Network,
 }
 
@@ -56,7 +46,7 @@ impl Lab {
     }
 
     /// A new agent on a node.
-    fn agent(&self, node: usize) -> Agent {
+    fn agent(&self, node: usize) -> Background {
         let child = (self.network.on_node(node, BINARY))
             .args(["lab", "agent", "--listen", &Network::address(node)])
             .arg("--token-file")
@@ -309,14 +299,14 @@ fn nodes_copy_run_workloads_on_files_and_fio() {
 
 impl Lab {
     /// A long copy to files at two nodes, under way.
-    fn begun(&self) -> Agent {
+    fn begun(&self) -> Background {
         let long = copy("nodes = 2, size = \"64M\", client = \"disk\"");
         let run = self
             .command(&long)
             .stderr(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        let run = Agent(run.expect("it was built"));
+        let run = Background(run.expect("it was built"));
         let began = Instant::now();
         let grows = |node: usize| {
             let scratch = fs::read_dir(self.own(node)).expect("a folder").next()?;
@@ -334,7 +324,7 @@ impl Lab {
     }
 
     /// Why the run failed that was begun.
-    fn why(&self, mut run: Agent) -> String {
+    fn why(&self, mut run: Background) -> String {
         assert!(!run.0.wait().expect("it ends").success());
         let records = spindles_lab::load(&self.at("out")).expect("records");
         fs::remove_dir_all(self.at("out")).expect("it is ours");
@@ -342,7 +332,7 @@ impl Lab {
     }
 }
 
-fn end(agent: &Agent, signal: &str) {
+fn end(agent: &Background, signal: &str) {
     let killed = Command::new("kill")
         .args([signal, &agent.0.id().to_string()])
         .status();
@@ -395,7 +385,7 @@ fn a_node_that_fails_is_named() {
 }
 
 /// An agent on loopback: where it listens.
-fn on_loopback(folder: &Path, more: &[&str]) -> (Agent, String) {
+fn on_loopback(folder: &Path, more: &[&str]) -> (Background, String) {
     token(&folder.join("token"), &"k".repeat(32));
     let child = Command::new(BINARY)
         .args(["lab", "agent", "--listen", "127.0.0.1:0", "--token-file"])
@@ -412,7 +402,7 @@ fn on_loopback(folder: &Path, more: &[&str]) -> (Agent, String) {
 }
 
 /// An agent once it listens, and where.
-fn begun(mut child: Child) -> (Agent, String) {
+fn begun(mut child: Child) -> (Background, String) {
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
@@ -420,7 +410,7 @@ fn begun(mut child: Child) -> (Agent, String) {
     // The rest of what it says is to have room.
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     let address = line.trim().rsplit(' ').next().expect("words").to_owned();
-    (Agent(child), address)
+    (Background(child), address)
 }
 
 /// fio runs on a block device that the agent was given, and on no other.
