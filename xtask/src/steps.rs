@@ -198,7 +198,7 @@ fn program(program: &str, arguments: &[&str]) -> Outcome {
 const TESTS_LIMIT: &str = "50m";
 
 /// Threads of each test binary for each CPU: most tests wait, for servers and disks.
-const TEST_THREADS_PER_CPU: usize = 2;
+const TEST_THREADS_PER_CPU: usize = 4;
 
 fn cargo_test(arguments: &[&str]) -> Outcome {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -271,9 +271,7 @@ fn canaries() -> Outcome {
         "--features",
         "spindles-sim/canary",
         "--test",
-        "canary",
-        "--test",
-        "enumerate",
+        "simulation",
         "planted_fault", // All others ran without it.
     ])
 }

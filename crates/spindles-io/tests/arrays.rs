@@ -6,7 +6,7 @@
     reason = "tests"
 )]
 
-mod common;
+use crate::common;
 
 use common::{Loop, pattern, run, skip};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Operation, Reply, Request};

@@ -2,7 +2,7 @@
 //! arrays take the places of those that are lost.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::run;
 use spindles_block::{BlockSize, BufferSlice, Operation};

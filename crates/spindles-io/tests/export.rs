@@ -6,7 +6,7 @@
     reason = "tests"
 )]
 
-mod common;
+use crate::common;
 
 use proptest::prelude::*;
 use spindles_block::{BlockSize, BufferId, Operation, Reply, Request};

@@ -1,7 +1,7 @@
 //! Devices that answer nothing useful, and arrays around others that fail.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{Loop, run, skip};
 use seccompiler::{

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{pattern, run};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};

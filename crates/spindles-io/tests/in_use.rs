@@ -1,6 +1,6 @@
 //! A device that is in use is in use by all its names.
 
-mod common;
+use crate::common;
 
 use common::Loop;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};

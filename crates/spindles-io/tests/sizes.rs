@@ -2,7 +2,7 @@
 //! is present, and whoever takes a place later.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{Tmpfs, mount, pattern, run, skip};
 use spindles_block::{BlockSize, BufferSlice, Operation, SizeBytes};

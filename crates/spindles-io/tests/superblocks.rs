@@ -2,7 +2,7 @@
 //! everything that is refused without a byte changed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{Loop, skip};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};

@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![expect(unsafe_code, reason = "a loop device is told its size by address")]
 
-mod common;
+use crate::common;
 
 use common::{Loop, Tmpfs, mount, pattern, skip};
 use spindles_block::{MemberError, MemberIndex};

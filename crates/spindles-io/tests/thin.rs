@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{Loop, skip};
 use rustix::fs::{FallocateFlags, fallocate};

@@ -2,8 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
+use crate::loop_devices;
 
 use loop_devices::Loops;
 use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, RunError, Work, builtin};

@@ -1,5 +1,5 @@
 //! The text outputs, whole, against files: any change of a report shows in review.
-//! `UPDATE=1 cargo test -p spindles-report --test golden` writes them anew.
+//! `UPDATE=1 cargo test -p spindles-report --test report golden` writes them anew.
 
 use std::fs;
 use std::path::Path;

@@ -486,7 +486,8 @@ fn table() -> String {
 fn docs_show_the_planted_faults_as_they_are() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/testing.md");
     let on_disk = std::fs::read_to_string(path).expect("docs/testing.md");
-    let how = "SPINDLES_UPDATE=1 cargo test -p spindles-sim --features canary --test canary docs";
+    let how =
+        "SPINDLES_UPDATE=1 cargo test -p spindles-sim --features canary --test simulation docs";
     let begin = format!("<!-- planted faults: {how} -->\n");
     let end = "<!-- planted faults end -->";
     let (before, rest) = on_disk.split_once(&begin).expect("the table begins");

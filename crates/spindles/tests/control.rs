@@ -46,9 +46,8 @@ impl Place {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command_line = command.args(line.split(' '));
-        command_line.current_dir(self.folder.path());
+        let mut command = crate::program_in(self.folder.path());
+        command.args(line.split(' '));
         command
     }
 
@@ -1053,9 +1052,9 @@ fn a_server_that_does_not_answer_is_named() {
     let mut place = Place::new("a b c d", 16 << 20);
     let others = Place::new("a b", 16 << 20);
     place.does("create mute raid1(a,b)");
-    place.does("create lake raid1(c,d)");
+    place.does("create tarn raid1(c,d)");
     others.does("create pond raid1(a,b)");
-    // Other tests serve arrays called pool.
+    // Other tests serve arrays called pool or lake.
     place.serve_named("mute", "");
     let pid = place.server.as_ref().expect("it runs").id();
     let signal = |name: &str| {
@@ -1066,12 +1065,12 @@ fn a_server_that_does_not_answer_is_named() {
     let list = place.run("status --scan .");
     let of = |name: &str| list.out.lines().find(|line| line.starts_with(name));
     let listed = of("mute").unwrap_or_else(|| panic!("{list:?}"));
-    let lake = of("lake").unwrap_or_else(|| panic!("{list:?}"));
+    let tarn = of("tarn").unwrap_or_else(|| panic!("{list:?}"));
     assert!(
         listed.ends_with(&format!("does not answer, pid {pid}")),
         "{list:?}"
     );
-    assert!(lake.contains("healthy") && lake.ends_with("no"), "{list:?}");
+    assert!(tarn.contains("healthy") && tarn.ends_with("no"), "{list:?}");
     let remedy =
         format!("the server (pid {pid}) is stopped and does not answer: `kill -CONT {pid}`");
     assert!(list.error.contains(&remedy), "{list:?}");

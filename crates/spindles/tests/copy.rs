@@ -1,7 +1,6 @@
 //! `spindles copy` as it is typed: good and bad input.
 
-#[path = "../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
+use crate::loop_devices;
 
 use loop_devices::Loop;
 use serde_json::Value;

@@ -3,8 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::unwrap_used, reason = "the loop devices of other tests")]
 
-#[path = "../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
+use crate::loop_devices;
 
 use loop_devices::Loop;
 use serde_json::Value;

@@ -238,7 +238,7 @@ fn kill_rounds(
     assert!(in_the_middle > 0, "no round was killed in the middle");
 }
 
-/// `SPINDLES_KILL_ROUNDS=70 cargo test -p spindles --test kill` for more.
+/// `SPINDLES_KILL_ROUNDS=70 cargo test -p spindles --test program kill::` for more.
 fn rounds() -> usize {
     let rounds = std::env::var("SPINDLES_KILL_ROUNDS").ok();
     rounds.map_or(7, |rounds| rounds.parse().expect("a number of rounds"))

@@ -52,10 +52,8 @@ impl Nest {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        command
-            .args(line.split(' '))
-            .current_dir(self.folder.path());
+        let mut command = crate::program_in(self.folder.path());
+        command.args(line.split(' '));
         command
     }
 

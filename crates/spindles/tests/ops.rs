@@ -41,9 +41,7 @@ impl Pool {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        command.current_dir(self.0.path());
-        command
+        crate::program_in(self.0.path())
     }
 
     fn spindles(&self, arguments: &[&str]) -> Output {

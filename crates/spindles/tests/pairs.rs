@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -292,11 +292,10 @@ impl World {
 
     fn begin(&self, line: &str) -> Child {
         // What a command prints fits into a pipe.
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let mut command = crate::program_in(self.folder.path());
         let line = line.replace("ARRAY", &self.name);
         let command = command.args(line.split(' ')).stdin(Stdio::null());
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let command = command.current_dir(self.folder.path());
         command.spawn().expect("it runs")
     }
 

@@ -2,8 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-#[path = "serve/authority.rs"]
-mod authority;
+use crate::serve::authority;
 
 use authority::Authority;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -149,7 +148,7 @@ impl Drop for Peer {
 }
 
 fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_mins(2);
     while !holds() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(5));

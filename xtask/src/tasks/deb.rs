@@ -110,7 +110,7 @@ pub(crate) fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
 fn stage(profile: &str, talk: Talk) -> Result<(), String> {
     let mut build = match profile {
         // The binary that tests use: `build` would choose other features of dependencies, and build most crates again.
-        "debug" => vec!["test", "--workspace", "--test", "first_minutes", "--no-run"],
+        "debug" => vec!["test", "--workspace", "--test", "program", "--no-run"],
         profile => vec!["build", "--package", "spindles", "--profile", profile],
     };
     if talk == Talk::Not {

@@ -141,7 +141,7 @@ fn swarm(hours: f64) -> Result<(), String> {
 /// A test of the program that does more than in the test command when it is told to.
 struct LongTest {
     job: &'static str,
-    /// The file in `crates/spindles/tests`.
+    /// The module in `crates/spindles/tests`.
     test: &'static str,
     /// Of cargo: what is mostly waiting for processes is as fast without optimisation.
     profile: &'static [&'static str],
@@ -198,11 +198,12 @@ impl LongTest {
                 format!("{}={}", self.count, self.per_call),
             );
             let cargo = process::cargo_program();
+            let module = format!("{}::", self.test);
             let arguments = [
                 &[&first, &count, cargo.as_str(), "test", "--quiet"][..],
                 self.profile,
-                &["--package", "spindles", "--test", self.test],
-                &["--", "--nocapture"],
+                &["--package", "spindles", "--test", "program"],
+                &["--", "--nocapture", &module],
             ];
             let finished = process::capture("env", &arguments.concat())?;
             let entry = json!({

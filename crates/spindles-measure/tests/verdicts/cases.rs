@@ -11,7 +11,9 @@ use spindles_measure::{
     MemberRate, MemberUse, Rate, Record, Run, System, ThreadUse, Traffic, Workload,
 };
 
-use crate::simulation::{Counters, Level, Link, Machine, Member, as_f64, simulate, whole};
+use crate::verdicts::simulation::{
+    Counters, Level, Link, Machine, Member, as_f64, simulate, whole,
+};
 
 /// What may be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

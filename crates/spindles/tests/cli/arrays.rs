@@ -1,7 +1,7 @@
 //! `create`, `examine` and `status`: what they do, what they say, and that nothing is changed on
 //! any device by whatever is refused.
 
-use crate::binary::{Run, killed, spindles};
+use crate::cli::binary::{Run, killed, spindles};
 use spindles_format::{
     ArrayRecord, BITMAPS, DeviceRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
     uniform_bitmap,
@@ -504,7 +504,7 @@ fn create_refuses_devices_it_must_not_take() {
     // A program that has it open.
     let open = File::open(folder.path("b")).expect("it is there");
     open.lock().expect("nobody else has it");
-    let waits = format!("/b is in use by pid {} (cli-", std::process::id());
+    let waits = format!("/b is in use by pid {} (program-", std::process::id());
     folder.refuses(
         "create x raid1(@a,@b)",
         1,

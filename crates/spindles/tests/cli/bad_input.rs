@@ -2,8 +2,8 @@
 //! says what `bad_input/messages.txt` has, and changes nothing on any device. With `SPINDLES_UPDATE=1` the
 //! messages are written anew, to be read by whoever changed them.
 
-use crate::arrays::{Folder, MIB};
-use crate::binary::spindles;
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::binary::spindles;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};

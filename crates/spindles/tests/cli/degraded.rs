@@ -1,6 +1,6 @@
 //! `--degraded`: the half of an array that may be the older one is written only by who says so.
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;

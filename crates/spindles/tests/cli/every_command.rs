@@ -2,8 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::arrays::{Folder, MIB};
-use crate::binary::{spindles, spindles_in};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::binary::{spindles, spindles_in};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 //! A journal on a device of its own: where it can't be that is refused and changes nothing, and the
 //! array goes on without the device.
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
 use std::path::Path;
 use std::process::{Command, Stdio};

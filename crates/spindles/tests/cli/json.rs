@@ -1,8 +1,8 @@
 //! With `--json` a command prints one JSON document on standard output, and nothing else there. It
 //! says which one it is, and docs/json.md has all of its fields.
 
-use crate::binary::spindles;
-use crate::every_command::commands;
+use crate::cli::binary::spindles;
+use crate::cli::every_command::commands;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! `lab` and `bench`: what they print, keep and leave behind, however they end.
 
-use crate::arrays::{Folder, MIB};
-use crate::binary::{Run, spindles, spindles_in};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::binary::{Run, spindles, spindles_in};
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;

@@ -1,6 +1,6 @@
 //! `lab serve` beside runs that go, end, and are killed.
 
-use crate::binary::spindles;
+use crate::cli::binary::spindles;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

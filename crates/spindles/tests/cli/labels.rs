@@ -1,7 +1,7 @@
 //! `wipe` and `rename`: what superblocks say is taken off, or another name.
 
-use crate::arrays::Folder;
-use crate::binary::{spindles, spindles_in};
+use crate::cli::arrays::Folder;
+use crate::cli::binary::{spindles, spindles_in};
 use std::fs;
 use tempfile::TempDir;
 

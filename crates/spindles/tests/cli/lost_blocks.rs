@@ -1,7 +1,7 @@
 //! Blocks that are lost, as the lists on the members have them: every command that looks at the
 //! array counts them, and says what to do.
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use spindles_block::BlockIndex;
 use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,

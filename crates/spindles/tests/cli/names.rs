@@ -1,8 +1,8 @@
 //! Arrays called by their names: every command finds all their devices, what was forgotten is named,
 //! and odd names are quoted.
 
-use crate::arrays::{Folder, MIB};
-use crate::binary::{Run, spindles_in};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::binary::{Run, spindles_in};
 use crate::loop_devices::Loop;
 use spindles_io::scan;
 use std::os::unix::fs::symlink;
@@ -429,19 +429,20 @@ fn of_two_arrays_of_one_name_neither_is_taken() {
 #[test]
 fn nothing_but_files_and_devices_is_looked_at() {
     let folder = Folder::new("a b", 8 * MIB);
-    folder.run("create pool raid1(@a,@b)").ok();
+    // Other tests serve arrays called `pool`, which are found by that name too.
+    folder.run("create lonely raid1(@a,@b)").ok();
     let fifo = Command::new("mkfifo").arg(folder.path("0")).status();
     assert!(fifo.expect("mkfifo is there").success());
     symlink("/nonexistent", folder.path("1")).expect("a link");
     symlink("/dev/tty", folder.path("2")).expect("a link");
     symlink(folder.path("a"), folder.path("link")).expect("a link");
-    std::fs::create_dir(folder.path("pool")).expect("a folder");
-    let status = here(&folder, "status pool --json").ok().json();
+    std::fs::create_dir(folder.path("lonely")).expect("a folder");
+    let status = here(&folder, "status lonely --json").ok().json();
     assert_eq!(devices(&status), ["a", "b"]);
     let run = here(&folder, "status b link --json").ok();
     assert_eq!(run.json()["not_given"], serde_json::json!([]));
-    let run = here(&folder, "status pool --scan 0");
-    run.fails(1, &["'pool' is neither a file"]);
+    let run = here(&folder, "status lonely --scan 0");
+    run.fails(1, &["'lonely' is neither a file"]);
 }
 
 /// What an array may be called is what it can be called by, as it is typed and as `create` says.

@@ -1,7 +1,7 @@
 //! Several machines in one: network namespaces on one switch. They are held by processes that end with the
 //! test, whichever way that ends, and go with them.
 
-use crate::binary::Background;
+use crate::cli::binary::Background;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 

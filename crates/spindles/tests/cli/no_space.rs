@@ -2,8 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::arrays::MIB;
-use crate::binary::{Background, Run, spindles_in};
+use crate::cli::arrays::MIB;
+use crate::cli::binary::{Background, Run, spindles_in};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,8 +1,8 @@
 //! Runs on several machines: agents in network namespaces, as users start them.
 
-use crate::binary::{Background, spindles};
+use crate::cli::binary::{Background, spindles};
+use crate::cli::namespaces::{Network, SERVER};
 use crate::loop_devices::Loop;
-use crate::namespaces::{Network, SERVER};
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
 use spindles_measure::{Analysis, Record, Run};
 use std::fs::{self, Permissions};

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
 use spindles_block::SizeBytes;
 use std::path::Path;

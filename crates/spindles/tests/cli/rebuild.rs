@@ -1,7 +1,7 @@
 //! `rebuild` on arrays of files: what was lost is on the new device, and what is refused changes
 //! nothing.
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use spindles_block::BlockIndex;
 use spindles_format::MemberState;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `replace` on arrays of files: the new device holds what the old one held, and what is refused
 //! changes nothing.
 
-use crate::arrays::{Folder, MIB};
-use crate::rebuild::{filled, list, same};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::rebuild::{filled, list, same};
 
 #[test]
 fn the_new_device_holds_what_the_old_one_held() {

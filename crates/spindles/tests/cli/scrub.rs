@@ -1,7 +1,7 @@
 //! `scrub` on arrays of files: bytes flipped are found at exactly their places, and repaired where
 //! it can be known what is right.
 
-use crate::arrays::{Folder, MIB};
+use crate::cli::arrays::{Folder, MIB};
 use serde_json::Value;
 use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 use std::collections::BTreeSet;
@@ -588,7 +588,7 @@ fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
 #[test]
 fn a_place_is_named_once_in_arrays_of_arrays() {
     let expression = "raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))";
-    let folder = crate::rebuild::filled(expression, "a b c d e f", 4 * MIB);
+    let folder = crate::cli::rebuild::filled(expression, "a b c d e f", 4 * MIB);
     let all = "@a @b @c @d @e @f";
     let rot = |device: &str, block: u64| {
         let (_, record) = folder.newest(device);
@@ -615,7 +615,7 @@ fn a_place_is_named_once_in_arrays_of_arrays() {
     places.sort_unstable();
     places.dedup();
     assert_eq!(places.len(), count, "{json}");
-    crate::rebuild::same(&folder, "a b c d e f");
+    crate::cli::rebuild::same(&folder, "a b c d e f");
 }
 
 /// Without redundancy a scrub tells what is rotten, and a read of it is an error.
@@ -666,7 +666,7 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
         "raid1(raid0(@a,@b),raid0(@c,@d))",
         "raid5(raid0(@a,@b),concat(@c),@d)",
     ] {
-        let folder = crate::rebuild::filled(expression, "a b c d", 4 * MIB);
+        let folder = crate::cli::rebuild::filled(expression, "a b c d", 4 * MIB);
         // In the second chunk of the outer array's data: every second one of the inner array is on b.
         let mut expected = BTreeSet::new();
         for (device, block) in [("a", 40), ("b", 100), ("b", 103)] {
@@ -680,7 +680,7 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
         let run = folder.run("scrub @a @b @c @d").ok();
         assert!(run.out.contains("nothing is wrong"), "{}", run.out);
         status_says_left(&folder, "a b c d", 0);
-        crate::rebuild::same(&folder, "a b c d");
+        crate::cli::rebuild::same(&folder, "a b c d");
     }
 }
 
@@ -688,7 +688,8 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
 /// mended from above, and told as that.
 #[test]
 fn what_is_mended_from_above_is_not_left() {
-    let folder = crate::rebuild::filled("raid1(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
+    let folder =
+        crate::cli::rebuild::filled("raid1(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
     folder.make("e", 8 * MIB);
     folder.run("rebuild @a @b --onto concat(@e)").ok();
     let (_, device) = folder.newest("e");
@@ -706,7 +707,7 @@ fn what_is_mended_from_above_is_not_left() {
     let run = folder.run("scrub @a @b @e");
     assert_eq!(run.status, 1, "{}{}", run.out, run.error);
     assert_eq!(folder.run("status @a @b @e").status, 0);
-    crate::rebuild::same(&folder, "a b e");
+    crate::cli::rebuild::same(&folder, "a b e");
 }
 
 /// Whether it may be overwritten can't be seen where it can't be read; whoever says so may.

@@ -1,7 +1,7 @@
 //! `grow --size`: an array gets the room of the devices that its members were replaced by.
 
-use crate::arrays::{Folder, MIB};
-use crate::rebuild::{filled, list, same};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::rebuild::{filled, list, same};
 use serde_json::Value;
 use std::time::Instant;
 

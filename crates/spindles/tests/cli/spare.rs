@@ -1,8 +1,8 @@
 //! Spares of arrays on files: they take the places of lost members by themselves, whoever opens the
 //! array; what comes back afterwards is left out; and what can't be is refused and changes nothing.
 
-use crate::arrays::{Folder, MIB};
-use crate::rebuild::{filled, list, same};
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::rebuild::{filled, list, same};
 use spindles_format::{SLOT_BYTES, SpareRecord};
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! `status`: its words, its exit status, and that it works whoever has the array.
 
-use crate::arrays::{Folder, MIB};
-use crate::binary::Run;
+use crate::cli::arrays::{Folder, MIB};
+use crate::cli::binary::Run;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -270,7 +270,7 @@ fn whoever_has_the_array_is_named() {
             file
         });
         let pid = std::process::id();
-        let user = format!("in use by pid {pid} (cli-");
+        let user = format!("in use by pid {pid} (program-");
         let run = is(&folder, devices, 0, &[&user, "healthy, "]);
         assert!(!run.error.contains("spindles: "), "{}", run.error);
         let json = folder.run(&format!("status {devices} --json")).json();

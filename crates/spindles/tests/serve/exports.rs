@@ -1,7 +1,7 @@
 //! Several arrays behind one server: each is an export of its own, and what happens to one does not happen to others.
 
-use super::loop_devices::Loop;
 use super::{MIB, Pool, Served, has, pattern, read};
+use crate::loop_devices::Loop;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -227,7 +227,7 @@ fn those_who_watch_see_each_array() {
     let notify = UnixDatagram::bind(pool.path("notify")).expect("a socket");
     let limit = Some(Duration::from_secs(10));
     notify.set_read_timeout(limit).expect("it can be set");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+    let mut command = crate::program_in(pool.0.path());
     command.env("NOTIFY_SOCKET", pool.path("notify"));
     let address = format!("unix:{}", pool.path("socket").display());
     let what = ["pool", "music", "--metrics", "0"];
@@ -292,9 +292,8 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
     // A namesake, which only its devices tell from the other.
     std::fs::create_dir(pool.path("other")).expect("a folder");
     make(&pool, &["other/a", "other/b"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-    let command = command.args(["create", "pool", "raid1(a,b)"]);
-    let namesake = command.current_dir(pool.path("other")).output();
+    let mut command = crate::program_in(&pool.path("other"));
+    let namesake = command.args(["create", "pool", "raid1(a,b)"]).output();
     let namesake = namesake.expect("the command runs");
     assert!(namesake.status.success(), "{namesake:?}");
     let cases: [(&[&str], i32, &str); 7] = [
@@ -390,19 +389,18 @@ fn what_another_server_has_is_refused_with_all_others() {
 fn a_device_that_is_held_is_refused_with_all_others() {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
     make(&pool, &["d", "e"]);
-    // On a loop device it is found by all tests that go on beside this one.
-    let held = format!("held-{}", std::process::id());
-    created(&pool, &held, "raid1(d,e)");
+    created(&pool, "held", "raid1(d,e)");
     let test = "a_device_that_is_held_is_refused_with_all_others";
     let device = match Loop::with(&pool.path("d"), &[]) {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: {test}: {reason}"),
     };
     let holder = pool.serve_what(&[&device.0, "--as-is"], "is served as it is");
-    is_refused_as_busy(&pool, &held, &device.0);
+    is_refused_as_busy(&pool, "held", "/d");
     holder.stop();
     drop(device);
-    pool.serve_what(&["pool", &held], super::POOL_SERVED).stop();
+    pool.serve_what(&["pool", "held"], super::POOL_SERVED)
+        .stop();
 }
 
 /// After a growth new clients get the new size of the export.

@@ -1,7 +1,7 @@
 //! The sandbox of `spindles serve`: what the server still may, and what commands on its array need of the helper.
 
-use super::loop_devices::Loop;
 use super::{MIB, Pool, Served, has, pattern};
+use crate::loop_devices::Loop;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

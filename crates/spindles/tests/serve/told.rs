@@ -21,8 +21,8 @@ impl Pool {
 
     /// The same, typed in another folder.
     fn told_in(folder: &TempDir, line: &str) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command.args(line.split(' ')).current_dir(folder.path());
+        let mut command = crate::program_in(folder.path());
+        let command = command.args(line.split(' '));
         all(&command.output().expect("the command runs"))
     }
 }
@@ -280,6 +280,7 @@ fn a_server_of_another_user_is_listed() {
     command
         .args(words)
         .arg(&program)
+        .current_dir(folder)
         .env("XDG_RUNTIME_DIR", folder);
     if Command::new("setpriv").arg("--version").output().is_err() {
         return println!("SKIPPED {NAME}: there is no setpriv");

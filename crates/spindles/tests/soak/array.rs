@@ -1,8 +1,8 @@
 //! An array that is served in the group, and the commands on it.
 
-use crate::group::Group;
-use crate::run;
-use crate::sizes::{Series, Sizes};
+use crate::soak::group::Group;
+use crate::soak::run;
+use crate::soak::sizes::{Series, Sizes};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -1,6 +1,6 @@
 //! Clients: fio, which verifies what it wrote, and a hog.
 
-use crate::group::Group;
+use crate::soak::group::Group;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::PathBuf;

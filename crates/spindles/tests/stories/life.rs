@@ -1,9 +1,9 @@
 //! One life of an array: its devices, what is known of it, and how it is looked at.
 
-use crate::model::{Block, Current, Shape, fill, write_of};
-use crate::program::{self, Run};
-use crate::random::Random;
-use crate::steps;
+use crate::stories::model::{Block, Current, Shape, fill, write_of};
+use crate::stories::program::{self, Run};
+use crate::stories::random::Random;
+use crate::stories::steps;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};

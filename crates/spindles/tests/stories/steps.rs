@@ -1,8 +1,8 @@
 //! What may happen in the life of an array: a row for each.
 
-use crate::life::{Life, Member};
-use crate::model::{Block, Current, Shape};
-use crate::random::Random;
+use crate::stories::life::{Life, Member};
+use crate::stories::model::{Block, Current, Shape};
+use crate::stories::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 

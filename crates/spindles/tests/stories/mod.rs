@@ -3,7 +3,7 @@
 //! rots, is killed in the middle, gets spares and a journal on a device of its own. After each step
 //! the whole array is read and compared with what a model knows, and so is what `status` says.
 //!
-//! `SPINDLES_STORIES=5000 cargo test -p spindles --test stories` for more lives,
+//! `SPINDLES_STORIES=5000 cargo test -p spindles --test program stories::` for more lives,
 //! `SPINDLES_STORY_SEED=7` for the whole story of one.
 
 #![allow(

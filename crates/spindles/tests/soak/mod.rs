@@ -12,13 +12,10 @@ mod client;
 mod group;
 mod sizes;
 
-#[path = "../../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
-
+use crate::loop_devices::Loop;
 use array::Array;
 use client::{Client, Engine, Hog};
 use group::Group;
-use loop_devices::Loop;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

@@ -3,13 +3,11 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
-mod authority;
+pub(crate) mod authority;
 mod exports;
 mod extended;
 mod holes;
 mod hostile;
-#[path = "../../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
 mod restart;
 mod sandbox;
 mod tls;
@@ -54,9 +52,8 @@ impl Pool {
     }
 
     fn spindles(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command.args(arguments).current_dir(self.0.path());
-        command.output().expect("the command runs")
+        let mut command = crate::program_in(self.0.path());
+        command.args(arguments).output().expect("the command runs")
     }
 
     /// Serves it on a socket in its folder.
@@ -68,20 +65,20 @@ impl Pool {
     /// The same, with that way to its members.
     fn serve_with(&self, io: &str, more: &[&str]) -> Served<'_> {
         let address = format!("unix:{}", self.path("socket").display());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let mut command = crate::program_in(self.0.path());
         command.env("SPINDLES_IO", io);
         self.serve_by(command, &address, &[&["pool"], more].concat(), POOL_SERVED)
     }
 
     /// Serves it there.
     fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
-        let command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = crate::program_in(self.0.path());
         self.serve_by(command, address, &[&["pool"], more].concat(), POOL_SERVED)
     }
 
     /// Serves something else on a socket in its folder; `ready` is in the line that says that clients can come.
     fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
-        let command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = crate::program_in(self.0.path());
         let address = format!("unix:{}", self.path("socket").display());
         self.serve_by(command, &address, arguments, ready)
     }
@@ -94,7 +91,6 @@ impl Pool {
         ready: &str,
     ) -> Served<'_> {
         let command = command.args(["serve", "--nbd", address]).args(arguments);
-        let command = command.current_dir(self.0.path());
         let spawned = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

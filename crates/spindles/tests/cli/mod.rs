@@ -11,8 +11,6 @@ mod json;
 mod lab;
 mod lab_serve;
 mod labels;
-#[path = "../../../spindles-io/tests/common/loop_devices.rs"]
-mod loop_devices;
 mod lost_blocks;
 mod names;
 mod namespaces;

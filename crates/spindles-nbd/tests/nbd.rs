@@ -1,0 +1,5 @@
+//! The tests of this crate, in one executable: a build of each would cost more than its run.
+
+mod handshake;
+mod replies;
+mod transmission;

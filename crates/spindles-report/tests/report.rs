@@ -1,0 +1,6 @@
+//! The tests of this crate, in one executable: a build of each would cost more than its run.
+
+mod browser;
+mod golden;
+mod legacy;
+mod odd_records;

@@ -1,0 +1,6 @@
+//! The tests of this crate, in one executable: a build of each would cost more than its run.
+
+mod canary;
+mod enumerate;
+mod hedges;
+mod seeds;
