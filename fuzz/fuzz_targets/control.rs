@@ -1,5 +1,5 @@
-//! Any bytes on the control socket are a command line, or are answered as none; and a command that hears any bytes from a
-//! server comes to an end.
+//! Any bytes on the control socket are a command line, or get an error reply. A command that
+//! receives any bytes from a server ends.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 struct Sockets {
     folder: TempDir,
-    /// Dropped, it would take its socket away.
+    /// Dropping it would remove its socket.
     _real: OpenControl,
     fake: UnixListener,
 }
@@ -41,10 +41,10 @@ static SOCKETS: LazyLock<Sockets> = LazyLock::new(|| {
     }
 });
 
-/// A client that says this.
+/// Connects as a client that sends these bytes.
 fn serve(data: &[u8]) {
     let mut stream = UnixStream::connect(SOCKETS.path("real")).expect("it listens");
-    // Who says more than is heard may find nobody.
+    // The server may close before it has read everything.
     drop(stream.write_all(data));
     drop(stream.shutdown(Shutdown::Write));
     let mut said = Vec::new();
@@ -56,7 +56,7 @@ fn serve(data: &[u8]) {
     assert!(last == r#"{"status":0}"# || last == r#"{"status":2}"#, "{said}");
 }
 
-/// A server that says this.
+/// Acts as a server that sends these bytes.
 fn ask(data: &[u8]) {
     thread::scope(|scope| {
         let server = scope.spawn(|| SOCKETS.fake.accept().expect("somebody comes").0);

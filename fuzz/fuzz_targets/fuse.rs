@@ -1,4 +1,4 @@
-//! Any bytes are a request of the kernel or none, and what is written lies within what came.
+//! Any bytes decode to a kernel request or to an error, and a decoded write lies within the bytes.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 fn decode(bytes: &[u8]) {
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
-    // Nothing is left out because nobody looks at it.
+    // `black_box` keeps the decoding of unused fields.
     let Ok(message) = black_box(Message::decode(head, bytes.len())) else {
         return;
     };
@@ -23,14 +23,14 @@ fn decode(bytes: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     decode(data);
-    // With the right length, and a kind that there is, so that the fields are reached.
+    // With the right length and an existing kind, so that the fields are reached.
     let mut bytes = data.to_vec();
     let length = u32::try_from(bytes.len()).unwrap();
     if let Some((head, rest)) = bytes.split_first_chunk_mut::<8>() {
         head[..4].copy_from_slice(&length.to_ne_bytes());
         let kind = u32::from(head[4] % 52);
         head[4..].copy_from_slice(&kind.to_ne_bytes());
-        // A write as long as what came.
+        // A write as long as the data that follows.
         if kind == 16 && data[5] & 1 == 0 && rest.len() >= HEAD_BYTES - 8 {
             let follows = length - u32::try_from(HEAD_BYTES).unwrap();
             rest[48..52].copy_from_slice(&follows.to_ne_bytes());

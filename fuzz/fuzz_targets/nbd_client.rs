@@ -1,5 +1,5 @@
-//! Whatever a server says in the handshake, and as replies after it, is understood or ends the connection, in the same
-//! way however the bytes are cut into pieces; and no data is taken that nobody asked for.
+//! Any bytes from a server, in the handshake and as replies after it, are understood or end the
+//! connection. How the bytes are split makes no difference, and no unrequested data is accepted.
 
 #![no_main]
 
@@ -8,10 +8,11 @@ use spindles_nbd::handshake::{Agreed, Client, Progress, Wanted};
 use spindles_nbd::replies::{Arrival, Asked, Awaited, Receiver};
 use spindles_nbd::transmission::{Command, Headers};
 
-/// How a handshake ended: with an error, not at all, with a refusal, or with so many bytes left.
+/// The end of a handshake: an error, incomplete, a refusal, or agreement; with the number of bytes
+/// left.
 type Outcome = Result<Option<(Result<Agreed, String>, usize)>, String>;
 
-/// All that the client says, and how it ends.
+/// Returns everything that the client sends, and the end of the handshake.
 fn shake(headers: Headers, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
     let mut client = Client::new(Wanted {
         export: "pool".to_owned(),
@@ -40,7 +41,8 @@ fn shake(headers: Headers, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
     (said, Ok(None))
 }
 
-/// The bytes as a greeting and replies to options with right magic numbers and lengths.
+/// Returns a greeting and option replies built from the bytes, with right magic numbers and
+/// lengths.
 fn framed_options(mut data: &[u8]) -> Vec<u8> {
     let kinds = [1, 2, 3, 4, 1 << 31 | 1, 1 << 31 | 2, 1 << 31 | 6, 77_u32];
     let mut bytes = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
@@ -56,7 +58,7 @@ fn framed_options(mut data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bytes as replies with right magic numbers and lengths.
+/// Returns replies built from the bytes, with right magic numbers and lengths.
 fn framed_replies(headers: Headers, mut data: &[u8]) -> Vec<u8> {
     let kinds = [0, 1, 2, 5, 6, 0x8001, 0x8002, 77_u16];
     let mut bytes = Vec::new();
@@ -92,7 +94,7 @@ fn framed_replies(headers: Headers, mut data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Requests by their cookies, until they are over.
+/// Open requests by their cookies.
 struct Requests([Option<Awaited>; 4]);
 
 impl Asked for Requests {
@@ -101,7 +103,8 @@ impl Asked for Requests {
     }
 }
 
-/// What arrives, when the bytes come so many at a time; `Err` where that ends the connection.
+/// Returns the arrivals if the bytes come in pieces of this size; `Err` if that ends the
+/// connection.
 fn hear(headers: Headers, bytes: &[u8], piece: usize) -> Vec<Result<Arrival, String>> {
     let mut asked = Requests([
         Some(Awaited::new(Command::Read, 0x1000, 16)),

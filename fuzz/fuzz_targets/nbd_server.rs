@@ -1,5 +1,5 @@
-//! Whatever a client sends in the handshake, and as requests after it, is answered or ends the connection, in the same
-//! way however the bytes are cut into pieces.
+//! Any bytes from a client, in the handshake and as requests after it, are answered or end the
+//! connection. How the bytes are split makes no difference.
 
 #![no_main]
 
@@ -24,10 +24,10 @@ fn export(name: &str) -> Export {
     }
 }
 
-/// How a handshake ended: with an error, not at all, or with so many bytes left.
+/// The end of a handshake: an error, incomplete, or agreement with the number of bytes left.
 type Outcome = Result<Option<(Option<Agreed>, usize)>, String>;
 
-/// All that the server says, and how it ends.
+/// Returns everything that the server sends, and the end of the handshake.
 fn shake(tls: Tls, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
     let exports = [export("pool"), export("tank")];
     let mut server = Server::new(tls);
@@ -53,7 +53,8 @@ fn shake(tls: Tls, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
     (said, Ok(None))
 }
 
-/// The bytes as flags and options with right magic numbers and lengths, so that the options are reached.
+/// Returns flags and options built from the bytes, with right magic numbers and lengths, so that
+/// the options are reached.
 fn framed(mut data: &[u8]) -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     while let [option, length, rest @ ..] = data {
@@ -67,7 +68,7 @@ fn framed(mut data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Each reply to a request is one that a client can read.
+/// A client can decode each reply to a request.
 fn replies(headers: Headers, request: &Request) {
     let replies = Replies { headers };
     let mut said = Vec::new();
@@ -115,7 +116,7 @@ fuzz_target!(|data: &[u8]| {
         _ => framed(data),
     };
     let piece = 1 + usize::from(mode >> 2);
-    // What comes between STARTTLS and TLS is refused, so that pieces matter there.
+    // Bytes between STARTTLS and TLS are refused, so the split makes a difference there.
     if mode & 2 != 0 {
         drop(shake(Tls::Required, &bytes, piece));
         return;

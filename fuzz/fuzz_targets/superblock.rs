@@ -1,4 +1,4 @@
-//! Any bytes are a superblock or an error, and what was read is written back as it was read.
+//! Any bytes are a superblock or an error, and a superblock is written back as it was read.
 
 #![no_main]
 
@@ -7,9 +7,10 @@ use spindles_format::versions::{MAGIC, VERSIONS};
 use spindles_format::{Found, SUPERBLOCK_BYTES, choose, crc32c, decode, encode};
 
 fuzz_target!(|data: &[u8]| {
-    // As they are.
+    // The bytes as they are.
     let _ = decode(data);
-    // Over a good superblock, with the checksum made right, so that the fields are reached.
+    // The bytes over a good superblock, with the checksum recomputed, so that the fields are
+    // reached.
     let (mode, data) = data.split_first().unwrap_or((&0, &[]));
     for version in VERSIONS {
         let mut bytes = *version.fixture;

@@ -6,6 +6,7 @@
     reason = "it is a command line"
 )]
 
+mod measures;
 mod outcome;
 mod process;
 mod repo;

@@ -1,5 +1,8 @@
 //! Rust source without what rules must not trip over: comments, strings, tests.
 
+use proc_macro2::{LineColumn, Span, TokenStream, TokenTree};
+use std::str::FromStr as _;
+
 /// What of a source is blanked out; lines keep their numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
@@ -9,36 +12,93 @@ pub(crate) enum Keep {
     CodeOnly,
 }
 
-/// The source with comments, and with `CodeOnly` also the insides of strings, turned to blanks.
-/// Character literals keep their quotes and lose their insides.
+/// The source with comments, and with `CodeOnly` also the insides of strings and characters, turned to blanks. A source
+/// that is no Rust is all blank.
 pub(crate) fn strip(source: &str, keep: Keep) -> String {
-    let chars: Vec<char> = source.chars().collect();
-    let mut out = String::with_capacity(source.len());
-    let mut at = 0;
-    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
-    while at < chars.len() {
-        let next = chars.get(at + 1).copied();
-        let end = match chars[at] {
-            '/' if next == Some('/') => end_of_line(&chars, at),
-            '/' if next == Some('*') => end_of_block_comment(&chars, at),
-            '"' => end_of_string(&chars, at),
-            'r' if !is_word_before(&chars, at) => end_of_raw_string(&chars, at),
-            '\'' => end_of_character(&chars, at),
-            _ => at + 1,
-        };
-        let is_comment = chars[at] == '/' && end > at + 1;
-        let is_literal = !is_comment && end > at + 1;
-        for (index, c) in chars[at..end].iter().enumerate() {
-            let is_edge = index == 0 || at + index + 1 == end;
-            out.push(match (is_comment, is_literal) {
-                (true, _) => blank(*c),
-                (_, true) if keep == Keep::CodeOnly && !is_edge => blank(*c),
-                _ => *c,
-            });
-        }
-        at = end;
+    let lines: Vec<Vec<char>> = (source.split('\n'))
+        .map(|line| line.chars().collect())
+        .collect();
+    let blank: Vec<Vec<char>> = lines.iter().map(|line| vec![' '; line.len()]).collect();
+    let mut page = Page {
+        lines,
+        code: blank,
+        keep,
+    };
+    if let Ok(tokens) = TokenStream::from_str(source) {
+        page.copy_all(tokens);
     }
-    out
+    let lines: Vec<String> = page.code.iter().map(|line| line.iter().collect()).collect();
+    lines.join("\n")
+}
+
+/// A source, and of it what was copied.
+struct Page {
+    lines: Vec<Vec<char>>,
+    code: Vec<Vec<char>>,
+    keep: Keep,
+}
+
+impl Page {
+    fn copy_all(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                // A doc comment is an attribute whose tokens all lie where the comment is.
+                TokenTree::Group(group) if self.at(group.span_open().start()) == '/' => {}
+                TokenTree::Group(group) => {
+                    self.copy(group.span_open());
+                    self.copy_all(group.stream());
+                    self.copy(group.span_close());
+                }
+                TokenTree::Punct(punct) if self.at(punct.span().start()) != punct.as_char() => {}
+                TokenTree::Literal(literal) if self.keep == Keep::CodeOnly => {
+                    let span = literal.span();
+                    if literal.to_string().contains(['"', '\'']) {
+                        self.copy_ends(span);
+                    } else {
+                        self.copy(span);
+                    }
+                }
+                token => self.copy(token.span()),
+            }
+        }
+    }
+
+    /// The character at a place; a blank where there is none, as before the tokens of an empty group.
+    fn at(&self, place: LineColumn) -> char {
+        let line = self.lines.get(place.line - 1);
+        line.and_then(|line| line.get(place.column))
+            .copied()
+            .unwrap_or(' ')
+    }
+
+    fn copy(&mut self, span: Span) {
+        let (start, end) = (span.start(), span.end());
+        for line in start.line..=end.line {
+            let whole = 0..self.lines[line - 1].len();
+            let from = if line == start.line {
+                start.column
+            } else {
+                whole.start
+            };
+            let to = if line == end.line {
+                end.column
+            } else {
+                whole.end
+            };
+            self.code[line - 1][from..to].copy_from_slice(&self.lines[line - 1][from..to]);
+        }
+    }
+
+    /// Copies the first and the last character: the quotes.
+    fn copy_ends(&mut self, span: Span) {
+        let (start, end) = (span.start(), span.end());
+        self.code[start.line - 1][start.column] = self.at(start);
+        let last = LineColumn {
+            line: end.line,
+            column: end.column - 1,
+        };
+        self.code[last.line - 1][last.column] = self.at(last);
+    }
 }
 
 /// The source up to its `#[cfg(test)]` module, which comes last by custom.
@@ -112,78 +172,6 @@ pub(crate) fn defined_names(source: &str) -> Vec<(usize, String)> {
         }
     }
     names
-}
-
-fn is_word_before(chars: &[char], at: usize) -> bool {
-    at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_') && chars[at - 1] != 'b'
-}
-
-fn end_of_line(chars: &[char], at: usize) -> usize {
-    let length = chars[at..].iter().position(|c| *c == '\n');
-    length.map_or(chars.len(), |length| at + length)
-}
-
-fn end_of_block_comment(chars: &[char], at: usize) -> usize {
-    let mut depth = 0_usize;
-    let mut index = at;
-    while index + 1 < chars.len() {
-        match (chars[index], chars[index + 1]) {
-            ('/', '*') => (depth, index) = (depth + 1, index + 2),
-            ('*', '/') if depth == 1 => return index + 2,
-            ('*', '/') => (depth, index) = (depth - 1, index + 2),
-            _ => index += 1,
-        }
-    }
-    chars.len()
-}
-
-fn end_of_string(chars: &[char], at: usize) -> usize {
-    let mut index = at + 1;
-    while index < chars.len() {
-        match chars[index] {
-            '\\' => index += 2,
-            '"' => return index + 1,
-            _ => index += 1,
-        }
-    }
-    chars.len()
-}
-
-fn end_of_raw_string(chars: &[char], at: usize) -> usize {
-    let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
-    let open = at + 1 + hashes;
-    if chars.get(open) != Some(&'"') {
-        return at + 1;
-    }
-    let mut index = open + 1;
-    while index < chars.len() {
-        let closes = chars[index] == '"'
-            && chars[index + 1..]
-                .iter()
-                .take(hashes)
-                .filter(|c| **c == '#')
-                .count()
-                == hashes;
-        if closes {
-            return index + 1 + hashes;
-        }
-        index += 1;
-    }
-    chars.len()
-}
-
-/// A character literal; a lifetime is only its quote.
-fn end_of_character(chars: &[char], at: usize) -> usize {
-    match (chars.get(at + 1), chars.get(at + 2)) {
-        (Some('\\'), _) => {
-            let end = chars
-                .get(at + 3..)
-                .and_then(|rest| rest.iter().position(|c| *c == '\''));
-            end.map_or(at + 1, |end| at + 3 + end + 1)
-        }
-        (Some(_), Some('\'')) => at + 3,
-        _ => at + 1,
-    }
 }
 
 #[cfg(test)]

@@ -74,6 +74,33 @@ pub(crate) static STEPS: &[&Step] = &[
     },
 ];
 
+/// The tests of `cargo xtask check`. With other packages than the whole workspace cargo would choose other features,
+/// and build most of it again.
+pub(crate) static PURE_TESTS: Step = Step {
+    name: "pure tests",
+    about: "the tests of crates without I/O",
+    run: || {
+        cargo_test(&[
+            "--quiet",
+            "--workspace",
+            "--test",
+            "engine",
+            "--test",
+            "format",
+            "--test",
+            "layout",
+            "--test",
+            "codes",
+            "--test",
+            "nbd",
+            "--test",
+            "measure",
+            "--bin",
+            "xtask",
+        ])
+    },
+};
+
 /// Debian packages that tests use, by the program that shows that they are there.
 const TOOLS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),

@@ -1,17 +1,17 @@
-//! Handles of the driver's buffers. The engine passes them on and never looks inside.
+//! Handles of the driver's buffers. The engine only passes them on and never accesses the data.
 
 /// A buffer of the driver: a whole number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub u32);
 
 impl BufferId {
-    /// Reads as zeros wherever it is read, however long; never written to.
+    /// The zero buffer: reads as zeros at any length, and is never written.
     pub const ZEROS: Self = Self(u32::MAX);
     /// No buffer: requests and member I/O that carry no data.
     pub const NONE: Self = Self(u32::MAX - 1);
 }
 
-/// A place in a buffer. The length goes with whatever names the place.
+/// A position in a buffer. The length is given separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferSlice {
     /// The buffer.
@@ -21,18 +21,18 @@ pub struct BufferSlice {
 }
 
 impl BufferSlice {
-    /// For what carries no data.
+    /// For operations without data.
     pub const NONE: Self = Self {
         buffer: BufferId::NONE,
         first_block: 0,
     };
-    /// Zeros, however long.
+    /// Zeros of any length.
     pub const ZEROS: Self = Self {
         buffer: BufferId::ZEROS,
         first_block: 0,
     };
 
-    /// The place `blocks` further on in the same buffer.
+    /// Returns the position `blocks` further on in the same buffer.
     #[must_use]
     pub fn plus(self, blocks: u32) -> Self {
         match self.buffer {

@@ -1,41 +1,44 @@
-//! Errors as kinds to act on. Where and why goes into the event log.
+//! Errors as kinds to act on. Their place and cause go into the event log.
 
 use core::fmt;
 
-/// Why a member did not do what it was asked.
+/// The reason why a member I/O failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberError {
-    /// The device is gone, or failed in a way that leaves its contents unknown.
+    /// The device is gone, or failed so that its contents are unknown.
     Gone,
-    /// These blocks can't be read (a latent sector error); others can.
+    /// These blocks can't be read (a latent sector error), but others can.
     Medium,
-    /// The member is an array or checks its blocks, found these to be corrupt and could not
+    /// The member is an array, or checks its blocks. It found these blocks corrupt and could not
     /// repair them.
     Corrupt,
-    /// There is no space left where it lies: it is a sparse file, or the like. What it holds is as it was.
+    /// The storage below the member is full, for example under a sparse file. The member's contents
+    /// are unchanged.
     NoSpace,
 }
 
-/// Why a request failed. Nothing of a failed read may be used; of a failed write, each block is
-/// old or new.
+/// The reason why a request failed. The data of a failed read must not be used. After a failed
+/// write, each block is old or new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestError {
     /// The request reaches beyond the end of the array.
     OutOfRange,
     /// The array was opened read-only.
     ReadOnly,
-    /// More members or blocks are lost than the level survives.
+    /// More members or blocks are lost than the level tolerates.
     BeyondTolerance,
-    /// The blocks are corrupt and redundancy could not repair them.
+    /// The blocks are corrupt, and redundancy could not repair them.
     Corrupt,
-    /// A crash left the blocks in doubt. Open the array for writing to settle them: it is open read-only.
+    /// A crash left the blocks in doubt, and the array is open read-only. Opening it for writing
+    /// resyncs them.
     InDoubt,
-    /// There is no space left where the members lie.
+    /// The storage below the members is full.
     NoSpace,
 }
 
 impl RequestError {
-    /// What a write answers that too many members did not take, the last of them for this.
+    /// Returns the error of a write that failed on too many members, the last of them with this
+    /// error.
     #[must_use]
     pub const fn of_write(error: MemberError) -> Self {
         match error {

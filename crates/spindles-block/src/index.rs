@@ -1,4 +1,4 @@
-//! Places, sizes and time.
+//! Positions, sizes and time.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use core::fmt;
 pub struct BlockIndex(pub u64);
 
 impl BlockIndex {
-    /// The block `blocks` further on. Panics when the address would wrap.
+    /// Returns the block `blocks` further on. Panics on overflow.
     #[must_use]
     pub const fn plus(self, blocks: u64) -> Self {
         match self.0.checked_add(blocks) {
@@ -52,7 +52,7 @@ impl BlockSize {
         }
     }
 
-    /// The block size of that many bytes; `None` for any other than 512 and 4096.
+    /// Returns the block size of this many bytes; `None` unless 512 or 4096.
     #[must_use]
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         match bytes {
@@ -68,7 +68,7 @@ impl BlockSize {
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// The moment `duration_ns` later. Panics when it would wrap (after 584 years).
+    /// Returns the moment `duration_ns` later. Panics on overflow (after 584 years).
     #[must_use]
     pub const fn plus_ns(self, duration_ns: u64) -> Self {
         match self.0.checked_add(duration_ns) {
@@ -77,7 +77,7 @@ impl Instant {
         }
     }
 
-    /// Nanoseconds since `earlier`; zero when `earlier` is later.
+    /// Nanoseconds since `earlier`; 0 if `earlier` is later.
     #[must_use]
     pub const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -1,22 +1,23 @@
-//! What is asked and answered: requests of clients, I/O on members, steps of computation.
+//! Inputs and outputs of the engine: client requests, member I/O and computation steps.
 
 use crate::{BlockIndex, BufferSlice, MemberError, MemberIndex, RequestError};
 
-/// What a request or a member I/O does.
+/// The operation of a request or a member I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Fills the buffer from the blocks.
     Read,
-    /// Writes the buffer to the blocks; with `fua` it is durable when answered.
+    /// Writes the buffer to the blocks; with `fua` they are durable once answered.
     Write {
         /// Force unit access.
         fua: bool,
     },
-    /// When answered, all writes answered before it was sent are durable. No blocks, no buffer.
+    /// Once answered, all writes answered before it was sent are durable. Has no blocks and no
+    /// buffer.
     Flush,
-    /// The blocks read as zeros afterwards, and their space is given back where possible.
+    /// The blocks read as zeros afterwards, and their space is freed if possible.
     Discard,
-    /// The blocks read as zeros afterwards; with `fua` durably so when answered.
+    /// The blocks read as zeros afterwards; with `fua` durably so once answered.
     WriteZeroes {
         /// Force unit access.
         fua: bool,
@@ -24,7 +25,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether the operation changes what the blocks hold.
+    /// Returns true if the operation changes the contents of blocks.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(
@@ -34,16 +35,16 @@ impl Operation {
     }
 }
 
-/// What a client asks of an array, in whole blocks.
+/// A client's request to an array, in whole blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The client's own; comes back in the reply.
+    /// The client's own token, which the reply returns.
     pub token: u64,
     /// What to do.
     pub operation: Operation,
     /// The first block of the array.
     pub block: BlockIndex,
-    /// How many blocks; 0 for a flush only.
+    /// The number of blocks; 0 for a flush only.
     pub blocks: u32,
     /// The data, `blocks` long. It belongs to the engine's driver until the reply.
     pub buffer: BufferSlice,
@@ -52,23 +53,23 @@ pub struct Request {
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's.
+    /// The token of the request.
     pub token: u64,
-    /// Done, or why not.
+    /// The result: success, or the reason for failure.
     pub result: Result<(), RequestError>,
-    /// Where what was read is, if not in the request's buffer: that is the client's from now on, and
-    /// the request's buffer is not. Only where the client agreed to that.
+    /// The buffer that holds the data read, if it is not the request's buffer. The client then owns
+    /// this buffer instead of the request's. Set only if the client agreed to exchange buffers.
     pub exchanged: Option<BufferSlice>,
 }
 
-/// Names a member I/O between its output and its completion.
+/// Identifies a member I/O between its output and its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberIoId(pub u32);
 
 /// One operation on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
-    /// To be given back with the result.
+    /// Returned with the result.
     pub id: MemberIoId,
     /// The member.
     pub member: MemberIndex,
@@ -76,7 +77,7 @@ pub struct MemberIo {
     pub operation: Operation,
     /// The first block, counted from the start of the device (not of its data area).
     pub block: BlockIndex,
-    /// How many blocks; 0 for a flush only.
+    /// The number of blocks; 0 for a flush only.
     pub blocks: u32,
     /// The data, `blocks` long.
     pub buffer: BufferSlice,
@@ -85,64 +86,65 @@ pub struct MemberIo {
 /// The result of a member I/O.
 pub type MemberResult = Result<(), MemberError>;
 
-/// Names a step of computation between its output and its completion.
+/// Identifies a computation step between its output and its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId(pub u32);
 
-/// What a step computes. Data chunk i of a group has index i in the order the code counts, parity
-/// chunk p has index `data_chunks + p`.
+/// The computation of a step. Data chunk i of a group has index i in the order of the code, and
+/// parity chunk p has index `data_chunks + p`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compute {
-    /// From `data_chunks` sources, any chunks of the group, the targets: any others. Encoding and
-    /// recovery alike.
+    /// Computes the targets, any chunks of the group, from `data_chunks` sources, any others. Used
+    /// for encoding and recovery.
     Solve,
-    /// The sources come in pairs (old, new) of the same data chunk; each target, a parity chunk,
-    /// is changed in place by what the pairs differ in.
+    /// Changes each target, a parity chunk, in place. The sources are pairs (old, new) of the same
+    /// data chunk, whose differences are applied.
     Update,
-    /// Whether source 2i equals source 2i+1, for every i. Answers `Done` or `Mismatch`.
+    /// Compares source 2i with source 2i+1, for every i. Returns `Done` if all are equal, else
+    /// `Mismatch`.
     Compare,
-    /// Source i is copied to target i.
+    /// Copies source i to target i.
     Copy,
-    /// Whether the sources, any chunks of the group and more than `data_chunks`, fit together.
-    /// Answers `Done`, `Located`, or `Mismatch` where no single source explains it.
+    /// Checks the sources for consistency: any chunks of the group, more than `data_chunks`.
+    /// Returns `Done`, `Located`, or `Mismatch` if no single source explains the difference.
     Locate,
-    /// The checksum of every block of every source, for `Engine::checksums_mut`.
+    /// Computes the checksum of every block of every source, for `Engine::checksums_mut`.
     Checksum,
 }
 
-/// A chunk that takes part in a step.
+/// A chunk used by a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// Which chunk of the group, in the order the code counts.
+    /// The index of the chunk in the group, in the order of the code.
     pub index: u8,
-    /// Where its bytes are.
+    /// The place of its bytes.
     pub slice: BufferSlice,
 }
 
-/// A step of computation over buffers, borrowed from the engine.
+/// A computation step over buffers, borrowed from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'engine> {
-    /// What to compute.
+    /// The computation.
     pub compute: Compute,
     /// Data chunks of the group.
     pub data_chunks: u8,
-    /// Parity chunks of the group; 0 where redundancy is copies.
+    /// Parity chunks of the group; 0 if redundancy is copies.
     pub parity_chunks: u8,
-    /// Length of every operand, in blocks.
+    /// The length of every operand, in blocks.
     pub blocks: u32,
-    /// Read, never written.
+    /// Chunks that are read and never written.
     pub sources: &'engine [Operand],
-    /// Written; for `Update` read first.
+    /// Chunks that are written; `Update` reads them first.
     pub targets: &'engine [Operand],
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComputeResult {
     /// Computed, or compared and equal.
     Done,
     /// Compared and not equal.
     Mismatch,
-    /// The place among the sources of the one that does not fit to all others.
+    /// The index of the one source that is inconsistent with all others.
     Located(u8),
 }

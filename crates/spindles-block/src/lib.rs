@@ -1,5 +1,5 @@
-//! The vocabulary that all parts share: indices, sizes, time, requests, member
-//! I/O and the outputs of the engine. No behaviour beyond conversions.
+//! The vocabulary that all crates share: indices, sizes, time, requests, member I/O and the outputs
+//! of the engine. No behaviour beyond conversions.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -24,31 +24,31 @@ impl MemberSet {
         }
     }
 
-    /// The set whose bit i says whether member i is in it.
+    /// Creates the set that has member i if bit i is set.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Bit i says whether member i is in the set.
+    /// The set as bits: bit i is set if the set has member i.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Whether `member` is in the set.
+    /// Returns true if `member` is in the set.
     #[must_use]
     pub const fn contains(self, member: MemberIndex) -> bool {
         self.0 >> member.0 & 1 == 1
     }
 
-    /// The set with `member` in it.
+    /// The set plus `member`.
     #[must_use]
     pub const fn with(self, member: MemberIndex) -> Self {
         Self(self.0 | 1 << member.0)
     }
 
-    /// The set without `member`.
+    /// The set minus `member`.
     #[must_use]
     pub const fn without(self, member: MemberIndex) -> Self {
         Self(self.0 & !(1 << member.0))
@@ -72,19 +72,19 @@ impl MemberSet {
         Self(self.0 & !other.0)
     }
 
-    /// How many members are in the set.
+    /// The number of members.
     #[must_use]
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether no member is in the set.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The member with the lowest index.
+    /// The member with the lowest index; `None` if the set is empty.
     #[must_use]
     pub fn first(self) -> Option<MemberIndex> {
         self.iter().next()

@@ -7,10 +7,10 @@ use core::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeBytes(pub u64);
 
-/// Why a text is not a size.
+/// The reason why a text is not a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeError {
-    /// Something else than digits and one unit.
+    /// The text is not digits followed by one unit.
     NotASize,
     /// More than 2^64 - 1 bytes.
     TooLarge,
@@ -46,20 +46,19 @@ impl FromStr for SizeBytes {
 }
 
 impl SizeBytes {
-    /// As it is typed: the shortest text that reads back as exactly this size, such as `64K`.
+    /// The size for typing: the shortest text that parses to exactly this size, such as `64K`.
     #[must_use]
     pub const fn typed(self) -> TypedSize {
         TypedSize(self.0)
     }
 
-    /// For people who read it and type it nowhere: to a tenth of the largest unit, rounded down, such
-    /// as `62.4 MiB`.
+    /// The size for reading only: to a tenth of the largest unit, rounded down, such as `62.4 MiB`.
     #[must_use]
     pub const fn rounded(self) -> RoundedSize {
         RoundedSize(self.0)
     }
 
-    /// The largest unit of which it is a whole number, and how many.
+    /// Returns the largest unit that divides the size, and how many; `None` if none does.
     fn in_units(self) -> Option<(u64, &'static str)> {
         let units = UNITS
             .into_iter()
@@ -70,7 +69,7 @@ impl SizeBytes {
 }
 
 impl fmt::Display for SizeBytes {
-    /// Exactly, for people: `64 KiB`, `1000 bytes`.
+    /// The exact size, for people: `64 KiB`, `1000 bytes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.in_units() {
             Some((count, unit)) => write!(f, "{count} {unit}iB"),
@@ -79,7 +78,7 @@ impl fmt::Display for SizeBytes {
     }
 }
 
-/// A size as it is typed.
+/// A size formatted for typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypedSize(u64);
 
@@ -127,7 +126,7 @@ impl core::error::Error for SizeError {}
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a>(u64, &'a str);
 
-/// Returns a number with its noun in the singular. More than 2^64 - 1 count as that.
+/// Returns a number with its noun in the singular. Numbers above 2^64 - 1 are capped there.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> Counted<'_> {
     Counted(count.try_into().unwrap_or(u64::MAX), noun)
 }

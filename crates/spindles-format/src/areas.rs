@@ -1,4 +1,4 @@
-//! Where things lie on one device: the typed area table.
+//! The typed area table: the places of everything on one device.
 
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
@@ -6,10 +6,10 @@ use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use crate::checksums::checksum_area_bytes;
 use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas};
 
-/// How many areas the table has room for.
+/// The number of areas that the table has room for.
 pub(crate) const AREAS_MAX: usize = 15;
 
-/// What an area is for. Kinds that this version doesn't know are carried along.
+/// The purpose of an area. Kinds that this version doesn't know are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AreaKind(pub u16);
 
@@ -24,7 +24,7 @@ impl AreaKind {
     pub const JOURNAL: Self = Self(4);
     /// Checksums of the blocks of the data area.
     pub const CHECKSUMS: Self = Self(5);
-    /// The list of blocks that can't be read.
+    /// The list of blocks that must not be read.
     pub const BAD_BLOCKS: Self = Self(6);
     /// Room to move the data's start while the array is reshaped.
     pub const HEADROOM: Self = Self(7);
@@ -56,13 +56,13 @@ impl AreaKind {
 /// A range of a device with a purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// What it is for.
+    /// Its purpose.
     pub kind: AreaKind,
-    /// The version of what is in it; 0 while nothing is.
+    /// The version of its contents; 0 while it has none.
     pub version: u16,
-    /// Where it begins.
+    /// Its start.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Its length.
     pub length_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl Area {
         length_bytes: 0,
     };
 
-    /// Where it ends; `None` where that is beyond any address.
+    /// Its end; `None` if that is beyond any address.
     #[must_use]
     pub const fn end_bytes(&self) -> Option<u64> {
         self.offset_bytes.checked_add(self.length_bytes)
@@ -131,14 +131,14 @@ impl ErrorCounts {
     }
 }
 
-/// What one device says of itself: its position, where things lie on it, and its errors.
+/// The record of one device: its position, its areas, and its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRecord {
     /// Its position in the array.
     pub member: MemberIndex,
-    /// The array's block, in which places are answered.
+    /// The array's block size, in which positions on the device are returned.
     pub block_size: BlockSize,
-    /// How long the device was when it became a member.
+    /// The device's length when it became a member.
     pub device_bytes: u64,
     /// Its errors.
     pub errors: ErrorCounts,
@@ -147,7 +147,8 @@ pub struct DeviceRecord {
 }
 
 impl DeviceRecord {
-    /// A record of these areas, in rising order of their offsets; or what is wrong with them.
+    /// Creates a record of these areas, in rising order of their offsets. Returns an error if they
+    /// break a rule.
     pub fn new(
         member: MemberIndex,
         block_size: BlockSize,
@@ -206,13 +207,13 @@ impl DeviceRecord {
         &self.areas[..usize::from(self.area_count)]
     }
 
-    /// The first area of that kind.
+    /// The first area of this kind.
     #[must_use]
     pub fn area(&self, kind: AreaKind) -> Option<&Area> {
         self.areas().iter().find(|area| area.kind == kind)
     }
 
-    /// Notes that the areas of that kind hold something, in this version.
+    /// Records that the areas of this kind have contents of this version.
     pub fn set_version(&mut self, kind: AreaKind, version: u16) {
         let areas = self.areas[..usize::from(self.area_count)].iter_mut();
         for area in areas.filter(|area| area.kind == kind) {
@@ -227,21 +228,21 @@ impl DeviceRecord {
         BlockIndex(data.offset_bytes / u64::from(self.block_size.bytes()))
     }
 
-    /// How many blocks the member's part of the array has.
+    /// The number of blocks of the member's part of the array.
     #[must_use]
     pub fn data_blocks(&self) -> u64 {
         let data = self.area(AreaKind::DATA).expect("checked when it was made");
         data.length_bytes / u64::from(self.block_size.bytes())
     }
 
-    /// The first block of the slot that the superblock of that generation goes into.
+    /// The first block of the slot for the superblock of this generation.
     #[must_use]
     pub fn slot_block(&self, generation: u64) -> BlockIndex {
         let slot_bytes = SLOT_BYTES[usize::from(generation % 2 == 1)];
         BlockIndex(slot_bytes / u64::from(self.block_size.bytes()))
     }
 
-    /// How many blocks a superblock has.
+    /// The number of blocks of a superblock.
     #[must_use]
     pub fn slot_blocks(&self) -> u32 {
         u32::try_from(SUPERBLOCK_BYTES).expect("4096") / self.block_size.bytes()
@@ -252,12 +253,12 @@ fn superblock_bytes() -> u64 {
     u64::try_from(SUPERBLOCK_BYTES).expect("4096")
 }
 
-/// A device has no room for the metadata and a block of data.
+/// Error: a device has no room for the metadata and a block of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooSmall {
-    /// What it has.
+    /// The device's length.
     pub device_bytes: u64,
-    /// What it needs at least.
+    /// The least length that would do.
     pub needed_bytes: u64,
 }
 
@@ -280,21 +281,22 @@ const HEADROOM_PART: u64 = 256;
 /// The largest headroom, in bytes.
 const HEADROOM_MAX_BYTES: u64 = 64 * MIB;
 
-/// Returns the size in bytes of a device that has so much headroom; `None` for more than any has.
+/// Returns the size in bytes of a device with this much headroom; `None` if no device has that
+/// much.
 #[must_use]
 pub fn device_bytes_for_headroom(headroom_bytes: u64) -> Option<u64> {
     (headroom_bytes <= HEADROOM_MAX_BYTES).then_some(headroom_bytes * HEADROOM_PART)
 }
 
-/// The most blocks that are used of a member: the bytes of 64 members are numbered in 64 bits.
+/// The most blocks used of a member, so that the bytes of 64 members can be numbered in 64 bits.
 pub const MEMBER_BLOCKS_MAX: u64 = 1 << 41;
 
-/// The smallest device that can be a member, whatever its block.
+/// The smallest device that can be a member, with any block size.
 pub(crate) const DEVICE_BYTES_MIN: u64 = 128 * KIB;
 
-/// The areas of a fresh member: everything that later features need is set aside at once, in
-/// proportion to the device, so that no data has to move for them. Data begins and ends at a
-/// multiple of 1 MiB on devices from 64 MiB. No more than `MEMBER_BLOCKS_MAX` is used of a device.
+/// Returns the areas of a fresh member. Everything that later features need is reserved at once, in
+/// proportion to the device, so no data has to move for them. On devices from 64 MiB on, data
+/// begins and ends at a multiple of 1 MiB. No more than `MEMBER_BLOCKS_MAX` of a device is used.
 pub fn areas_for(
     device_bytes: u64,
     block_size: BlockSize,
@@ -305,7 +307,7 @@ pub fn areas_for(
     areas_with(device_bytes, block_size, member, &shared, alignment)
 }
 
-/// What the start and the end of the data of a fresh member are multiples of.
+/// The alignment of the start and the end of a fresh member's data, in bytes.
 fn alignment_for(device_bytes: u64) -> u64 {
     match device_bytes {
         ..0x40_0000 => superblock_bytes(),
@@ -314,9 +316,9 @@ fn alignment_for(device_bytes: u64) -> u64 {
     }
 }
 
-/// The areas of a device that becomes another member of an array that there is and has room for so much
-/// data: each area has room for what that array uses. Where the alignment of a fresh member of that size
-/// leaves too little room, data is aligned as on smaller ones: a device takes the place of any that is not
+/// Returns the areas of a device that joins an existing array with room for this much data: each
+/// area has room for what that array uses. If the alignment of a fresh member of that size leaves
+/// too little room, data is aligned as on smaller devices. So a device can replace any that is not
 /// larger.
 pub fn areas_to_hold(
     array: &ArrayRecord,
@@ -352,7 +354,7 @@ pub fn areas_to_hold(
     })
 }
 
-/// How many bytes at least a device lacks for so many bytes of data, if these would be its areas.
+/// Returns how many bytes at least a device with these areas lacks for this much data.
 fn lacking(data_bytes: u64, device_bytes: u64, areas: &Result<DeviceRecord, TooSmall>) -> u64 {
     match areas {
         Ok(device) => {
@@ -363,7 +365,8 @@ fn lacking(data_bytes: u64, device_bytes: u64, areas: &Result<DeviceRecord, TooS
     }
 }
 
-/// The areas of a fresh member, those that members use alike no shorter than `shared`.
+/// Returns the areas of a fresh member. Those that all members use alike are no shorter than
+/// `shared`.
 fn areas_with(
     device_bytes: u64,
     block_size: BlockSize,
@@ -380,9 +383,10 @@ fn areas_with(
     let whole_bytes = device_bytes;
     let device_bytes = device_bytes.min(MEMBER_BLOCKS_MAX * u64::from(block_size.bytes()));
     let page = superblock_bytes();
-    // What data can't use sets nothing aside: otherwise a device a little larger might hold less.
+    // Space that data can't use reserves nothing: otherwise a slightly larger device might hold
+    // less.
     let device_bytes = device_bytes / alignment * alignment;
-    // A part of the device, in whole pages and within bounds.
+    // A share of the device, in whole pages and within bounds.
     let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
         (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
     };
@@ -415,7 +419,7 @@ fn areas_with(
     let mut free_from = push(AreaKind::SUPERBLOCK, SLOT_BYTES[1], page);
     for (kind, length_bytes) in after_slots {
         let end_bytes = free_from + length_bytes.max(shared.bytes(kind));
-        // The headroom takes what is left before the data's aligned start.
+        // The headroom takes the space left before the data's aligned start.
         let end_bytes = match kind {
             AreaKind::HEADROOM => end_bytes.next_multiple_of(alignment),
             _ => end_bytes,
@@ -436,8 +440,8 @@ fn areas_with(
     )
 }
 
-/// The least device, to the page, that holds so much data as a fresh member; a whole number of MiB where that
-/// is enough too.
+/// Returns the size of the smallest device, to the page, that holds this much data as a fresh
+/// member. It is a whole number of MiB if that is enough too.
 #[must_use]
 pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize) -> u64 {
     least_device(data_bytes, |device_bytes| {
@@ -446,8 +450,8 @@ pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize) -> u64 {
     })
 }
 
-/// The least device, to the page or to the MiB, of those that lack nothing. Larger ones set more aside, so it is
-/// found step by step.
+/// Returns the smallest device size, to the page or to the MiB, that lacks nothing. Larger devices
+/// reserve more, so the size is approached step by step.
 fn least_device(data_bytes: u64, lacks: impl Fn(u64) -> u64) -> u64 {
     let mut device_bytes = DEVICE_BYTES_MIN.max(data_bytes);
     loop {
@@ -456,7 +460,7 @@ fn least_device(data_bytes: u64, lacks: impl Fn(u64) -> u64) -> u64 {
             break;
         };
         let Some(next) = next.checked_next_multiple_of(superblock_bytes()) else {
-            break; // No device is so large.
+            break; // No device is this large.
         };
         device_bytes = next;
     }
@@ -466,9 +470,9 @@ fn least_device(data_bytes: u64, lacks: impl Fn(u64) -> u64) -> u64 {
     }
 }
 
-/// The areas of a device that takes a position in an array that there is: its data area is no shorter
-/// than the array counts on, and what the other members use is in use. What a larger device has more
-/// is set aside as on any other, so that the array may get larger on it.
+/// Returns the areas of a device that takes a position in an existing array. Its data area is no
+/// shorter than the array counts on, and the areas in use on the other members are marked as in
+/// use. A larger device reserves its extra space like any other, so the array may grow on it.
 pub fn areas_to_join(
     array: &ArrayRecord,
     device_bytes: u64,
@@ -495,7 +499,7 @@ mod tests {
     extern crate std;
     use super::*;
 
-    /// A larger device holds no less than any that is aligned alike, from 4 MiB on.
+    /// From 4 MiB on, a larger device holds no less than any with the same alignment.
     #[test]
     fn larger_devices_hold_no_less() {
         let page = superblock_bytes();
@@ -523,8 +527,8 @@ mod tests {
         }
     }
 
-    /// A device takes the place of any that is not larger, also where a fresh one of its size would be aligned
-    /// otherwise; and one of the size that a refusal names is not refused.
+    /// A device replaces any that is not larger, even if a fresh one of its size would be aligned
+    /// otherwise. A device of the size named in a refusal is accepted.
     #[test]
     fn a_device_takes_the_place_of_any_that_is_not_larger() {
         let page = superblock_bytes();
@@ -553,7 +557,7 @@ mod tests {
         }
     }
 
-    /// Devices of every size up to 80 MiB and some that are larger.
+    /// Devices of all sizes up to 80 MiB, and some larger ones.
     #[test]
     fn areas_fit_every_device() {
         let small = (DEVICE_BYTES_MIN..2 * MIB).step_by(512 * 7);
@@ -581,7 +585,7 @@ mod tests {
         }
     }
 
-    /// What is named as needed is enough, and little more.
+    /// The size named as needed is enough, and hardly more than that.
     #[test]
     fn the_least_device_is_the_least() {
         let sizes = (12..=47).flat_map(|bit| [1_u64 << bit, (1 << bit) + 4096, 3 << bit]);

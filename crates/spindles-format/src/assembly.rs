@@ -1,4 +1,4 @@
-//! An array put together of the devices found, or why not: every refusal names its device.
+//! An assembled array, or why it can't be assembled: every refusal names its device.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -17,9 +17,9 @@ pub enum Reason {
     Corrupt(DecodeError),
     /// The device is shorter than when it became a member.
     Truncated {
-        /// What it has.
+        /// Its length now.
         bytes: u64,
-        /// What it had.
+        /// Its length then.
         expected_bytes: u64,
     },
     /// The array went on without it.
@@ -28,16 +28,17 @@ pub enum Reason {
         generation: u64,
         /// The array's.
         newest: u64,
-        /// Since when the array knows that it is missing; `None` if it counted on it: then the
-        /// device went back in time, or was not reached by the last write before a crash.
+        /// The generation since which the array knows that it is missing. `None` if the array
+        /// counted on it: the device went back in time, or the last write before a crash didn't
+        /// reach it.
         out_since: Option<u64>,
     },
-    /// The array went on without it, and knows what it missed: it can be brought up to date by the
-    /// regions that are marked dirty alone.
+    /// The array went on without it and knows what it missed: resyncing the dirty regions brings it
+    /// up to date.
     Returning {
         /// The first generation that it missed.
         since: u64,
-        /// An administrator put it out: it comes back when it is asked to, and not by itself.
+        /// True if an administrator put it out. It then comes back only on request.
         held_out: bool,
     },
     /// The array has another device in its position.
@@ -103,13 +104,13 @@ impl fmt::Display for Reason {
 /// A device that can't take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which of the devices given.
+    /// Index of the device among those given.
     pub found: usize,
     /// Its name.
     pub name: String,
-    /// The position it would have, where its superblock could be read.
+    /// Its position in the array; `None` if its superblock could not be read.
     pub member: Option<MemberIndex>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -119,30 +120,30 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An array put together. Whether its level survives what is missing is for the level to say.
+/// An assembled array. The level decides whether it survives the missing members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
-    /// The truth.
+    /// The current record.
     pub array: ArrayRecord,
-    /// By position: which of the devices given fills it.
+    /// By position: the index of its device among those given.
     pub devices: Vec<Option<usize>>,
-    /// By position: what that device says of itself.
+    /// By position: that device's own record.
     pub records: Vec<Option<DeviceRecord>>,
-    /// Positions without a device. More than the record says where devices were not given or
-    /// were refused.
+    /// Positions without a device. These exceed the record's missing members if devices were not
+    /// given or were refused.
     pub missing: MemberSet,
-    /// Members that missed the last superblock write. Before anything else is written, `array`
-    /// must be made durable on them: a member may never fall two generations behind.
+    /// Members that missed the last superblock write. Before anything else is written, `array` must
+    /// be durable on them: a member may never fall two generations behind.
     pub lagging: MemberSet,
     /// Devices that can't take part, and why.
     pub refused: Vec<Refusal>,
-    /// A feature in use forbids this version to write.
+    /// True if a feature in use forbids this version to write.
     pub read_only: bool,
 }
 
 impl Assembly {
-    /// Members that the record calls active, and that take no part: the array counted on them when it was
-    /// last written.
+    /// Members that the record calls active and that take no part. The array counted on them when
+    /// it was last written.
     #[must_use]
     pub fn away(&self) -> MemberSet {
         let active = |member: &MemberIndex| {
@@ -151,16 +152,16 @@ impl Assembly {
         self.missing.iter().filter(active).collect()
     }
 
-    /// Those of them of which nothing was given: for all that is known here, they may have gone on alone.
-    /// Of a device whose superblock was read it is known what it did.
+    /// Members of `away` for which no device was given: they may have gone on alone. If a device
+    /// was refused but its superblock was read, its history is known.
     #[must_use]
     pub fn unheard_of(&self) -> MemberSet {
         let judged = self.refused.iter().filter_map(|refusal| refusal.member);
         self.away().difference(judged.collect())
     }
 
-    /// What an opening goes by: from what it drew, but another number for each thing that may be
-    /// found even where all openings draw the same.
+    /// Returns the number that identifies an opening: `drawn`, mixed with the state found. Openings
+    /// of different states differ even if all draw the same number.
     #[must_use]
     pub fn nonce(&self, drawn: u64) -> u64 {
         let found = [
@@ -170,7 +171,7 @@ impl Assembly {
             self.lagging.bits(),
         ];
         found.into_iter().fold(drawn, |nonce, what| {
-            // Odd, so that nothing is lost: the golden ratio of 2^64.
+            // Odd, so the multiplication loses no information: 2^64 divided by the golden ratio.
             (nonce ^ what)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .rotate_left(29)
@@ -178,12 +179,12 @@ impl Assembly {
     }
 }
 
-/// Devices that have one history.
+/// Devices that share one history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Half {
     /// The devices.
     pub devices: Vec<String>,
-    /// When they were last written, in seconds since 1970; 0 where nobody knew the time.
+    /// Their last superblock write, in seconds since 1970; 0 if the time was not known.
     pub last_written_s: u64,
 }
 
@@ -192,7 +193,7 @@ pub struct Half {
 pub enum AssembleError {
     /// None were given.
     NoDevices,
-    /// A device has no superblock of ours.
+    /// A device has no Spindles superblock.
     NotAMember {
         /// Its name.
         name: String,
@@ -201,7 +202,7 @@ pub enum AssembleError {
     Unsupported {
         /// Its name.
         name: String,
-        /// What is too new about it.
+        /// What is too new.
         error: DecodeError,
     },
     /// A device belongs to another array.
@@ -212,18 +213,18 @@ pub enum AssembleError {
         array: String,
         /// The identity of its array.
         uuid: Uuid,
-        /// The name of the array of most devices given.
+        /// The name of the array that most of the given devices belong to.
         expected: String,
         /// The identity of that array.
         expected_uuid: Uuid,
     },
     /// Two devices are the same member: the same device twice, or a copy.
     Duplicate {
-        /// One.
+        /// One device.
         first: String,
-        /// The other.
+        /// The other device.
         second: String,
-        /// The position that both have.
+        /// The position of both.
         member: MemberIndex,
         /// The array's name.
         array: String,
@@ -234,13 +235,13 @@ pub enum AssembleError {
         one: Half,
         /// The other half.
         other: Half,
-        /// The last generation that both had. `None` where they remember none: then one of them may
-        /// be no more than old.
+        /// The last common generation. `None` if they remember none: then one side may merely be
+        /// old.
         parted: Option<u64>,
     },
     /// Every device was refused.
     NothingLeft {
-        /// Why.
+        /// Each device with its reason.
         refused: Vec<Refusal>,
     },
 }
@@ -320,7 +321,7 @@ impl fmt::Display for AssembleError {
     }
 }
 
-/// Whether a shell takes a character of a word as it is.
+/// Returns true if a shell takes the character literally within a word.
 fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || "/._-".contains(character)
 }

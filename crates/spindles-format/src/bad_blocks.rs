@@ -1,8 +1,8 @@
 //! The list of bad blocks: blocks of the array whose contents are lost, and blocks of members that
-//! refused to be written. An array with redundancy has one, the same on all members.
+//! failed to be written. An array with redundancy has one list, the same on all members.
 //!
-//! The list lies in pages that are as long as the smallest sector, so a crash leaves each old or
-//! new. Every entry stands for itself. Of each page the newest good one counts.
+//! A page of the list has the smallest sector size, so a crash leaves it old or new. Every entry is
+//! independent. The newest good copy of each page counts.
 
 use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
 use alloc::{vec, vec::Vec};
@@ -11,7 +11,7 @@ use spindles_block::{BlockIndex, MemberIndex};
 
 /// The length of a page.
 pub const BAD_BLOCKS_PAGE_BYTES: usize = 512;
-/// How many entries a page has room for.
+/// The number of entries that a page has room for.
 pub const BAD_BLOCKS_PAGE_ENTRIES: usize = 29;
 
 /// The first bytes of every page.
@@ -35,36 +35,37 @@ pub const BAD_BLOCKS_FIELDS: &[(usize, usize, &str)] = &[
     (508, 4, "checksum"),
 ];
 
-/// What is the matter with blocks.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadBlockKind {
-    /// Of the array: a crash took their contents. They answer errors until they are written.
+    /// Blocks of the array whose contents a crash destroyed. Reads fail until they are written.
     Lost,
-    /// Of the data area of this member: they are not read, since they refused to be written, or could not be filled
-    /// when the member took its place.
+    /// Blocks of this member's data area that must not be read: writing them failed, or they could
+    /// not be filled when the member took its place.
     Unread(MemberIndex),
 }
 
 /// A run of bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlocks {
-    /// What is the matter with them, and whose blocks they are.
+    /// The kind of damage, and whether these are blocks of the array or of a member.
     pub kind: BadBlockKind,
-    /// The first.
+    /// The first block.
     pub start: BlockIndex,
-    /// How many; at least one.
+    /// The number of blocks; at least one.
     pub blocks: u32,
 }
 
 impl BadBlocks {
-    /// The first block after it.
+    /// The first block after the run.
     #[must_use]
     pub const fn end(&self) -> BlockIndex {
         BlockIndex(self.start.0 + self.blocks as u64)
     }
 }
 
-/// The blocks of the array among those listed that a crash took: in order, no run touches another.
+/// Returns the listed blocks of the array that a crash destroyed: sorted, and merged where runs
+/// touch.
 pub fn lost_runs<'a>(listed: impl IntoIterator<Item = &'a BadBlocks>) -> Vec<Range<BlockIndex>> {
     let lost = listed
         .into_iter()
@@ -81,8 +82,8 @@ pub fn lost_runs<'a>(listed: impl IntoIterator<Item = &'a BadBlocks>) -> Vec<Ran
     runs
 }
 
-/// Gives a new array a list of bad blocks. `blank_bad_blocks` is then to be written to the areas of
-/// all members.
+/// Gives a new array a list of bad blocks. The caller must then write `blank_bad_blocks` to the
+/// areas of all members.
 pub fn give_bad_blocks(array: &mut ArrayRecord, devices: &mut [DeviceRecord]) {
     for device in devices {
         device.set_version(AreaKind::BAD_BLOCKS, 1);
@@ -90,7 +91,7 @@ pub fn give_bad_blocks(array: &mut ArrayRecord, devices: &mut [DeviceRecord]) {
     array.features.refuse |= Features::BAD_BLOCKS;
 }
 
-/// The list of an array without bad blocks, in whole blocks.
+/// Returns an empty list, padded to whole blocks.
 #[must_use]
 pub fn blank_bad_blocks(array: Uuid, pages: u32) -> Vec<u8> {
     let bytes = usize::try_from(pages).expect("an area is small") * BAD_BLOCKS_PAGE_BYTES;
@@ -101,7 +102,7 @@ pub fn blank_bad_blocks(array: Uuid, pages: u32) -> Vec<u8> {
     area
 }
 
-/// Writes a page.
+/// Encodes a page.
 pub fn encode_bad_blocks(
     array: Uuid,
     page: u32,
@@ -136,8 +137,8 @@ pub fn encode_bad_blocks(
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The sequence number and the entries of a page; `None` where the bytes are not that page of that
-/// array as it was written.
+/// Returns the sequence number and the entries of a page; `None` if the bytes are not an intact
+/// copy of that page of that array.
 #[must_use]
 pub fn decode_bad_blocks(
     array: Uuid,
@@ -233,8 +234,8 @@ mod tests {
         }
     }
 
-    /// Every value but the right one is refused at every place; also under a right checksum
-    /// nothing panics, and nothing that makes no sense comes out.
+    /// Every wrong value is refused at every place. Even under a right checksum nothing panics, and
+    /// no nonsensical entry comes out.
     #[test]
     fn every_wrong_byte_is_found() {
         let (_, good) = sample();

@@ -1,9 +1,9 @@
 //! The bitmaps: one bit for each region of the array, in pages that can't tear.
 //!
-//! A page is as long as the smallest sector, so a crash leaves it old or new, never a mixture; each
-//! bit stands for itself, so a mixture of old and new *pages* is as good as any. All members hold
-//! the same. What counts is the union over the good pages of those that take part: a bit too many
-//! costs work, a bit too few costs data.
+//! A page has the smallest sector size, so a crash leaves it old or new, never a mixture. Each bit
+//! is independent, so a mixture of old and new *pages* is as good as any. All members hold the same
+//! bitmaps. The union over the good pages of the members that take part counts: a surplus bit costs
+//! work, a missing bit costs data.
 
 use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
 use alloc::{vec, vec::Vec};
@@ -38,20 +38,20 @@ pub const BITMAP_FIELDS: &[(usize, usize, &str)] = &[
     (508, 4, "checksum"),
 ];
 
-/// Which page of which bitmap of which array.
+/// The identity of a bitmap page: its array, its bitmap and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitmapPage {
     /// The array's identity.
     pub array: Uuid,
     /// The kind of the area.
     pub kind: AreaKind,
-    /// Which page of the area, from 0.
+    /// The page's number in the area, from 0.
     pub page: u32,
 }
 
-/// The redundancy groups that a region of a new array has, a power of two: 4 MiB of the array or
-/// a little more, on small arrays a 64th of it; as many more as it takes for the bits of all to
-/// fit `regions_max`. `None` where that is beyond any number that superblocks hold.
+/// Returns the redundancy groups in a region of a new array, a power of two: 4 MiB of the array or
+/// a little more, or a 64th of it on small arrays. Regions are larger if their bits would exceed
+/// `regions_max`. `None` if superblocks can't hold the number.
 #[must_use]
 pub fn region_groups_for(groups: u64, group_bytes: u64, regions_max: u64) -> Option<u32> {
     const REGION_BYTES: u64 = 4 << 20;
@@ -61,9 +61,9 @@ pub fn region_groups_for(groups: u64, group_bytes: u64, regions_max: u64) -> Opt
     u32::try_from(power).ok().filter(|_| regions_max > 0)
 }
 
-/// Gives a new array regions: `groups` redundancy groups of `group_bytes` of the array each.
-/// `blank_bitmap` is then to be written to the bitmap areas of all members. Whether they have room
-/// for it; otherwise nothing was changed.
+/// Gives a new array regions of `groups` redundancy groups, each of `group_bytes` of the array. The
+/// caller must then write `blank_bitmap` to the bitmap areas of all members. Returns false, and
+/// changes nothing, if they have no room for it.
 #[must_use]
 pub fn give_regions(
     array: &mut ArrayRecord,
@@ -85,13 +85,13 @@ pub fn give_regions(
     true
 }
 
-/// A bitmap area in which no bit is set, as long as `regions` regions need, in whole blocks.
+/// Returns a bitmap area with no bit set, for `regions` regions, in whole blocks.
 #[must_use]
 pub fn blank_bitmap(array: Uuid, kind: AreaKind, regions: u64) -> Vec<u8> {
     uniform_bitmap(array, kind, regions, false)
 }
 
-/// A bitmap area in which no bit is set, or every one.
+/// Returns a bitmap area with no bit set, or with all bits set.
 #[must_use]
 pub fn uniform_bitmap(array: Uuid, kind: AreaKind, regions: u64, set: bool) -> Vec<u8> {
     let bits = [if set { u64::MAX } else { 0 }; BITMAP_PAGE_WORDS];
@@ -109,7 +109,7 @@ pub fn uniform_bitmap(array: Uuid, kind: AreaKind, regions: u64, set: bool) -> V
     area
 }
 
-/// Writes a page. Bit i of word w is that of region `64 w + i` of the page.
+/// Encodes a page. Bit i of word w belongs to region `64 w + i` of the page.
 pub fn encode_bitmap(
     page: &BitmapPage,
     generation: u64,
@@ -130,7 +130,8 @@ pub fn encode_bitmap(
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The bits of a page; `None` where the bytes are not that page of that array as it was written.
+/// Returns the bits of a page; `None` if the bytes are not an intact copy of that page of that
+/// array.
 #[must_use]
 pub fn decode_bitmap(
     page: &BitmapPage,
@@ -189,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Every value but the right one is refused at every place.
+    /// Every wrong value is refused at every place.
     #[test]
     fn every_wrong_byte_is_found() {
         let (_, good) = sample();

@@ -1,23 +1,24 @@
-//! Checksums of blocks: pages of entries in an area of their own, apart from what they cover.
+//! Checksums of blocks: pages of entries in an area of their own, apart from the blocks they cover.
 //!
-//! A page is made of parts as long as the smallest sector, so a crash leaves each part old or new,
-//! never a mixture. Each entry stands for itself, so a mixture of old and new *parts* is as good as
-//! any that the journal can put in order. The identity of the array is not in a part, but in its
-//! sum.
+//! A page consists of parts of the smallest sector size, so a crash leaves each part old or new,
+//! never a mixture. Each entry is independent, so a mixture of old and new *parts* is as good as
+//! any order that the journal could enforce. A part does not store the array's identity, but its
+//! checksum covers it.
 
 use crate::crc32c::{SEED, crc32c_on};
 use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, RowSum, Uuid};
 
-/// The length of a page: what is read and written at once.
+/// The length of a page, the unit of reads and writes.
 pub const CHECKSUM_PAGE_BYTES: usize = 4096;
 /// The length of a part of a page.
 pub const CHECKSUM_PART_BYTES: usize = 512;
 
-/// Nothing was kept of the block; what it holds is not known.
+/// No checksum was kept: the block's contents are unknown.
 pub const CHECKSUM_NONE: u32 = 0;
-/// The checksum of a block that was never written, in a row that reads as zeros: no block has it.
+/// The entry of a block that was never written, in a row that reads as zeros. No block has this
+/// checksum.
 pub const CHECKSUM_BLANK: u32 = u32::MAX - 1;
-/// The checksum of a block whose checksum was lost: no block has it.
+/// The entry of a block whose checksum was lost. No block has this checksum.
 pub const CHECKSUM_LOST: u32 = u32::MAX;
 
 const PARTS: usize = CHECKSUM_PAGE_BYTES / CHECKSUM_PART_BYTES;
@@ -35,17 +36,17 @@ pub const CHECKSUM_FIELDS: &[(usize, usize, &str)] = &[
     (508, 4, "sum"),
 ];
 
-/// What the checksum area of a member has for each block of its data area.
+/// The contents of a member's checksum area for each block of its data area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entries {
     /// The block's checksum.
     Checksums,
-    /// The block's checksum and, beside that of parity, the sum of its row: both land as one.
+    /// The block's checksum and, for parity blocks, the row sum: both are written at once.
     WithRowSums,
 }
 
 impl Entries {
-    /// The length of an entry.
+    /// The length of an entry, in bytes.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -62,7 +63,7 @@ impl Entries {
         (PARTS * self.part_blocks()) as u64
     }
 
-    /// Pages with the entries of so many blocks.
+    /// The number of pages with the entries of this many blocks.
     #[must_use]
     pub const fn pages(self, blocks: u64) -> u64 {
         blocks.div_ceil(self.page_blocks())
@@ -77,7 +78,8 @@ impl Entries {
         }
     }
 
-    /// The page of the area with the entry of a block of the data area, and the place there.
+    /// Returns the page of the area that holds the entry of a block of the data area, and the place
+    /// there.
     #[inline]
     #[must_use]
     pub fn find(self, block: u64) -> (u64, usize) {
@@ -95,14 +97,14 @@ impl Entries {
         (page, usize::try_from(place).expect("less than 1000"))
     }
 
-    /// Where in its page the entry at `place` of the page's is.
+    /// Returns the offset in the page of the entry at `place`.
     #[inline]
     fn at(self, place: usize) -> usize {
         let (part, place) = self.split(place);
         part * CHECKSUM_PART_BYTES + place * self.bytes()
     }
 
-    /// The part with the entry at `place` of the page's, and the place there.
+    /// Returns the part of the page that holds the entry at `place`, and the place in that part.
     #[inline]
     fn split(self, place: usize) -> (usize, usize) {
         match self {
@@ -117,7 +119,7 @@ impl Entries {
         }
     }
 
-    /// The checksum at `place` of the page's.
+    /// Returns the checksum at `place` of the page.
     #[inline]
     #[must_use]
     pub fn checksum_in(self, page: &[u8], place: usize) -> u32 {
@@ -125,14 +127,14 @@ impl Entries {
         u32::from_le_bytes(*bytes.expect("a place within the page"))
     }
 
-    /// Changes the checksum at `place` of the page's, and not the row sum beside it.
+    /// Sets the checksum at `place` of the page and leaves the row sum next to it unchanged.
     #[inline]
     pub fn set_checksum_in(self, page: &mut [u8], place: usize, checksum: u32) {
         let at = self.at(place);
         page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The row sum at `place` of the page's: 0 where nothing was kept, or entries have none.
+    /// Returns the row sum at `place` of the page; 0 if none was kept or entries have none.
     #[inline]
     #[must_use]
     pub fn row_sum_in(self, page: &[u8], place: usize) -> RowSum {
@@ -143,7 +145,7 @@ impl Entries {
         RowSum(u64::from_le_bytes(*bytes.expect("a place within the page")))
     }
 
-    /// Changes a whole entry at `place` of the page's. The row sum is left out where entries have none.
+    /// Sets the whole entry at `place` of the page, without the row sum if entries have none.
     #[inline]
     pub fn set_in(self, page: &mut [u8], place: usize, checksum: u32, row_sum: RowSum) {
         let at = self.at(place);
@@ -160,8 +162,8 @@ impl Entries {
         }
     }
 
-    /// Changes `count` whole entries from `place` of the page's on, as `set_in` does one. `entry(i)` is the
-    /// checksum and the row sum of entry `place + i`.
+    /// Sets `count` whole entries from `place` of the page on, as `set_in` sets one. `entry(i)`
+    /// returns the checksum and the row sum of entry `place + i`.
     #[inline]
     pub fn set_run_in(
         self,
@@ -184,7 +186,7 @@ impl Entries {
         }
     }
 
-    /// Every entry of a page is lost: it can't be read.
+    /// Marks every entry of an unreadable page as lost.
     pub fn lose(self, page: &mut [u8]) {
         for part in parts(page) {
             self.lose_part(part);
@@ -199,34 +201,34 @@ impl Entries {
     }
 }
 
-/// How the blocks of an array are summed up.
+/// The checksum algorithm of an array's blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChecksumKind {
-    /// Not at all.
+    /// No checksums.
     #[default]
     None,
-    /// CRC-32C (Castagnoli) of each block, as `block_checksum` takes it.
+    /// CRC-32C (Castagnoli) of each block, as `block_checksum` computes it.
     Crc32c,
 }
 
 impl ChecksumKind {
-    /// Every kind, with what users type. The place is what superblocks hold.
+    /// Every kind with its name for users. The index is the kind's number in superblocks.
     pub const NAMES: [(Self, &'static str); 2] = [(Self::None, "none"), (Self::Crc32c, "crc32c")];
 
-    /// The kind of that name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
         names.find(|(_, of)| *of == name).map(|(kind, _)| *kind)
     }
 
-    /// What users type.
+    /// The name that users type.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[usize::from(self.number())].1
     }
 
-    /// What superblocks hold.
+    /// The kind's number in superblocks.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::None => 0,
@@ -234,15 +236,15 @@ impl ChecksumKind {
         }
     }
 
-    /// The kind that superblocks mean.
+    /// Returns the kind with this number in superblocks.
     pub(crate) fn of_number(number: u8) -> Option<Self> {
         let mut kinds = Self::NAMES.iter().map(|(kind, _)| *kind);
         kinds.find(|kind| kind.number() == number)
     }
 }
 
-/// Gives a new array checksums, with row sums if it has parity or may grow to a level that has.
-/// The checksum areas of all members are then to be made zeros.
+/// Gives a new array checksums, with row sums if it has parity or may grow to a level that has. The
+/// caller must then zero the checksum areas of all members.
 pub fn give_checksums(
     array: &mut ArrayRecord,
     devices: &mut [DeviceRecord],
@@ -260,21 +262,21 @@ pub fn give_checksums(
     array.features.refuse |= Features::CHECKSUMS;
 }
 
-/// Whether the checksum area of a device has room for the entries of all blocks of its data area, row
-/// sums included: every device has, whatever its array keeps.
+/// Returns true if the device's checksum area has room for the entries of all blocks of its data
+/// area, row sums included. Every device reserves it, with or without checksums.
 #[must_use]
 pub fn room_for_checksums(device: &DeviceRecord) -> bool {
     let area = device.area(AreaKind::CHECKSUMS);
     area.is_some_and(|area| area.length_bytes >= checksum_area_bytes(device.data_blocks()))
 }
 
-/// The length of a checksum area for so many blocks.
+/// The length in bytes of a checksum area for this many blocks.
 pub(crate) fn checksum_area_bytes(blocks: u64) -> u64 {
     let pages = Entries::WithRowSums.pages(blocks);
     pages.saturating_mul(CHECKSUM_PAGE_BYTES as u64)
 }
 
-/// How a checksum is kept: three values have meanings of their own.
+/// Maps a checksum to the value stored: three values have special meanings.
 #[inline]
 #[must_use]
 pub const fn stored_checksum(crc: u32) -> u32 {
@@ -284,17 +286,17 @@ pub const fn stored_checksum(crc: u32) -> u32 {
     }
 }
 
-/// Parts of a page, a bit each.
+/// A set of parts of a page, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageParts(u8);
 
 impl PageParts {
-    /// None of them.
+    /// No parts.
     pub const NONE: Self = Self(0);
-    /// All of them.
+    /// All parts.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// Also the parts with `count` entries, at least one, from `place` of the page's on.
+    /// Adds the parts with `count` entries, at least one, from `place` of the page on.
     #[inline]
     pub fn add(&mut self, entries: Entries, place: usize, count: usize) {
         let (first, last) = (entries.split(place).0, entries.split(place + count - 1).0);
@@ -304,8 +306,8 @@ impl PageParts {
 
 const _: () = assert!(PARTS == 8, "a bit for each part");
 
-/// Makes a page ready to be written: page `number` of the area of a member. Parts that did not change
-/// since they were read, or sealed, are good as they are.
+/// Prepares page `number` of a member's area for writing. Only `changed` parts are sealed again;
+/// the others are still valid.
 pub fn seal_checksums(
     array: Uuid,
     number: u64,
@@ -325,8 +327,8 @@ pub fn seal_checksums(
     }
 }
 
-/// Looks at a page that was read: what is not as it was written, or another page's, is lost. Which
-/// parts are lost. A part of zeros is one that was never written.
+/// Checks a page that was read. Marks the entries of corrupt or misplaced parts as lost and returns
+/// these parts. A part of zeros was never written and is good.
 pub fn open_checksums(entries: Entries, array: Uuid, number: u64, page: &mut [u8]) -> PageParts {
     let mut lost = PageParts::NONE;
     for (at, (part, number)) in parts(page).iter_mut().zip(numbers(number)).enumerate() {
@@ -345,7 +347,7 @@ fn parts(page: &mut [u8]) -> &mut [[u8; CHECKSUM_PART_BYTES]] {
     page.as_chunks_mut().0
 }
 
-/// The numbers of the parts of a page: 32 bits of them are enough to tell neighbours apart.
+/// The numbers of the parts of a page, of 32 bits: enough to distinguish neighbours.
 fn numbers(page: u64) -> impl Iterator<Item = u32> {
     let first = page.wrapping_mul(PARTS as u64);
     (first..).take(PARTS).map(|part| {
@@ -354,7 +356,7 @@ fn numbers(page: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// What a part that begins with these bytes ends with.
+/// Returns the checksum at the end of a part.
 fn sum(array: Uuid, part: &[u8; CHECKSUM_PART_BYTES]) -> u32 {
     !crc32c_on(crc32c_on(SEED, &array.0), &part[..SUM_AT])
 }
@@ -367,7 +369,7 @@ mod tests {
     const GOOD: PageParts = PageParts::NONE;
     const ALL: [Entries; 2] = [Entries::Checksums, Entries::WithRowSums];
 
-    /// The places of a page, and what `page` has there.
+    /// Yields the places of a page, with the checksum and row sum that `page` writes there.
     fn filling(entries: Entries) -> impl Iterator<Item = (usize, u32, RowSum)> {
         let row_sum = move |place: u64| match entries {
             Entries::Checksums => RowSum(0),
@@ -414,7 +416,7 @@ mod tests {
         }
     }
 
-    /// The rest of the page is as good as it was.
+    /// The other parts of the page stay valid.
     #[test]
     fn parts_that_changed_are_sealed() {
         for entries in ALL {
@@ -454,7 +456,7 @@ mod tests {
         }
     }
 
-    /// What `docs/format.md` says.
+    /// As `docs/format.md` specifies.
     #[test]
     fn every_block_has_its_place() {
         for (entries, bytes, of_part, of_page) in [
@@ -480,7 +482,7 @@ mod tests {
                 filling(entries)
                     .all(|(place, ..)| entry_in(entries, page, place) == (CHECKSUM_LOST, RowSum(0)))
             };
-            let far = 3 + (1 << 29); // Its parts have the same numbers, of 32 bits.
+            let far = 3 + (1 << 29); // Its parts have the same 32-bit numbers.
             let opened = open_checksums(entries, ARRAY, far, &mut page(entries));
             assert_eq!(opened, GOOD);
             for (array, number) in [(ARRAY, 2), (ARRAY, 4), (Uuid([0xa4; 16]), 3)] {
@@ -495,7 +497,7 @@ mod tests {
         }
     }
 
-    /// Every wrong byte is found, and costs the part that it is in.
+    /// Every wrong byte is found, and costs only its own part.
     #[test]
     fn every_wrong_byte_is_found() {
         for entries in ALL {

@@ -1,16 +1,17 @@
-//! Which of the records that a set of devices carries is the truth, and which devices may take
-//! part.
+//! Selects the current record among those that a set of devices carries, and the devices that may
+//! take part.
 //!
-//! Every record names the members it was written for, and remembers the openings that led to it. Before
-//! anything is done on the strength of a record it is durable on all members that it calls active
-//! or rebuilding, so:
+//! Every record names the members it was written for and the openings that led to it. A record is
+//! durable on all members that it calls active or rebuilding before anything relies on it. Hence:
 //!
-//! - a record that follows another is the truth of the two. A member one generation behind a record
-//!   that calls it active missed only the last write of superblocks, and nothing was done since that
-//!   it doesn't have: it *lags*, and is good; one two or more behind went back in time: *stale*;
-//! - of two records that parted, one that counts on a device that went the other way, or on one
-//!   that is a generation behind, was never finished: it gives way, whatever its generation;
-//! - two records that parted, and were both finished, are two histories: *split brain*.
+//! - If one record follows the other, the later one is current. A member one generation behind a
+//!   record that calls it active missed only the last superblock write, and nothing has happened
+//!   since: it *lags*, and is good. A member two or more generations behind went back in time: it
+//!   is *stale*.
+//! - If two records diverged, one may count on a device that took the other side, or on a device
+//!   one generation behind. That record's update was never finished: it gives way, whatever its
+//!   generation.
+//! - If two records diverged and both updates were finished, they are two histories: *split brain*.
 //!
 //! `docs/format.md` has the rules with examples.
 
@@ -25,8 +26,9 @@ use crate::{
     MemberState, Reason, Refusal, SpareRecord, Uuid, decode,
 };
 
-/// What a device says that is no member, in the place of a superblock. What is wrong with that counts,
-/// where there is no superblock: one that can't be read is no blank device.
+/// Returns the record of a device that is not a member, such as a spare. If it is damaged and the
+/// slot holds no superblock, the error replaces the slot's: an unreadable device is not a blank
+/// one.
 fn set_apart<T>(said: Result<T, DecodeError>, slot: &mut Decoded) -> Option<T> {
     said.map_err(|error| {
         if matches!(slot, Err(DecodeError::NotOurs)) {
@@ -36,28 +38,28 @@ fn set_apart<T>(said: Result<T, DecodeError>, slot: &mut Decoded) -> Option<T> {
     .ok()
 }
 
-/// What was read off one device.
+/// One device as it was read.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What people call the device.
+    /// The device's name, for people.
     pub name: String,
-    /// How long it is.
+    /// The device's length in bytes.
     pub bytes: u64,
     record: Decoded,
-    /// What is wrong with the slots that are, although another one is good.
+    /// Damage of one slot, while the other slot is good.
     damage: Option<DecodeError>,
     spare: Option<SpareRecord>,
     journal: Option<JournalDevice>,
 }
 
 impl Found {
-    /// A device of that length, with what lies in its two slots (fewer bytes where it ends
-    /// before, `Err` where it can't be read).
+    /// Decodes the two slots of a device of this length. A slot has fewer bytes if the device ends
+    /// within it, and is `Err` if it can't be read.
     #[must_use]
     pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
         let spare = slots[0].and_then(SpareRecord::decode);
         let journals = slots.map(|slot| slot.and_then(JournalDevice::decode));
-        // A blank slot is one that nothing was written to yet, or what marks a device that is no member.
+        // A blank slot was never written, or lies next to the record of a device that is no member.
         let is_blank = |slot: Result<&[u8], DecodeError>| {
             slot.is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
         };
@@ -87,7 +89,7 @@ impl Found {
                 Some(DecodeError::Version { .. } | DecodeError::Features { .. })
             )
         };
-        // Where its first superblock as a member was torn it still is the spare that it was.
+        // A device whose first superblock as a member was torn is still a spare.
         let is_no_member = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
         let spare = set_apart(spare, &mut slots[0]).filter(|_| is_no_member);
         let journals = journals.into_iter().zip(&mut slots);
@@ -128,13 +130,13 @@ impl Found {
         }
     }
 
-    /// What a device says of itself that holds the journal of an array: no member.
+    /// The record of a journal device, which is not a member.
     #[must_use]
     pub const fn journal_device(&self) -> Option<&JournalDevice> {
         self.journal.as_ref()
     }
 
-    /// What a spare says of itself: no member, but a device that may take the place of one.
+    /// The record of a spare, which is not a member but may replace one.
     #[must_use]
     pub const fn spare(&self) -> Option<&SpareRecord> {
         self.spare.as_ref()
@@ -145,8 +147,7 @@ impl Found {
         self.record.as_ref().map_err(|error| *error)
     }
 
-    /// What is wrong with one slot while the other one is good: a superblock write was torn, or a
-    /// superblock rotted.
+    /// Damage of one slot while the other slot is good: a torn superblock write, or corruption.
     #[must_use]
     pub const fn damage(&self) -> Option<DecodeError> {
         self.damage
@@ -168,8 +169,8 @@ struct Class<'found> {
     holders: Vec<usize>,
 }
 
-/// Puts an array together of what was found: in any order, with members missing, each device that
-/// can't take part refused with its reason.
+/// Assembles an array from the devices found, in any order and with members missing. Each device
+/// that can't take part is refused with a reason.
 pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
     if found.is_empty() {
         return Err(AssembleError::NoDevices);
@@ -242,7 +243,8 @@ pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
     Ok(assembly)
 }
 
-/// What is a mistake of the caller, not damage of a device: nothing is put together.
+/// Returns an error for a mistake of the caller, as opposed to damage of a device. Nothing is
+/// assembled then.
 fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
     for device in found {
         let name = || device.name.clone();
@@ -263,7 +265,7 @@ fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
             .filter_map(|device| Some((device, device.record().ok()?)))
     };
     let count_of = |uuid| good().filter(|(_, (array, _))| array.uuid == uuid).count();
-    // The array of most devices; of as many, that of the first.
+    // The array with the most devices; of equals, that of the first device.
     let expected = good()
         .rev()
         .map(|(_, (array, _))| array)
@@ -296,7 +298,7 @@ fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
     Ok(())
 }
 
-/// The one record that no other makes give way. `None` where there are no records.
+/// Returns the one record that gives way to no other; `None` if there are no records.
 fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, AssembleError> {
     let mut lost = alloc::vec![false; classes.len()];
     let mut split = Vec::new();
@@ -322,8 +324,8 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
     };
     let mut left = (0..classes.len()).filter(|&class| !lost[class]);
     let (first, second) = (left.next(), left.next());
-    // A split between records that both gave way to a third is history. One that the truth is
-    // part of is not.
+    // A split between two records that both gave way to a third is history. A split that involves
+    // the current record is not.
     let fatal = split.iter().find(|(newer, older)| match second {
         Some(_) => !lost[*newer] && !lost[*older],
         None => first == Some(*newer) || first == Some(*older),
@@ -340,7 +342,7 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
         "two records of which neither gave way are a split"
     );
     if first.is_none() && !classes.is_empty() {
-        // All gave way to each other: no history leads there.
+        // Each gave way to another: no history leads here.
         return Err(AssembleError::SplitBrain {
             one: half(0..1),
             other: half(1..classes.len()),
@@ -350,31 +352,30 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
     Ok(first)
 }
 
-/// Whether `record` counts on one of these devices.
+/// Returns true if `record` counts on one of these devices.
 fn sees(record: &ArrayRecord, found: &[Found], holders: &[usize]) -> bool {
     holders
         .iter()
         .any(|&holder| position(record, &found[holder]).is_some_and(MemberState::takes_part))
 }
 
-/// What `record` says of that very device; `None` where it doesn't know it.
+/// Returns the state that `record` gives this very device; `None` if it doesn't know the device.
 fn position(record: &ArrayRecord, device: &Found) -> Option<MemberState> {
     let (_, member, uuid) = device.identity()?;
     let position = record.members().get(usize::from(member.0))?;
     (position.device_uuid == uuid).then_some(position.state)
 }
 
-/// Which of two records gives way, the newer being the first of them. `None` where they are two
-/// histories.
+/// Returns the record that gives way, given the newer one first; `None` if they are two histories.
 fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> Option<usize> {
     let [new, old] = [newer, older].map(|class| classes[class].record);
     if new.follows(old) {
         // If each follows the other, they differ but are of one opening and generation: a split.
         return (!old.follows(new)).then_some(older);
     }
-    // They parted. If a record counts on a device that holds the other one, its update was never
-    // finished, and nothing was written relying on it. That holds only for the first record after the
-    // last common one: of a later one, the device would hold the record before.
+    // They diverged. If a record counts on a device that holds the other one, its update was never
+    // finished, and no write relied on it. That holds only for the first record after the last
+    // common one: with a later record, the device would hold the one before it.
     let common = new.common_generation(old);
     let never_finished = |one: usize, other: usize| {
         let generation = classes[one].record.generation;
@@ -386,7 +387,7 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
     };
     match (never_finished(newer, older), never_finished(older, newer)) {
         (true, false) => return Some(newer),
-        // Of two that were never finished either is as good.
+        // If neither update was finished, either record will do.
         (false | true, true) => return Some(older),
         (false, false) => {}
     }
@@ -400,8 +401,8 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
     None
 }
 
-/// Since which generation the array of this record has gone on without a device that can be brought up to date
-/// by the regions that are marked dirty; `None` for any other.
+/// Returns the generation since which the array has gone on without a device that resyncing the
+/// dirty regions brings up to date; `None` for any other device.
 pub fn returns_since(truth: &ArrayRecord, found: &Found) -> Option<u64> {
     let (own, _) = found.record().ok()?;
     match position(truth, found)? {
@@ -412,12 +413,12 @@ pub fn returns_since(truth: &ArrayRecord, found: &Found) -> Option<u64> {
     }
 }
 
-/// Whether a device that is out since generation `since` needs only the regions that are marked dirty.
-/// Regions stay marked while any member is missing, so they cover all that was written since. The device
-/// must certainly hold all that was written before:
+/// Returns true if a device missing since generation `since` needs only the dirty regions. Regions
+/// stay dirty while any member is missing, so they cover all writes since then. The device must
+/// hold everything written before. One of these must be true:
 ///
-/// - it was active, and its record is of the generation before `since`, or of the one before that, if the
-///   update that put the device out was the next one; or
+/// - it was active, and its record is of the generation before `since`, or of the one before that,
+///   if the update that put the device out was the next one; or
 /// - it was being brought up to date from that same generation.
 fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) -> bool {
     let Some(DeviceRecord {
@@ -438,8 +439,8 @@ fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) ->
     covered && truth.region_groups > 0 && found.bytes >= device_bytes
 }
 
-/// The record before one whose update was never finished. `None` if no device shows that it was not: one
-/// that the record counts on, and that still holds the record before.
+/// Returns the record before one whose update was never finished. `None` unless a device proves
+/// that: the record counts on it, and it still holds the record before.
 fn before_unfinished(found: &[Found], classes: &[Class<'_>], class: usize) -> Option<usize> {
     let record = classes[class].record;
     let behind = |before: &Class<'_>| {
@@ -452,7 +453,7 @@ fn before_unfinished(found: &[Found], classes: &[Class<'_>], class: usize) -> Op
     classes.iter().position(behind)
 }
 
-/// Whether the device may take part, and if so whether it lags.
+/// Returns whether the device lags, or why it can't take part.
 fn judge(
     found: &[Found],
     truth: &Class<'_>,
@@ -484,13 +485,14 @@ fn judge(
     let behind = if truth.record.follows(class.record) {
         Some(generation)
     } else {
-        // Both are of openings that came no further than their first record.
+        // Both are of openings that wrote no more than their first record.
         let common = truth.record.common_generation(class.record);
         common.filter(|common| common + 1 == generation)
     };
     let one_behind = behind.is_some_and(|behind| behind + 1 == newest);
     if lagging && !one_behind {
-        // It was about to be brought up to date, and not reached by the superblock that says so.
+        // A resync of this member was about to begin, and the superblock that records it never
+        // reached it.
         if let Some(MemberState::Rebuilding { missed_since, .. }) =
             position(truth.record, &found[index])
             && missed_since > 0

@@ -1,12 +1,12 @@
-//! CRC-32C, for metadata: by tables, several bytes at a time ("slicing"). Superblocks are small and
-//! rare; fast checksums of data belong to the driver.
+//! CRC-32C for metadata, computed with tables, several bytes at a time ("slicing"). Superblocks are
+//! small and rare; fast checksums of data belong to the driver.
 
 const POLYNOMIAL_REFLECTED: u32 = 0x82f6_3b78;
 
-/// Bytes that are taken at a time.
+/// The number of bytes processed at once.
 const SLICES: usize = 16;
 
-/// `TABLES[k][b]`: what byte b does to the checksum when k more bytes follow it.
+/// `TABLES[k][b]`: the change of the checksum by byte b if k more bytes follow it.
 static TABLES: [[u32; 256]; SLICES] = tables();
 
 const fn tables() -> [[u32; 256]; SLICES] {
@@ -37,13 +37,13 @@ const fn tables() -> [[u32; 256]; SLICES] {
     tables
 }
 
-/// So many zeros are taken at a time: most of what is in metadata.
+/// The number of zeros processed at once. Most metadata is zeros.
 const ZEROS: usize = 64;
 
-/// `OVER_ZEROS[k][b]`: what byte b at place k of the register becomes when that many zeros follow.
+/// `OVER_ZEROS[k][b]`: the value of byte b at place k of the register after this many zeros.
 static OVER_ZEROS: OverZeros = over_zeros(ZEROS);
 
-/// More of them at a time, where it is known that there are.
+/// A larger number of zeros processed at once, for long runs.
 const MANY_ZEROS: usize = 512;
 
 static OVER_MANY_ZEROS: OverZeros = over_zeros(MANY_ZEROS);
@@ -78,17 +78,19 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !crc32c_on(SEED, bytes)
 }
 
-/// The length of a part of a block whose end comes first in the checksum of the block: the smallest
-/// sector.
+/// The unit of a block whose last bytes come first in the block's checksum: the smallest sector.
 pub const CHECKSUM_TAIL_OF_BYTES: usize = 512;
-/// The bytes at the end of each part that come first.
+/// The number of last bytes of each unit that come first.
 pub const CHECKSUM_TAIL_BYTES: usize = 8;
 
-/// The checksum of a block of data: CRC-32C of the last eight bytes of each 512 bytes of it, the last four
-/// of these first, and then of all of it. Bytes that end in their own CRC-32C, as some formats' do, do the
-/// same to a CRC-32C whatever they are, and so do all sums of such: what an older write left there, or a torn
-/// one, would pass for a newer one otherwise. Eight bytes, since some have zeros after their own; the halves exchanged,
-/// since what differs may be four bytes and their CRC-32C alone.
+/// The checksum of a block of data: CRC-32C over the last eight bytes of each 512 bytes, with their
+/// two halves exchanged, and then over the whole block.
+///
+/// Some formats store data followed by its own CRC-32C. Such bytes change a CRC-32C in the same way
+/// whatever they contain, and so do all sums of them. Without the first part, an older or torn
+/// write of them would pass for a newer one. Eight bytes are used because some formats put zeros
+/// after their CRC. Their halves are exchanged because the difference may be only four bytes and
+/// their CRC-32C.
 #[must_use]
 pub fn block_checksum(block: &[u8]) -> u32 {
     let (parts, _) = block.as_chunks::<CHECKSUM_TAIL_OF_BYTES>();
@@ -96,19 +98,19 @@ pub fn block_checksum(block: &[u8]) -> u32 {
     !crc32c_on(tails.fold(SEED, |crc, tail| crc32c_on(crc, &tail)), block)
 }
 
-/// What of a part of a block comes first in the checksum of the block.
+/// Returns the bytes of a part of a block that come first in the checksum of the block.
 #[must_use]
 #[inline]
 pub fn checksum_tail(part: &[u8; CHECKSUM_TAIL_OF_BYTES]) -> [u8; CHECKSUM_TAIL_BYTES] {
     let tail = part.last_chunk().expect("a part is longer");
-    // As a number: halves of bytes are exchanged by calls otherwise.
+    // Rotated as a number: exchanging the halves as bytes compiles to calls.
     u64::from_le_bytes(*tail).rotate_left(32).to_le_bytes()
 }
 
 /// The register before the first byte.
 pub(crate) const SEED: u32 = u32::MAX;
 
-/// The register after more bytes. The checksum is its complement.
+/// Returns the register after more bytes. The checksum is its complement.
 pub(crate) fn crc32c_on(crc: u32, bytes: &[u8]) -> u32 {
     let (long, rest) = bytes.as_chunks::<MANY_ZEROS>();
     let crc = long.iter().fold(crc, |crc, part| {
@@ -121,7 +123,7 @@ pub(crate) fn crc32c_on(crc: u32, bytes: &[u8]) -> u32 {
     in_parts(crc, rest)
 }
 
-/// The same, fewer zeros at a time.
+/// Like `crc32c_on`, with shorter runs of zeros.
 fn in_parts(crc: u32, bytes: &[u8]) -> u32 {
     let (parts, rest) = bytes.as_chunks::<ZEROS>();
     let crc = parts.iter().fold(crc, |crc, part| {
@@ -138,7 +140,7 @@ fn is_zeros<const N: usize>(part: &[u8; N]) -> bool {
     part.iter().fold(0, |any, byte| any | byte) == 0
 }
 
-/// The register after so many zeros.
+/// Returns the register after this many zeros.
 pub(crate) fn crc32c_on_zeros(crc: u32, count: usize) -> u32 {
     let (many, rest) = (count / MANY_ZEROS, count % MANY_ZEROS);
     let crc = (0..many).fold(crc, |crc, _| over(&OVER_MANY_ZEROS, crc));
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Blocks that end in their own CRC-32C, and sums of them, are told apart.
+    /// Blocks that end in their own CRC-32C, and sums of them, have different checksums.
     #[test]
     fn blocks_with_a_checksum_at_their_end_have_different_checksums() {
         let block = |byte: u8| {
@@ -236,8 +238,8 @@ mod tests {
         assert_ne!(block_checksum(&sum), block_checksum(&[0; 512]));
     }
 
-    /// So are blocks that end in a number and their own CRC-32C, where only these differ, or in their own
-    /// CRC-32C and zeros.
+    /// So have blocks that end in a number and their own CRC-32C, and differ only there, and blocks
+    /// that end in their own CRC-32C and zeros.
     #[test]
     fn blocks_that_differ_in_their_last_bytes_alone_have_different_checksums() {
         let block = |number: u32, zeros: usize| {
@@ -256,7 +258,7 @@ mod tests {
         }
     }
 
-    /// So are blocks of parts that end in their own CRC-32C, each of them old or new, and sums of such.
+    /// So have blocks whose parts end in their own CRC-32C, each part old or new, and sums of them.
     #[test]
     fn torn_blocks_of_parts_with_a_checksum_at_their_end_have_different_checksums() {
         let part = |seed: u32| {
@@ -287,7 +289,7 @@ mod tests {
         }
     }
 
-    /// A bit that comes twice is not lost in itself, nor are two.
+    /// One flipped bit, or two, always change the checksum.
     #[test]
     fn one_bit_or_two_are_noticed() {
         let zeros = block_checksum(&[0; 4096]);

@@ -5,25 +5,25 @@ use core::fmt;
 /// Why bytes are no superblock that this version can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The device could not be read there.
+    /// The superblock could not be read.
     Unreadable,
-    /// Fewer bytes than a superblock has: the device ends before.
+    /// Fewer bytes than a superblock: the device ends within it.
     Short {
-        /// How many bytes there are.
+        /// The number of bytes.
         bytes: usize,
     },
     /// No superblock of Spindles.
     NotOurs,
     /// A later version of the format.
     Version {
-        /// Which.
+        /// The version.
         version: u32,
     },
-    /// The checksum is wrong: torn, overwritten or rotten.
+    /// The checksum is wrong: torn, overwritten or corrupt.
     Checksum {
         /// As stored.
         stored: u32,
-        /// As it should be.
+        /// As computed.
         computed: u32,
     },
     /// Features in use that this version doesn't know and must not ignore.
@@ -31,9 +31,9 @@ pub enum DecodeError {
         /// Their bits.
         unknown: u64,
     },
-    /// The checksum is right, the contents can't be.
+    /// The checksum is right, but the contents are impossible.
     Invalid {
-        /// What is wrong.
+        /// The broken rule.
         what: &'static str,
     },
 }

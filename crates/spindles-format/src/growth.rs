@@ -1,21 +1,21 @@
-//! What a superblock says of an array that grows, and of the regions of one that has grown.
+//! The superblock's record of growth, and of the places of regions after it.
 
 use crate::Text;
 use spindles_block::BlockIndex;
 
-/// The length of it in a superblock.
+/// Its length in a superblock.
 pub(crate) const GROWTH_BYTES: usize = 64;
 
-/// Where the regions of an array lie in its bitmaps, and how far it has grown.
+/// The place of the array's regions in its bitmaps, and the progress of growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GrowthRecord {
-    /// The bit of the first region: what was left by the map before is not looked at.
+    /// The bit of the first region. Bits below it are left over from an earlier map and ignored.
     pub region: u32,
-    /// While the array grows: what it was before.
+    /// The map before growth; `None` unless the array is growing.
     pub older: Option<OlderMap>,
 }
 
-/// What an array was before it began to grow, and how far it has come.
+/// The map of an array before it began to grow, and how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderMap {
     /// The level's name.
@@ -24,21 +24,21 @@ pub struct OlderMap {
     pub layout: Text<20>,
     /// The chunk size.
     pub chunk_blocks: u32,
-    /// Its members: the first so many of those that there are.
+    /// The number of its members: the first ones of the array's.
     pub members: u8,
     /// Groups in a region.
     pub region_groups: u32,
     /// The bit of its first region.
     pub region: u32,
-    /// From this block of the array on the older map holds, below it the new one.
+    /// The older map applies from this block of the array on, the new one below it.
     pub mark: BlockIndex,
-    /// So many blocks from the mark on lie in the members' headroom, as they will lie in their
-    /// places, and are to be brought there before anything else.
+    /// This many blocks from the mark on are staged in the members' headroom, laid out as in their
+    /// final places. They must be moved there before anything else happens.
     pub staged_blocks: u32,
 }
 
 impl GrowthRecord {
-    /// Whether a reader must know of it.
+    /// Returns true if a reader must know of it.
     #[must_use]
     pub const fn is_used(&self) -> bool {
         self.region > 0 || self.older.is_some()

@@ -1,6 +1,6 @@
-//! The header of a batch in a member's journal: which blocks of which redundancy groups are about
-//! to be written, with the checksums of those on this member, and the sums of their rows. The blocks
-//! themselves follow in the journal, unless they are zeros.
+//! The header of a batch in a member's journal. It lists the blocks of redundancy groups that are
+//! about to be written, the checksums of those on this member, and the sums of their rows. The
+//! blocks themselves follow in the journal, unless they are zeros.
 
 use crate::crc32c::{SEED, crc32c_on, crc32c_on_zeros};
 use crate::{RowSum, Uuid, crc32c};
@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use spindles_block::MemberIndex;
 
-/// How long the header of a batch is.
+/// The length of a batch header.
 pub const JOURNAL_HEADER_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SPNDJRNL";
@@ -16,23 +16,23 @@ const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 80;
 const ENTRY_BYTES: usize = 40;
 
-/// What all entries of a batch on one member have in common.
+/// The part of a batch header that all entries on one member share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalBatch {
-    /// The array's.
+    /// The array's identity.
     pub array: Uuid,
-    /// The array's nonce of this opening, unknown to whoever writes to the array: blocks of data
-    /// that look like a header are not taken for one.
+    /// The array's nonce of this opening. A client of the array can't know it, so a data block that
+    /// looks like a header is not taken for one.
     pub nonce: u64,
-    /// Grows with every batch, never the same twice in the life of an array.
+    /// Grows with every batch; never repeats in the life of an array.
     pub sequence: u64,
-    /// Whose journal it is.
+    /// The member whose journal this is.
     pub member: MemberIndex,
-    /// Where the header lies, in blocks from the start of the journal.
+    /// The header's position, in blocks from the start of the journal.
     pub place: u32,
 }
 
-/// What an entry says of its blocks.
+/// The place of an entry's new blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalKind {
     /// The new blocks are in the journal.
@@ -42,7 +42,7 @@ pub enum JournalKind {
 }
 
 impl JournalKind {
-    /// How many checksums an entry of so many blocks carries.
+    /// The number of checksums of an entry of this many blocks.
     #[must_use]
     pub fn checksums(self, blocks: u32) -> u32 {
         match self {
@@ -60,34 +60,35 @@ pub struct JournalEntry {
     pub group: u64,
     /// The first row.
     pub low: u32,
-    /// How many rows.
+    /// The number of rows.
     pub blocks: u32,
-    /// Which slots of the group the write changes, a bit each.
+    /// The slots of the group that the write changes, one bit each.
     pub slots: u64,
-    /// The slot on this member.
+    /// The slot of this member.
     pub slot: u8,
-    /// What is known of the new blocks.
+    /// The place of the new blocks.
     pub kind: JournalKind,
-    /// Whether the sums of their rows follow the checksums: the same beside each slot, so that any part
-    /// proves what others lack.
+    /// True if the sums of the rows follow the checksums. All slots carry the same sums, so any
+    /// part proves the reconstruction of missing parts.
     pub row_sums: bool,
-    /// Where the new blocks lie, in blocks from the start of the journal; 0 without.
+    /// The position of the new blocks, in blocks from the start of the journal; 0 if they are
+    /// zeros.
     pub place: u32,
 }
 
 impl JournalEntry {
-    /// How many row sums it carries.
+    /// The number of row sums of the entry.
     #[must_use]
     pub fn row_sums(&self) -> u32 {
         if self.row_sums { self.blocks } else { 0 }
     }
 
-    /// How many bytes of checksums and row sums it carries.
+    /// The length of the entry's checksums and row sums, in bytes.
     fn sums_bytes(&self) -> u64 {
         4 * u64::from(self.kind.checksums(self.blocks)) + 8 * u64::from(self.row_sums())
     }
 
-    /// How many bytes of a header it takes.
+    /// The length of the entry in a header, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let sums = usize::try_from(self.sums_bytes());
@@ -95,16 +96,16 @@ impl JournalEntry {
     }
 }
 
-/// Where headers are made, one after another.
+/// A buffer in which headers are built, one after another.
 #[derive(Clone, Debug)]
 pub struct JournalDraft {
     bytes: Vec<u8>,
-    /// From here on there are zeros.
+    /// Everything from here on is zero.
     used: usize,
 }
 
 impl JournalDraft {
-    /// Room for a header.
+    /// Allocates room for a header.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -113,7 +114,7 @@ impl JournalDraft {
         }
     }
 
-    /// The header that was made last.
+    /// The header that was built last.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -135,7 +136,7 @@ pub struct JournalWriter<'out> {
 }
 
 impl<'out> JournalWriter<'out> {
-    /// Begins a header.
+    /// Starts a header.
     pub fn new(batch: &JournalBatch, draft: &'out mut JournalDraft) -> Self {
         draft.bytes[..draft.used].fill(0);
         draft.used = JOURNAL_HEADER_BYTES; // Until it is finished.
@@ -154,20 +155,20 @@ impl<'out> JournalWriter<'out> {
         }
     }
 
-    /// For how many blocks an entry with row sums fits into a header.
+    /// The most blocks of an entry with row sums that fits into a header.
     #[must_use]
     pub const fn blocks_max() -> usize {
         (Self::room_bytes() - ENTRY_BYTES) / 12
     }
 
-    /// How many bytes there are for entries.
+    /// The number of bytes for entries.
     #[must_use]
     pub const fn room_bytes() -> usize {
         JOURNAL_HEADER_BYTES - FIXED_BYTES
     }
 
-    /// Adds an entry with its checksums, and with its row sums if it has any. The caller has counted:
-    /// it fits.
+    /// Adds an entry with its checksums, and with its row sums if it has any. The caller has
+    /// checked that it fits.
     pub fn entry(&mut self, entry: &JournalEntry, checksums: &[u32], row_sums: &[RowSum]) {
         let bytes = &mut self.out.bytes[self.used..self.used + entry.bytes()];
         bytes[..8].copy_from_slice(&entry.group.to_le_bytes());
@@ -193,7 +194,7 @@ impl<'out> JournalWriter<'out> {
         self.entries += 1;
     }
 
-    /// Ends the header.
+    /// Finishes the header.
     pub fn finish(self) {
         let used = u32::try_from(self.used).expect("4096 at most");
         let (bytes, zeros) = self.out.bytes.split_at_mut(self.used);
@@ -205,18 +206,18 @@ impl<'out> JournalWriter<'out> {
     }
 }
 
-/// A header that was found.
+/// A header that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader<'bytes> {
-    /// What its entries have in common.
+    /// The part that its entries share.
     pub batch: JournalBatch,
     entries: u32,
     bytes: &'bytes [u8],
 }
 
 impl<'bytes> JournalHeader<'bytes> {
-    /// The header in these `JOURNAL_HEADER_BYTES` bytes; `None` where there is none that is whole.
-    /// The caller compares the batch with what it must be at this place.
+    /// Decodes a header of `JOURNAL_HEADER_BYTES` bytes; `None` if it is not intact. The caller
+    /// compares the batch with the one expected here.
     #[must_use]
     pub fn decode(bytes: &'bytes [u8]) -> Option<Self> {
         assert_eq!(bytes.len(), JOURNAL_HEADER_BYTES);
@@ -240,7 +241,7 @@ impl<'bytes> JournalHeader<'bytes> {
             entries: u32_at(bytes, 56),
             bytes: bytes.get(FIXED_BYTES..usize::try_from(u32_at(bytes, 60)).ok()?)?,
         };
-        // Every entry is looked at once, so that going through them can't fail.
+        // Check every entry once, so that iteration can't fail.
         let mut rest = header.bytes;
         for _ in 0..header.entries {
             (_, _, rest) = split_entry(rest)?;
@@ -248,7 +249,7 @@ impl<'bytes> JournalHeader<'bytes> {
         rest.is_empty().then_some(header)
     }
 
-    /// Its entries with their sums.
+    /// The entries with their sums.
     pub fn entries(&self) -> impl Iterator<Item = (JournalEntry, JournalSums<'bytes>)> {
         let mut rest = self.bytes;
         (0..self.entries).map(move |_| {
@@ -267,20 +268,20 @@ pub struct JournalSums<'bytes> {
 }
 
 impl JournalSums<'_> {
-    /// The checksums of its blocks, if they are in the journal.
+    /// The checksums of the entry's blocks, if they are in the journal.
     pub fn checksums(&self) -> impl Iterator<Item = u32> {
         let bytes = self.of_blocks.chunks_exact(4);
         bytes.map(|bytes| u32_at(bytes, 0))
     }
 
-    /// Its row sums, if it has any.
+    /// The entry's row sums, if it has any.
     pub fn row_sums(&self) -> impl Iterator<Item = RowSum> {
         let bytes = self.of_rows.chunks_exact(8);
         bytes.map(|bytes| RowSum(u64_at(bytes, 0)))
     }
 }
 
-/// Of the whole header, with zeros in the place of the checksum.
+/// The checksum of the whole header, with zeros in place of the checksum.
 fn checksum_of(bytes: &[u8]) -> u32 {
     let mut copy = [0; JOURNAL_HEADER_BYTES];
     copy.copy_from_slice(bytes);
@@ -365,7 +366,7 @@ mod tests {
         ]
         .into();
         let mut draft = JournalDraft::new();
-        draft.bytes.fill(0xee); // A longer one before.
+        draft.bytes.fill(0xee); // As left by a longer header.
         draft.used = JOURNAL_HEADER_BYTES;
         let mut writer = JournalWriter::new(&BATCH, &mut draft);
         for (entry, checksums, row_sums) in &entries {
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    /// Entries that make no sense under a right checksum are no header: nothing panics.
+    /// Nonsensical entries under a right checksum are no header: nothing panics.
     #[test]
     fn nonsense_with_a_right_checksum_is_refused() {
         let (_, bytes) = example();

@@ -1,4 +1,4 @@
-//! What marks a device as one that holds the journal of an array, and where it lies there.
+//! The record that marks a journal device of an array, and the layout of that device.
 
 use crate::page::Page;
 use crate::{ArrayRecord, DecodeError, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
@@ -8,7 +8,7 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX};
 const MAGIC: [u8; 8] = *b"SPINDJNL";
 /// Where the journals begin: past both superblock slots.
 const FIRST_BYTES: u64 = 65536;
-/// The least that is of use: 64 KiB for each position.
+/// The smallest useful device: 64 KiB for each position.
 pub const JOURNAL_DEVICE_BYTES_MIN: u64 = FIRST_BYTES + 65536 * MEMBERS_MAX as u64;
 
 /// Every field, in order: offset, length, name. The table of `docs/format.md`.
@@ -26,41 +26,41 @@ pub const JOURNAL_DEVICE_FIELDS: &[(usize, usize, &str)] = &[
     (4092, 4, "checksum"),
 ];
 
-/// What a device says of itself that holds the journal of an array.
+/// The record of a journal device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalDevice {
     /// Its identity.
     pub device_uuid: Uuid,
-    /// The array.
+    /// The identity of its array.
     pub array: Uuid,
-    /// How long it was when it got the journal.
+    /// Its length when it got the journal.
     pub device_bytes: u64,
-    /// How often it was stamped since: once by each opening that logs on it.
+    /// The number of stamps since then: one by each opening that logs on it.
     pub stamps: u64,
     /// The nonce of the batches on it; 0 before the first stamp.
     pub nonce: u64,
-    /// The nonce of the log that superblocks counted on when that stamp was written, all of which was in
-    /// its place by then, durably; 0 where they counted on none.
+    /// The nonce of the log that superblocks counted on at that stamp; 0 if they counted on none.
+    /// All of that log was durable in its final places by then.
     pub ended: u64,
 }
 
 impl JournalDevice {
-    /// Where the journal of the first position begins.
+    /// The start of the journal of the first position.
     #[must_use]
     pub fn first_block(&self, block_size: BlockSize) -> BlockIndex {
         BlockIndex(FIRST_BYTES / u64::from(block_size.bytes()))
     }
 
-    /// How many blocks there are for the journal of each position. As many positions as an array
-    /// may ever have: it may grow.
+    /// The number of journal blocks of each position. The device is divided for the most positions
+    /// that an array can grow to.
     #[must_use]
     pub fn ring_blocks(&self, block_size: BlockSize) -> u64 {
         let bytes = self.device_bytes.saturating_sub(FIRST_BYTES) / u64::from(MEMBERS_MAX);
         bytes / u64::from(block_size.bytes())
     }
 
-    /// What it says once an opening logs on it with that nonce, while superblocks count still on the log
-    /// with the nonce `ended`.
+    /// The record of an opening that logs on the device with this nonce, while superblocks still
+    /// count on the log with the nonce `ended`.
     #[must_use]
     pub const fn stamped(mut self, nonce: u64, ended: u64) -> Self {
         self.stamps += 1;
@@ -69,15 +69,15 @@ impl JournalDevice {
         self
     }
 
-    /// Where on the device that is written: what it said before stays in the other slot.
+    /// The block this record is written to: the previous one stays in the other slot.
     #[must_use]
     pub fn slot_block(&self, block_size: BlockSize) -> BlockIndex {
         let slot = usize::from(self.stamps % 2 == 1);
         BlockIndex(SLOT_BYTES[slot] / u64::from(block_size.bytes()))
     }
 
-    /// Whether the array counts on a log of which the device knows nothing: this is an old copy, or went
-    /// back in time.
+    /// Returns true if the array counts on a log that the device doesn't know: the device is an old
+    /// copy, or went back in time.
     #[must_use]
     pub fn is_outdated(&self, array: &ArrayRecord) -> bool {
         let journal = &array.journal;
@@ -85,7 +85,7 @@ impl JournalDevice {
         !array.clean && journal.on_device && journal.tail > 0 && !knows
     }
 
-    /// As it lies on the device, in one of the slots where superblocks do on members.
+    /// Encodes it for one of the slots, which are where members have superblocks.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut page = Page::new(MAGIC);
@@ -100,7 +100,8 @@ impl JournalDevice {
         bytes
     }
 
-    /// Reads it from the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` where there is none.
+    /// Decodes the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` if they hold no journal device
+    /// record.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let page = Page::open(bytes, MAGIC)?;
         let device = Self {

@@ -1,8 +1,8 @@
 //! The bytes on members: the superblock with its typed area table, encoding and decoding of every
-//! format version, and choosing the truth among the copies that a set of devices carries.
+//! format version, and selecting the current record among the copies that a set of devices carries.
 //!
-//! `docs/format.md` is the description byte for byte. Nothing in here does I/O, knows a level or
-//! makes up a random number: names are text, identities come from the caller.
+//! `docs/format.md` describes the format byte by byte. This crate does no I/O, knows no levels and
+//! generates no random numbers: names are text, and identities come from the caller.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -70,7 +70,7 @@ pub use versions::{decode, encode};
 /// The size of a superblock.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 
-/// Where the two superblock slots of a device begin, in bytes. Generation g lies in slot g % 2.
+/// The offsets of the two superblock slots of a device, in bytes. Generation g lies in slot g % 2.
 pub const SLOT_BYTES: [u64; 2] = [4096, 32768];
 
 /// The format version that is written.

@@ -1,19 +1,18 @@
-//! Pages that stand for themselves: 4096 bytes with a magic and a version in front and a checksum at
-//! the end.
+//! Self-contained pages: 4096 bytes that begin with a magic and a version and end with a checksum.
 
 use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid, crc32c};
 
 const VERSION: u32 = 1;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-/// Where fields may lie: after magic and version, before the checksum.
+/// The range of fields: after magic and version, before the checksum.
 pub(crate) const FIELDS: core::ops::Range<usize> = 12..CHECKSUM_AT;
 
-/// A page that was read, or is made.
+/// A page that was read, or is being built.
 pub(crate) struct Page(pub(crate) [u8; SUPERBLOCK_BYTES]);
 
 impl Page {
-    /// One without fields yet.
+    /// A page without fields.
     pub(crate) fn new(magic: [u8; 8]) -> Self {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         bytes[..8].copy_from_slice(&magic);
@@ -21,7 +20,7 @@ impl Page {
         Self(bytes)
     }
 
-    /// The first of `bytes`, if that is a page of that kind: `NotOurs` where it is none.
+    /// Reads the page at the start of `bytes`; `NotOurs` if it has another magic.
     pub(crate) fn open(bytes: &[u8], magic: [u8; 8]) -> Result<Self, DecodeError> {
         let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
             .first_chunk()
@@ -41,7 +40,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Its bytes with their checksum.
+    /// Returns its bytes with their checksum.
     pub(crate) fn seal(mut self) -> [u8; SUPERBLOCK_BYTES] {
         let checksum = crc32c(&self.0[..CHECKSUM_AT]);
         self.0[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What all members of an array say alike.
+//! The part of a superblock that is the same on all members of an array.
 
 use crate::{ChecksumKind, Entries, GrowthRecord, SharedAreas, Text};
 use core::fmt;
@@ -39,10 +39,10 @@ impl fmt::Debug for Uuid {
     }
 }
 
-/// Features in use, one bit each, by what a reader must do that doesn't know a bit.
+/// Features in use, one bit each, grouped by how a reader that doesn't know a bit must act.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Carry on; a writer that doesn't know the bit clears it.
+    /// Carry on. A writer that doesn't know the bit clears it.
     pub ignorable: u64,
     /// Read, never write.
     pub read_only: u64,
@@ -51,27 +51,27 @@ pub struct Features {
 }
 
 impl Features {
-    /// `refuse`: the array has regions. What was never written is not what the members hold, and a
-    /// writer that marks nothing makes the bitmaps lie.
+    /// `refuse`: the array has regions. Members hold no data for unwritten regions, and a writer
+    /// that marks nothing makes the bitmaps wrong.
     pub const REGIONS: u64 = 1 << 0;
 
-    /// `refuse`: a member is being rebuilt: active for writes, and good for reads below its mark
-    /// only.
+    /// `refuse`: a member is being rebuilt. It takes every write, but is good for reads only below
+    /// its mark.
     pub const REBUILDING: u64 = 1 << 1;
 
-    /// `refuse`: blocks have checksums. A writer that keeps none makes them lie.
+    /// `refuse`: blocks have checksums. A writer that keeps none makes them wrong.
     pub const CHECKSUMS: u64 = 1 << 2;
 
-    /// `refuse`: the array has a list of bad blocks. What is in it must not be read; and the journal
-    /// speaks of writes without holding their data.
+    /// `refuse`: the array has a list of bad blocks. Blocks listed there must not be read, and the
+    /// journal may list writes without their data.
     pub const BAD_BLOCKS: u64 = 1 << 3;
 
-    /// `refuse`: the array has a device of its own for its journal. What was in flight may be told
-    /// there, and nowhere on the members.
+    /// `refuse`: the array has a journal device. In-flight writes may be recorded there only, not
+    /// on the members.
     pub const JOURNAL_DEVICE: u64 = 1 << 4;
 
-    /// `refuse`: the array grows, or has grown. Two maps hold, and regions have other bits than one
-    /// would think.
+    /// `refuse`: the array is growing or has grown. Two maps are in use, and regions have other
+    /// bits than their number suggests.
     pub const GROWTH: u64 = 1 << 8;
 
     /// The features that this version knows.
@@ -86,14 +86,14 @@ impl Features {
             | Self::GROWTH,
     };
 
-    /// Whether a feature is in use that this version must not write beside.
+    /// Returns true if an unknown feature in use forbids this version to write.
     #[must_use]
     pub const fn must_read_only(self) -> bool {
         self.read_only & !Self::KNOWN.read_only != 0
     }
 }
 
-/// The state of a member, as the array's record has it.
+/// The state of a member in the array's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
     /// Holds correct data for its position.
@@ -102,22 +102,22 @@ pub enum MemberState {
     Missing {
         /// The first generation written without it.
         out_since: u64,
-        /// An administrator put it out: it comes back when it is asked to, and not by itself.
+        /// True if an administrator put it out. It then comes back only on request.
         held_out: bool,
     },
-    /// A device that is being filled: every write goes to it, and superblocks too.
+    /// A device that is being filled. It takes every write, superblocks included.
     Rebuilding {
-        /// Of the groups whose blocks lie below this block of the array it holds correct data,
-        /// durably.
+        /// It durably holds correct data of the groups whose blocks lie below this block of the
+        /// array.
         mark: BlockIndex,
-        /// The first generation that the device missed, if it is brought up to date by the regions
-        /// that are marked dirty since then; 0 if all of it is filled.
+        /// The first generation that the device missed, if only the regions dirty since then are
+        /// resynced; 0 if all of it is filled.
         missed_since: u64,
     },
 }
 
 impl MemberState {
-    /// Whether the device takes part: whatever is written goes to it as well.
+    /// Returns true if the device takes part: every write goes to it too.
     #[must_use]
     pub const fn takes_part(self) -> bool {
         match self {
@@ -127,19 +127,20 @@ impl MemberState {
     }
 }
 
-/// What the array's record says of one member.
+/// The array's record of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRecord {
-    /// The device in this position, or last in it. A device that joins anew gets a new identity.
+    /// The device in this position, or the last one in it. A device that joins again gets a new
+    /// identity.
     pub device_uuid: Uuid,
     /// The length of its data area, in blocks of the array.
     pub data_blocks: u64,
-    /// Whether it is part of the array.
+    /// Its state.
     pub state: MemberState,
 }
 
 impl MemberRecord {
-    /// For positions that the array doesn't have.
+    /// The record of positions that the array doesn't have.
     pub const NONE: Self = Self {
         device_uuid: Uuid::NIL,
         data_blocks: 0,
@@ -147,35 +148,34 @@ impl MemberRecord {
     };
 }
 
-/// Which part of the members' journals counts when an array is opened that was not closed.
+/// The part of the members' journals that counts when an array that was not closed is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalRecord {
-    /// Batches with a lower sequence number are done with. 0: nothing is journaled, redundancy may
+    /// Batches with a lower sequence number are done. 0: nothing is journaled, and redundancy may
     /// disagree with data anywhere.
     pub tail: u64,
     /// The nonce of the batches that count.
     pub nonce: u64,
-    /// The device of its own that the array was given for its journal; `Uuid::NIL` for none. Goes
-    /// with `Features::JOURNAL_DEVICE`.
+    /// The array's journal device; `Uuid::NIL` for none. Goes with `Features::JOURNAL_DEVICE`.
     pub device: Uuid,
-    /// Whether the batches that count lie there, and not on the members.
+    /// True if the batches that count lie on that device and not on the members.
     pub on_device: bool,
 }
 
-/// Openings that a record remembers beside its own.
+/// The number of openings that a record remembers besides its own.
 pub const PAST_SESSIONS_MAX: usize = 7;
 
-/// An opening of the array that wrote superblocks, and the last generation of it that others went on
+/// An opening of the array that wrote superblocks, and its last generation that others went on
 /// from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PastSession {
-    /// What the opening drew; 0 for the creation of the array.
+    /// The number drawn by the opening; 0 for the creation of the array.
     pub nonce: u64,
-    /// The last of its generations that counted; 0 where there is no such opening.
+    /// The last of its generations that counted; 0 if there is no such opening.
     pub generation: u64,
 }
 
-/// What all members of an array say alike. Its clone allocates nothing.
+/// The part of a superblock that is the same on all members of an array. Cloning allocates nothing.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -184,60 +184,62 @@ pub struct PastSession {
 pub struct ArrayRecord {
     /// The array's identity.
     pub uuid: Uuid,
-    /// The array that this one is a member of; `Uuid::NIL` for one that stands for itself.
+    /// The array that this one is a member of; `Uuid::NIL` if it is a member of none.
     pub parent: Uuid,
     /// The array's name, for people.
     pub name: Text<64>,
     /// When it was created, in seconds since 1970; for people.
     pub created_s: u64,
-    /// When superblocks were last written, in seconds since 1970; 0 where nobody knew the time. For people.
+    /// When superblocks were last written, in seconds since 1970; 0 if the time was not known. For
+    /// people.
     pub last_written_s: u64,
-    /// When a scrub last came to its end, in seconds since 1970; 0 for never. For people.
+    /// When a scrub last finished, in seconds since 1970; 0 for never. For people.
     pub last_scrub_s: u64,
-    /// Blocks of members, and rows of blocks that disagree, that the last scrub found wrong and could not
-    /// repair; of one that was interrupted at least those before it.
+    /// Blocks of members, and rows of blocks that disagree, that the last scrub found wrong and
+    /// could not repair. If it was interrupted, at least those before the interruption.
     pub scrub_left_blocks: u64,
     /// Grows with each superblock write; at least 1.
     pub generation: u64,
-    /// Drawn by the opening that wrote this; 0 for the creation. With the generation it tells this
-    /// record from every other.
+    /// Drawn by the opening that wrote this; 0 for the creation. Together with the generation it
+    /// distinguishes this record from every other.
     pub session: u64,
-    /// The openings before that one, the last first, as far as there is room.
+    /// The openings before that one, the latest first, as far as there is room.
     pub past: [PastSession; PAST_SESSIONS_MAX],
-    /// The array's block.
+    /// The array's block size.
     pub block_size: BlockSize,
     /// The level's name.
     pub level: Text<16>,
-    /// The layout's name; empty where the level has only one.
+    /// The layout's name; empty if the level has only one.
     pub layout: Text<32>,
     /// The chunk size.
     pub chunk_blocks: u32,
     /// Redundancy groups in a region, a power of two; 0 for an array without bitmaps. Goes with
     /// `Features::REGIONS`.
     pub region_groups: u32,
-    /// How many members the array has, missing ones included.
+    /// The number of members, missing ones included.
     pub members: u8,
-    /// Whether data and redundancy are known to agree: closed in order, or never written since.
+    /// True if data and redundancy are known to agree: the array was closed in order, or not
+    /// written since.
     pub clean: bool,
-    /// Whether it may be written without being asked twice while members are away that could have gone
+    /// True if the array may be written without confirmation while absent members could have gone
     /// on alone.
     pub degraded_writes: bool,
     /// The consistency policy's name.
     pub consistency: Text<16>,
-    /// Which part of the journals counts.
+    /// The part of the journals that counts.
     pub journal: JournalRecord,
-    /// Where a scrub goes on that was interrupted, as a block of the array; 0 for none.
+    /// Where an interrupted scrub resumes, as a block of the array; 0 for none.
     pub scrub_mark: BlockIndex,
-    /// How far it has grown, and where its regions are. Goes with `Features::GROWTH`.
+    /// The progress of growth and the places of regions. Goes with `Features::GROWTH`.
     pub growth: GrowthRecord,
-    /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
+    /// The checksum of blocks. Goes with `Features::CHECKSUMS`.
     pub checksum: ChecksumKind,
-    /// Whether the sums of rows are kept beside the checksums of parity. Goes with checksums.
+    /// True if row sums are kept next to the checksums of parity. Goes with checksums.
     pub row_sums: bool,
-    /// Whether the list of bad blocks may have entries: a part of it that nobody has any more is lost only
-    /// then. Goes with `Features::BAD_BLOCKS`.
+    /// True if the list of bad blocks may have entries. Only then are entries lost if no member
+    /// holds a part of the list. Goes with `Features::BAD_BLOCKS`.
     pub bad_blocks_listed: bool,
-    /// How much of the areas is used that all members use alike.
+    /// The used sizes of the areas that all members use alike.
     pub shared: SharedAreas,
     /// Features in use.
     pub features: Features,
@@ -261,19 +263,19 @@ impl fmt::Debug for ArrayRecord {
 }
 
 impl ArrayRecord {
-    /// The members there are.
+    /// The array's members.
     #[must_use]
     pub fn members(&self) -> &[MemberRecord] {
         &self.member[..usize::from(self.members)]
     }
 
-    /// Whether the array keeps a list of bad blocks.
+    /// Returns true if the array keeps a list of bad blocks.
     #[must_use]
     pub const fn has_bad_blocks(&self) -> bool {
         self.features.refuse & Features::BAD_BLOCKS != 0
     }
 
-    /// What the checksum areas have for each block, where blocks have checksums.
+    /// The contents of the checksum areas for each block, if blocks have checksums.
     #[must_use]
     pub const fn entries(&self) -> Entries {
         if self.row_sums {
@@ -283,7 +285,7 @@ impl ArrayRecord {
         }
     }
 
-    /// How many pages the list of bad blocks has; 0 for an array without.
+    /// The number of pages of the list of bad blocks; 0 if the array has none.
     #[must_use]
     pub fn bad_blocks_pages(&self) -> u32 {
         if self.has_bad_blocks() {
@@ -293,7 +295,8 @@ impl ArrayRecord {
         }
     }
 
-    /// Whether a device that had not held anything of the array before is being filled there.
+    /// Returns true if the device in this position is being filled from scratch: it held nothing of
+    /// the array before.
     #[must_use]
     pub fn was_never_full(&self, member: MemberIndex) -> bool {
         let state = self.member[usize::from(member.0)].state;
@@ -306,7 +309,7 @@ impl ArrayRecord {
         )
     }
 
-    /// Which members the record says are missing.
+    /// The members that the record calls missing.
     #[must_use]
     pub fn missing(&self) -> MemberSet {
         (0..self.members)
@@ -315,7 +318,7 @@ impl ArrayRecord {
             .collect()
     }
 
-    /// Which members the record says are being rebuilt.
+    /// The members that the record calls rebuilding.
     #[must_use]
     pub fn rebuilding(&self) -> MemberSet {
         (0..self.members)
@@ -327,7 +330,8 @@ impl ArrayRecord {
             .collect()
     }
 
-    /// An opening that drew `nonce` is about to write its first record: this one becomes the past.
+    /// Starts an opening that drew `nonce`, before its first record: the current opening becomes a
+    /// past one.
     pub fn begin_session(&mut self, nonce: u64) {
         if self.session == nonce {
             return;
@@ -340,14 +344,14 @@ impl ArrayRecord {
         self.session = nonce;
     }
 
-    /// Whether this is the record of a member of another array that was being made and was never opened:
-    /// what lies in it is not its contents.
+    /// Returns true for a member of another array that was being created and was never opened. Its
+    /// data area has no contents yet.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.parent != Uuid::NIL && self.generation == 1
     }
 
-    /// The last generations of the openings that led to this record, itself included.
+    /// Yields the last generations of the openings that led to this record, its own first.
     fn sessions(&self) -> impl Iterator<Item = PastSession> + '_ {
         let own = PastSession {
             nonce: self.session,
@@ -357,15 +361,15 @@ impl ArrayRecord {
         core::iter::once(own).chain(past.copied())
     }
 
-    /// Whether this record is `other`, or follows it. `false` as well where that lies further back
-    /// than the record remembers.
+    /// Returns true if this record is `other` or follows it. `false` too if `other` lies further
+    /// back than the record remembers.
     #[must_use]
     pub fn follows(&self, other: &Self) -> bool {
         self.sessions()
             .any(|past| past.nonce == other.session && past.generation >= other.generation)
     }
 
-    /// The last generation that both records follow; `None` where that lies further back than they
+    /// The last generation that both records follow; `None` if it lies further back than they
     /// remember.
     #[must_use]
     pub fn common_generation(&self, other: &Self) -> Option<u64> {
@@ -376,7 +380,7 @@ impl ArrayRecord {
         self.sessions().filter_map(common).max()
     }
 
-    /// Whether it says that the array grows, and no superblock does yet.
+    /// Returns true if the record says that the array grows, but no superblock does yet.
     #[must_use]
     pub const fn growth_is_planned(&self) -> bool {
         self.growth.older.is_some() && self.features.refuse & Features::GROWTH == 0
@@ -390,7 +394,7 @@ impl ArrayRecord {
         }
     }
 
-    /// Sets or clears the feature that goes with a device of its own for the journal.
+    /// Sets or clears the feature that goes with a journal device.
     pub fn note_journal_device(&mut self) {
         self.features.refuse &= !Features::JOURNAL_DEVICE;
         if self.journal.device != Uuid::NIL {

@@ -1,16 +1,16 @@
-//! Row sums: one number beside each parity block that proves a reconstruction of its row.
+//! Row sums: a number next to each parity block that proves a reconstruction of its row.
 
-/// The sum over the checksums of a row's data blocks: blocks with this sum are those that it was taken of,
-/// reconstructed ones too. With 64 bits no accident meets it.
+/// The sum over the checksums of a row's data blocks. Blocks with this sum, reconstructed ones
+/// included, are the blocks it was computed from: with 64 bits, no accidental match occurs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowSum(pub u64);
 
 impl RowSum {
-    /// Nothing is known of the row.
+    /// The row is unknown.
     pub const NONE: Self = Self(0);
 
-    /// The sum over the data blocks of a row: of each, in any order, its data slot and its checksum
-    /// as pages keep it (`stored_checksum`).
+    /// Returns the sum over the data blocks of a row, in any order: each with its data slot and its
+    /// checksum as stored in pages (`stored_checksum`).
     #[must_use]
     pub fn of(checksums: impl Iterator<Item = (u8, u32)>) -> Self {
         checksums.fold(Self::default(), |sum, (slot, checksum)| {
@@ -18,14 +18,14 @@ impl RowSum {
         })
     }
 
-    /// The sum with the block in one more data slot.
+    /// The sum with the block of one more data slot.
     #[inline]
     #[must_use]
     pub fn with(self, slot: u8, checksum: u32) -> Self {
         Self(self.0.wrapping_add(mix(slot, checksum)))
     }
 
-    /// The sum without the block in one data slot.
+    /// The sum without the block of one data slot.
     #[inline]
     #[must_use]
     pub fn without(self, slot: u8, checksum: u32) -> Self {
@@ -41,9 +41,9 @@ impl RowSum {
 
 /// Spreads slot and checksum over 64 bits. Bijective, and not linear in the checksum over GF(2).
 ///
-/// A CRC is linear, and so is parity: two wrong blocks of which one was reconstructed through the
-/// other have CRCs that differ by the same bits, and a linear sum over them is that of the right
-/// blocks. It would prove nothing.
+/// A CRC is linear, and so is parity. If one of two wrong blocks was reconstructed through the
+/// other, their CRCs are wrong by the same bits. A linear sum over them equals that of the right
+/// blocks, and proves nothing.
 #[inline]
 fn mix(slot: u8, checksum: u32) -> u64 {
     let mut bits = u64::from(slot) << 32 | u64::from(checksum);
@@ -60,7 +60,7 @@ mod tests {
     use crate::{block_checksum, stored_checksum};
     use std::vec::Vec;
 
-    /// Checksums as good as random ones.
+    /// Checksums as good as random.
     fn samples(count: u32) -> impl Iterator<Item = u32> {
         (1..=count).map(|index| block_checksum(&index.to_le_bytes().repeat(128)))
     }
@@ -69,7 +69,7 @@ mod tests {
         RowSum::of((0..).zip(checksums.iter().copied()))
     }
 
-    /// These are on members: they never change.
+    /// These sums are stored on members and must never change.
     #[test]
     fn sums_are_as_ever() {
         let rows: [(&[u32], u64); 7] = [
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// A wrong block, and another one that was reconstructed with it, are as if both were right to
-    /// anything that is linear: each has the same error.
+    /// If a block is reconstructed through a wrong one, both have the same error. Every linear sum
+    /// takes both for right.
     #[test]
     fn what_was_reconstructed_with_a_wrong_block_is_found() {
         let block = |seed: u8| [seed; 512].map(|byte| byte ^ 0x5a);

@@ -1,19 +1,19 @@
-//! How much of the areas that all members use alike an array uses: decided when the array is
-//! created, and kept in its superblocks. Devices differ in size, and so do their areas; what the
-//! array uses must not change with who is present.
+//! The bytes that an array uses of the areas that all members use alike. They are fixed when the
+//! array is created, and kept in its superblocks. Devices differ in size, and so do their areas;
+//! the size in use must not depend on the members present.
 
 use crate::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, DeviceRecord,
 };
 
-/// More is not used of each journal: replay reads all of it.
+/// The most bytes used of each journal: replay reads all of them.
 const JOURNAL_BYTES_MAX: u32 = 32 << 20;
 
-/// What lengths are counted in, so that they take two bytes each.
+/// The unit of lengths: each is encoded in two bytes.
 const UNIT_BYTES: u32 = 4096;
 
-/// Bytes in use of each area that all members use alike, a multiple of 4 KiB below 256 MiB. Checksums are not here: each member has
-/// as many as its own data area needs.
+/// Bytes in use of each area that all members use alike, a multiple of 4 KiB below 256 MiB.
+/// Checksums are not included: each member has as many as its own data area needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedAreas {
     /// Of the dirty and of the written bitmap, each.
@@ -30,7 +30,7 @@ impl SharedAreas {
     /// The length of its encoding.
     pub(crate) const BYTES: usize = 8;
 
-    /// The most that every one of these devices has room for: what a new array on them uses.
+    /// The most that all of these devices have room for, which a new array on them uses.
     #[must_use]
     pub fn of(devices: &[DeviceRecord]) -> Self {
         let least = |kind| {
@@ -46,7 +46,7 @@ impl SharedAreas {
         }
     }
 
-    /// Bytes in use of an area of that kind; 0 where members don't use it alike.
+    /// The bytes in use of an area of this kind; 0 if members don't use it alike.
     #[must_use]
     pub fn bytes(&self, kind: AreaKind) -> u64 {
         u64::from(match kind {
@@ -58,19 +58,19 @@ impl SharedAreas {
         })
     }
 
-    /// How many regions a bitmap has bits for.
+    /// The number of regions that a bitmap has bits for.
     #[must_use]
     pub fn regions(&self) -> u64 {
         u64::from(self.bitmap_bytes) / BITMAP_PAGE_BYTES as u64 * BITMAP_PAGE_REGIONS
     }
 
-    /// How many pages a list of bad blocks has.
+    /// The number of pages of a list of bad blocks.
     #[must_use]
     pub fn bad_blocks_pages(&self) -> u32 {
         self.bad_blocks_bytes / u32::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512")
     }
 
-    /// Whether every area of a device has room for what the array uses.
+    /// Returns true if every area of a device has room for what the array uses.
     #[must_use]
     pub fn fit(&self, device: &DeviceRecord) -> bool {
         let mut kinds = AreaKind::NAMES.iter().map(|(kind, _)| *kind);

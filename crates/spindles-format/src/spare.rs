@@ -1,13 +1,14 @@
-//! What marks a device as a spare: no member of an array, and set aside to take the place of one.
+//! The record that marks a device as a spare: a device set aside to replace a member of an array.
 //!
-//! It lies where superblocks of even generations do. The first of them overwrites it, and any good
-//! superblock counts for more: so a device is a spare or a member at every moment, never both.
+//! It lies in the slot of superblocks of even generations. The first of these overwrites it, and
+//! any good superblock takes precedence over it. So at every moment a device is a spare or a
+//! member, never both.
 
 use crate::page::{FIELDS, Page};
 use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid};
 use alloc::vec::Vec;
 
-/// The most arrays that a spare serves by name.
+/// The most arrays that a spare can list.
 pub const SPARE_ARRAYS_MAX: usize = 64;
 
 /// The first bytes.
@@ -30,32 +31,32 @@ pub const SPARE_FIELDS: &[(usize, usize, &str)] = &[
     (4092, 4, "checksum"),
 ];
 
-/// What a spare says of itself.
+/// The record of a spare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareRecord {
     /// Its identity. As a member it gets another one.
     pub device_uuid: Uuid,
-    /// How long it was when it became a spare.
+    /// Its length when it became a spare.
     pub device_bytes: u64,
-    /// The arrays that may take it, and with them the arrays inside them; none for a spare that is
-    /// shared: any may.
+    /// The arrays that may take it, for themselves or for the arrays inside them. Empty for a
+    /// shared spare, which any array may take.
     pub arrays: Vec<Uuid>,
 }
 
 impl SpareRecord {
-    /// Whether any array may take it.
+    /// Returns true if any array may take it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.arrays.is_empty()
     }
 
-    /// Whether this array may take it.
+    /// Returns true if this array may take it.
     #[must_use]
     pub fn serves(&self, array: Uuid) -> bool {
         self.is_shared() || self.arrays.contains(&array)
     }
 
-    /// The same spare once `array` is about to take it: nobody else may from then on.
+    /// The same spare, reserved for `array`, which is about to take it.
     #[must_use]
     pub fn claimed_by(&self, array: Uuid) -> Self {
         Self {
@@ -64,7 +65,7 @@ impl SpareRecord {
         }
     }
 
-    /// The same spare, of one array more; `None` where there is no room.
+    /// The same spare, serving one more array; `None` if there is no room.
     #[must_use]
     pub fn serving(&self, array: Uuid) -> Option<Self> {
         let mut more = self.clone();
@@ -74,7 +75,7 @@ impl SpareRecord {
         (more.arrays.len() <= SPARE_ARRAYS_MAX).then_some(more)
     }
 
-    /// The arrays that may take it without this one; `None` if this one is not listed by name.
+    /// The other arrays that may take it; `None` if it doesn't list this one.
     #[must_use]
     pub fn arrays_but(&self, array: Uuid) -> Option<Vec<Uuid>> {
         let others = self.arrays.iter().filter(|it| **it != array);
@@ -83,7 +84,7 @@ impl SpareRecord {
             .then(|| others.copied().collect())
     }
 
-    /// The same spare, of all arrays.
+    /// The same spare, shared by all arrays.
     #[must_use]
     pub fn serving_all(&self) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl SpareRecord {
         }
     }
 
-    /// As it lies on the device.
+    /// Encodes it as it lies on the device.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         assert!(self.arrays.len() <= SPARE_ARRAYS_MAX);
@@ -109,7 +110,7 @@ impl SpareRecord {
         bytes
     }
 
-    /// Reads it from the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` where there is none.
+    /// Decodes the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` if they hold no spare record.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let page = Page::open(bytes, MAGIC)?;
         let count = usize::try_from(page.u32(12)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Short text in a fixed number of bytes: names that the format carries and does not interpret.
+//! Short text in a fixed number of bytes: names that the format stores and does not interpret.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ impl<const N: usize> Text<N> {
     /// No text.
     pub const EMPTY: Self = Self([0; N]);
 
-    /// `text`, if it fits and holds no control character.
+    /// Returns `text`; `None` if it is too long or has a control character.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let mut bytes = [0; N];
@@ -20,7 +20,7 @@ impl<const N: usize> Text<N> {
         (!text.chars().any(char::is_control)).then_some(Self(bytes))
     }
 
-    /// The padded bytes as they lie on a member; `None` where they are no text of this kind.
+    /// Returns the text of padded bytes; `None` if they are not valid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; N]) -> Option<Self> {
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(N);
@@ -41,7 +41,7 @@ impl<const N: usize> Text<N> {
         core::str::from_utf8(&self.0[..length]).expect("checked when it was made")
     }
 
-    /// Whether there is no text.
+    /// Returns true if there is no text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_str().is_empty()

@@ -1,5 +1,5 @@
-//! Choosing the truth: each reason to refuse a device, and a model of histories with crashes in
-//! which nothing that was acknowledged may ever be lost sight of.
+//! Selection of the current record: each reason to refuse a device, and a model of histories with
+//! crashes in which no acknowledged write may ever be lost.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use spindles_format::{
 
 const DEVICE_BYTES: u64 = 1 << 20;
 
-/// What the slots of a device hold.
+/// The contents of a device's slots.
 #[derive(Clone)]
 struct Device {
     name: String,
@@ -75,7 +75,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
     }
 }
 
-/// The devices a, b, c.. of a fresh array.
+/// Returns the devices a, b, c.. of a fresh array.
 fn devices(array: &ArrayRecord) -> Vec<Device> {
     let members = (0..array.members).zip('a'..);
     members
@@ -94,7 +94,7 @@ fn devices(array: &ArrayRecord) -> Vec<Device> {
         .collect()
 }
 
-/// The record after `array` in which these members are out.
+/// Returns the record after `array` that calls these members missing.
 fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     let mut next = array.clone();
     next.generation += 1;
@@ -110,7 +110,7 @@ fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     next
 }
 
-/// The first record of another opening after `array`, in which these members are out.
+/// Returns the first record of another opening after `array` that calls these members missing.
 fn opened(session: u64, array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     let mut next = without(array, missing);
     next.generation = array.generation;
@@ -119,7 +119,7 @@ fn opened(session: u64, array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     next
 }
 
-/// The record after `array` in which a member is in that state.
+/// Returns the record after `array` in which a member has this state.
 fn with_state(array: &ArrayRecord, member: usize, state: MemberState) -> ArrayRecord {
     let mut next = without(array, &[]);
     next.member[member].state = state;
@@ -202,11 +202,11 @@ fn a_stale_member_is_refused() {
     };
     assert_eq!(refused(&assembly), [("b", &reason)]);
     assert!(assembly.refused[0].to_string().starts_with("b: stale: "));
-    // On its own it can't know: it is what there is.
+    // On its own it can't know that, and is accepted.
     assert_eq!(chosen(&[&all[1]]).unwrap().array, first);
 }
 
-/// An old copy of b was put back, while the others count on it.
+/// An old copy of b was put back, while the others count on b.
 #[test]
 fn a_member_that_went_back_in_time_is_stale() {
     let mut record = array(3, 7);
@@ -226,7 +226,7 @@ fn a_member_that_went_back_in_time_is_stale() {
     assert_eq!(refused(&assembly), [("b", &reason)]);
 }
 
-/// A crash between the superblock writes of the members, whatever the write said.
+/// A crash between the superblock writes of the members, whatever was written.
 #[test]
 fn members_that_missed_the_last_write_lag() {
     let first = array(3, 7);
@@ -249,7 +249,7 @@ fn members_that_missed_the_last_write_lag() {
     }
 }
 
-/// a was reached by a write that never finished; b and c then went on without a.
+/// a got a write that never finished; b and c then went on without a.
 #[test]
 fn a_write_that_never_finished_gives_way() {
     let first = array(3, 7);
@@ -268,8 +268,8 @@ fn a_write_that_never_finished_gives_way() {
     }
 }
 
-/// Only a was reached by a record that counts on both. b, which was not, went on without a, and
-/// another device has its place now: nobody is left who shows that it was never finished.
+/// Only a got a record that counts on both. b, which did not, went on without a, and another device
+/// has its place now. No device is left to prove that the record was never finished.
 #[test]
 fn who_went_on_and_was_replaced_since_shows_nothing() {
     let first = array(2, 7);
@@ -283,7 +283,7 @@ fn who_went_on_and_was_replaced_since_shows_nothing() {
     assert_eq!(chosen(&[&all[1]]).unwrap().array, later);
 }
 
-/// Only a replacement was told that it takes the place of b, which goes on, and is written.
+/// Only a replacement has the record that puts it in the place of b, which goes on and is written.
 #[test]
 fn a_replacement_that_nobody_else_was_told_of_is_never_the_truth() {
     for replacement_session in [2, 4] {
@@ -325,7 +325,7 @@ fn split_brain_is_refused_with_both_halves() {
         split(&all);
         one = without(&one, &[]);
     }
-    // Either half on its own can be had.
+    // Each half opens on its own.
     let kept = chosen(&[&all[0], &all[1]]).unwrap();
     assert_eq!(kept.missing, set(&[2, 3]));
     let message = chosen(&[&all[0], &all[1], &all[2]])
@@ -334,9 +334,9 @@ fn split_brain_is_refused_with_both_halves() {
     assert!(message.contains("a, b went on without c"), "{message}");
 }
 
-/// b dropped out, and before a knew, all crashed; c was away at the next opening, and again all
-/// crashed before a knew. Neither record was finished, as a shows: all three are there, and it
-/// opens.
+/// b dropped out, and all crashed before a recorded it. c was absent at the next opening, and again
+/// all crashed before a recorded it. Neither record was finished, as a proves: all three are
+/// present, and the array opens.
 #[test]
 fn of_two_records_that_were_never_finished_one_gives_way() {
     let first = array(3, 7);
@@ -347,10 +347,10 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.lagging, set(&[0]));
     assert_eq!(assembly.missing.count(), 1);
-    // Without a, nobody can know that.
+    // Without a there is no proof.
     let result = chosen(&[&all[1], &all[2]]);
     assert!(matches!(result, Err(AssembleError::SplitBrain { .. })));
-    // Where one of them was finished, it is the truth.
+    // If one of them was finished, it is current.
     for (finished, out, other) in [(first_out, 1, 2), (second_out, 2, 1)] {
         all[0].write(&finished);
         let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
@@ -359,8 +359,9 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
     }
 }
 
-/// a dropped out, and before c knew, all crashed. a and c were opened without b, went on, and before c
-/// knew of what followed, all crashed again: that was never finished, and what came before it was.
+/// a dropped out, and all crashed before c recorded it. a and c were opened without b and went on,
+/// and all crashed again before c got the next record. That record was never finished, but the one
+/// before it was.
 #[test]
 fn what_a_record_followed_that_was_never_finished_stands() {
     let first = array(3, 7);
@@ -379,8 +380,8 @@ fn what_a_record_followed_that_was_never_finished_stands() {
     }
 }
 
-/// c went on by itself, and so did a and b, whose devices were replaced since by new ones: c never
-/// heard of them, and was out for long when they came. What c wrote is not theirs.
+/// c went on by itself, and so did a and b. Their devices were replaced since by new ones that c
+/// never met, and c was missing for long by then. The writes of c are not part of their history.
 #[test]
 fn a_history_of_its_own_is_never_taken_for_an_old_copy() {
     let first = array(3, 7);
@@ -403,7 +404,7 @@ fn a_history_of_its_own_is_never_taken_for_an_old_copy() {
         matches!(result, Err(AssembleError::SplitBrain { .. })),
         "{result:?}"
     );
-    // As an old copy of before it is no more than stale.
+    // An old copy from before that is merely stale.
     let before = devices(&first);
     let assembly = chosen(&[&all[0], &all[1], &before[2]]).unwrap();
     assert_eq!(assembly.missing, set(&[2]));
@@ -427,8 +428,8 @@ fn what_is_not_remembered_gives_way_where_it_counts_on_those_that_went_on() {
     assert_eq!(assembly.missing, set(&[2]));
 }
 
-/// a was rebuilt away so long ago that nobody else who was there then is left, and nobody remembers:
-/// that it is old can't be known, and so neither that each went on alone.
+/// a was replaced so long ago that no device of that time is left and no record remembers it. There
+/// is no proof that a is old, and so none that each went on alone.
 #[test]
 fn what_is_not_remembered_is_no_proof_of_a_split() {
     let first = array(2, 7);
@@ -440,7 +441,7 @@ fn what_is_not_remembered_is_no_proof_of_a_split() {
         record.member[1].device_uuid = Uuid::from_random([99; 16]);
         all[1].write(&record);
         let result = chosen(&[&all[0], &all[1]]);
-        // The opening itself is one of those that are remembered.
+        // The opening itself counts among those remembered.
         if session <= 7 {
             assert_eq!(result.unwrap().refused[0].name, "a");
             continue;
@@ -465,8 +466,8 @@ fn what_is_not_remembered_is_no_proof_of_a_split() {
     assert_eq!(chosen(&[&all[1]]).unwrap().array, record);
 }
 
-/// A write of superblocks that was on its way when the process was killed reached b after the next
-/// opening had looked, which then reached a. Neither was finished, and nothing was done after both.
+/// A superblock write in flight when the process was killed reached b after the next opening had
+/// read it; that opening then wrote to a. Neither was finished, and nothing happened after both.
 #[test]
 fn of_two_first_records_that_count_on_each_other_one_gives_way() {
     let first = array(3, 7);
@@ -480,7 +481,7 @@ fn of_two_first_records_that_count_on_each_other_one_gives_way() {
     }
 }
 
-/// One host has both open, another one too: each wrote generations of its own.
+/// Two hosts have both devices open: each wrote generations of its own.
 #[test]
 fn two_histories_that_count_on_each_other_are_split_brain() {
     let first = array(2, 7);
@@ -493,8 +494,8 @@ fn two_histories_that_count_on_each_other_are_split_brain() {
     ));
 }
 
-/// Whatever lies in one slot, the other one counts, and it is said; a slot that nothing was written to yet
-/// is none that is damaged.
+/// Whatever one slot holds, the other one counts, and the damage is reported. A slot that was never
+/// written is not damaged.
 #[test]
 fn a_slot_that_was_overwritten_is_told() {
     let mut device = devices(&array(2, 7)).remove(0);
@@ -575,7 +576,7 @@ fn truncated_and_corrupt_devices_are_left_out() {
     );
 }
 
-/// A torn superblock write leaves the generation before it, which the others confirm or not.
+/// A torn superblock write leaves the previous generation, which the others may confirm or not.
 #[test]
 fn a_torn_slot_falls_back_to_the_other() {
     let first = array(2, 7);
@@ -586,7 +587,7 @@ fn a_torn_slot_falls_back_to_the_other() {
     assert!(all[1].found().damage().is_some());
     let assembly = chosen(&[&all[0], &all[1]]).unwrap();
     assert_eq!(assembly.lagging, set(&[1]));
-    // A good superblock in the wrong slot was written by a mistake of the device.
+    // A good superblock in the wrong slot was misplaced by the device.
     all[0].slots.swap(0, 1);
     let wrong = DecodeError::Invalid {
         what: "it lies in the slot of another generation",
@@ -618,7 +619,7 @@ fn what_is_too_new_is_not_touched() {
     assert!(chosen(&[&all[0]]).unwrap().read_only);
 }
 
-/// b was replaced by a new device while it was out.
+/// A new device replaced b while b was missing.
 #[test]
 fn a_replaced_member_is_refused() {
     let first = array(3, 7);
@@ -632,13 +633,13 @@ fn a_replaced_member_is_refused() {
     write_all(&mut all, &later);
     let assembly = chosen(&[&all[0], &old, &all[2]]).unwrap();
     assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
-    // The new device and an old one that never met it, with the others gone:
+    // The new device, and an old one that never met it, without the others:
     let last = without(&later, &[0, 2]);
     all[1].write(&last);
     all[1].name = "b2".into();
     let assembly = chosen(&[&all[1], &old]).unwrap();
     assert_eq!(assembly.array, last);
-    // It went on by itself.
+    // The old one went on by itself.
     let mut alone = old;
     alone.write(&opened(5, &first, &[0, 2]));
     assert!(matches!(
@@ -647,8 +648,9 @@ fn a_replaced_member_is_refused() {
     ));
 }
 
-/// A device that is being filled takes part, with its mark; the others know it, or it gives way.
-/// Another device takes the position of a member that works: it is told first, then the others.
+/// A device that is being filled takes part, with its mark, if the others know it; otherwise it
+/// gives way. Here another device takes the position of a working member: its superblock is written
+/// first, then the others'.
 #[test]
 fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     let array = opened(1, &array(3, 7), &[]);
@@ -659,7 +661,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     let mut next = without(&array, &[]);
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
     replacement.write(&next);
-    // As many of the others as like may know.
+    // It doesn't matter how many of the others know.
     for told in 0..3 {
         let [a, b, c] = [&all[0], &all[1], &all[2]];
         for given in [[a, b, c, &replacement], [c, &replacement, b, a]] {
@@ -669,7 +671,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
             assert_eq!(assembly.lagging, set(&[0, 1][told.min(2)..]));
             assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
         }
-        // With nobody else at hand too.
+        // The same with no other device present.
         let assembly = chosen(&[c, &replacement]).unwrap();
         assert_eq!(assembly.missing, set(&[0, 1]));
         assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
@@ -681,7 +683,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
             all[told].write(&next);
         }
     }
-    // The array was opened without it before anybody else knew.
+    // The array was opened without it before any other device knew.
     let first = devices(&array);
     let mut went_on = first.clone();
     write_all(&mut went_on, &opened(2, &array, &[]));
@@ -706,29 +708,29 @@ fn a_member_that_is_rebuilding_takes_part() {
     joined.member[1].device_uuid = Uuid::from_random([99; 16]);
     all[1].slots.iter_mut().for_each(|slot| slot.fill(0));
     all[1].write(&joined);
-    // It alone was reached: the others catch up.
+    // Only the new device was written: the others catch up.
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.array, joined);
     assert_eq!(assembly.lagging, set(&[0, 2]));
-    // They went on without it: it is none of them.
+    // They went on without it: it is not a member.
     let mut gone_on = all.clone();
     let elsewhere = opened(3, &degraded, &[]);
     gone_on[0].write(&elsewhere);
     let assembly = chosen(&[&gone_on[0], &gone_on[1], &gone_on[2]]).unwrap();
     assert_eq!(assembly.array, elsewhere);
     assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
-    // One other knows it: that is what holds, and the third catches up.
+    // One other member knows it: so its record is current, and the third catches up.
     all[0].write(&joined);
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.array, joined);
     assert_eq!((assembly.missing, assembly.lagging), (set(&[]), set(&[2])));
     assert_eq!(assembly.array.rebuilding(), set(&[1]));
     assert!(assembly.array.missing().is_empty());
-    // The one before it in that position doesn't come back, not even where the new one is not.
+    // The previous device in that position doesn't come back, even if the new one is absent.
     let assembly = chosen(&[&all[0], &old, &all[2]]).unwrap();
     assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
     assert_eq!(assembly.missing, set(&[1]));
-    // A mark that did not reach all.
+    // A mark that was not written to all members.
     all[2].write(&joined);
     let further = with_state(&joined, 1, rebuilding(1000));
     all[2].write(&further);
@@ -742,24 +744,24 @@ fn slots_lie_where_the_document_says() {
     assert_eq!(SLOT_BYTES, [4096, 32768]);
 }
 
-/// A host opens some of the devices, works, loses members, crashes anywhere.
+/// A host opens some of the devices, works, loses members, and crashes at any point.
 #[derive(Clone, Debug)]
 struct Session {
     given: u8,
-    /// After so many effects (a superblock written to one member, an acknowledged write) all
-    /// ends.
+    /// The session ends after this many effects: a superblock written to one member, or an
+    /// acknowledged write.
     effects: u8,
-    /// Which member is written first.
+    /// The member that is written first.
     order: u8,
     lost: Option<u8>,
-    /// A missing member whose place a blank device takes, which is rebuilt to its end or not.
+    /// A missing member that a blank device replaces, and whether the rebuild finishes.
     replaced: Option<(u8, bool)>,
-    /// A member that works whose place another device takes, which is lost again at the end of the
-    /// session, so that the one before it is there, or not.
+    /// A working member that another device replaces, and whether the new device is lost at the end
+    /// of the session and the previous one put back.
     exchanged: Option<(u8, bool)>,
-    /// Before it a copy of this member is made.
+    /// A member that is copied before the session.
     copied: Option<u8>,
-    /// After it the last copy that was made takes the place of the member.
+    /// True if the last copy replaces the member after the session.
     put_back: bool,
 }
 
@@ -797,12 +799,12 @@ struct World {
     devices: Vec<Device>,
     writes: Vec<Vec<u32>>,
     acknowledged: u32,
-    /// The identities of new devices.
+    /// The identity of the last new device.
     uuids: u8,
     openings: u64,
-    /// A device whose place another one has, and the acknowledged writes it holds.
+    /// A device that was replaced, and the acknowledged writes it holds.
     before: Option<(usize, Device, Vec<u32>)>,
-    /// A copy of a device that was made while nobody had it open.
+    /// A copy of a device made while no session had it open.
     copy: Option<(usize, Device, Vec<u32>)>,
 }
 
@@ -833,8 +835,8 @@ impl World {
             .collect()
     }
 
-    /// What a choice among these promises: nothing acknowledged that any of them holds is
-    /// missing on a member that takes part.
+    /// Assembles these devices. No active member may lack an acknowledged write that any
+    /// of them holds.
     fn choose(&self, given: &[usize]) -> Result<Assembly, AssembleError> {
         let devices: Vec<&Device> = given.iter().map(|&index| &self.devices[index]).collect();
         let assembly = chosen(&devices)?;
@@ -869,7 +871,7 @@ impl World {
         Some(())
     }
 
-    /// `None` when the session's effects are used up.
+    /// Runs a session; `None` once its effects are used up.
     fn run(&mut self, session: &Session) -> Option<()> {
         let given = self.given(session.given);
         let Ok(assembly) = self.choose(&given) else {
@@ -896,7 +898,7 @@ impl World {
         }
         let mut record = assembly.array;
         self.openings += 1;
-        // In no order, as what is drawn.
+        // Unordered, like random session numbers.
         record.begin_session(self.openings.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut states = vec![None];
         if let Some(lost) = session.lost {
@@ -910,7 +912,7 @@ impl World {
             }
             let all = 0..self.devices.len();
             let missing: Vec<usize> = all.filter(|index| !active.contains(index)).collect();
-            // Twice: so that the first of an opening differs from what was there before it.
+            // Twice, so that the first record of an opening differs from the previous content.
             for _ in 0..2 {
                 record = without(&record, &missing);
                 record.clean = false;
@@ -988,8 +990,8 @@ impl World {
         self.write_all(&active, &record, &mut effect)
     }
 
-    /// The same, after which a device that was exchanged may be back in the place of the other, or an
-    /// old copy in the place of a member.
+    /// Runs a session. Afterwards the replaced device may be back in its place, or an old copy in
+    /// the place of a member.
     fn session(&mut self, session: &Session) {
         if let Some(position) = session.copied {
             let position = usize::from(position) % self.devices.len();
@@ -1011,9 +1013,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Sessions on any of the devices, crashes at any superblock write, old copies put back: no choice ever lacks an
-    /// acknowledged write that one of the devices given holds, and where every session had a
-    /// device in common with the one before, there is a choice.
+    /// Sessions on any of the devices, with crashes at any superblock write and old copies put
+    /// back. No assembly lacks an acknowledged write that one of the given devices holds. If every
+    /// session shares a device with the previous one, assembly succeeds.
     #[test]
     fn nothing_acknowledged_is_lost_sight_of(members in 2..=4_u8, sessions in sessions()) {
         let mut world = World::new(members);
@@ -1029,8 +1031,7 @@ proptest! {
         }
     }
 
-    /// As long as all devices are given each time, and none is an old copy, nothing but a choice comes
-    /// out.
+    /// If all devices are given each time, and none is an old copy, assembly always succeeds.
     #[test]
     fn one_history_is_never_split(members in 2..=4_u8, sessions in sessions()) {
         let mut world = World::new(members);
@@ -1044,7 +1045,7 @@ proptest! {
     }
 }
 
-/// A device that was out and did nothing since, of an array that marks what it misses.
+/// A device that missed writes and did nothing since, of an array that marks the regions it misses.
 #[test]
 fn a_member_that_missed_what_is_marked_returns() {
     let mut first = array(3, 7);
@@ -1074,11 +1075,11 @@ fn a_member_that_missed_what_is_marked_returns() {
     };
     let (since, mut held_out) = (3, false);
     assert_eq!(with_b(&all, &all[1]), Reason::Returning { since, held_out });
-    // The write that it failed at did not reach it.
+    // The failed write did not reach it.
     let mut behind = all[1].clone();
     behind.slots[0].fill(0);
     assert_eq!(with_b(&all, &behind), Reason::Returning { since, held_out });
-    // On its way back, and not counted on by the others any more.
+    // It is being resynced, but the others no longer count on it.
     let returning = MemberState::Rebuilding {
         mark: BlockIndex(0),
         missed_since: since,
@@ -1103,7 +1104,7 @@ fn a_member_that_missed_what_is_marked_returns() {
         with_b(&others, &others[1]),
         Reason::Returning { since, held_out }
     );
-    // Filled as a whole, and not to the end.
+    // A full rebuild that did not finish.
     let filled = MemberState::Rebuilding {
         mark: BlockIndex(0),
         missed_since: 0,
@@ -1111,7 +1112,7 @@ fn a_member_that_missed_what_is_marked_returns() {
     let mut partly = all[1].clone();
     partly.write(&with_state(&later, 1, filled));
     assert!(matches!(with_b(&all, &partly), Reason::Stale { .. }));
-    // Too short by now.
+    // The device is too short now.
     let mut short = all[1].clone();
     short.bytes -= 4096;
     assert!(matches!(with_b(&all, &short), Reason::Stale { .. }));

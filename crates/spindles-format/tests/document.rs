@@ -1,4 +1,4 @@
-//! `docs/format.md` says what the code does: its tables are compared with the code's.
+//! The tables of `docs/format.md` agree with those of the code.
 
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
@@ -6,7 +6,7 @@ use spindles_format::{
     JOURNAL_DEVICE_FIELDS, SLOT_BYTES, SPARE_FIELDS, SUPERBLOCK_BYTES,
 };
 
-/// The cells of the tables in the section with that heading, one table after another.
+/// Returns the cells of the tables in the section with this heading, one table after another.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let page = include_str!("../../../docs/format.md");
     let from = page.find(heading).expect("the section is there") + heading.len();
@@ -70,7 +70,7 @@ fn devices_of_journals_are_as_documented() {
     assert!(documented.into_iter().eq(fields));
 }
 
-/// The fields of each table lie side by side.
+/// The fields of each table are adjacent.
 #[test]
 fn tables_have_no_gaps() {
     let superblock = rows("## The superblock, version 1");

@@ -1,4 +1,4 @@
-//! What marks a device as one that holds a journal, on the device and back.
+//! The record of a journal device reads back as written.
 
 use spindles_block::BlockSize;
 use spindles_format::{
@@ -22,7 +22,7 @@ fn what_is_written_is_read() {
     assert_eq!(JournalDevice::decode(&device.encode()), Ok(device));
 }
 
-/// Every value but the right one is refused at every place.
+/// Every wrong value is refused at every place.
 #[test]
 fn every_wrong_byte_is_found() {
     let good = sample().encode();
@@ -39,7 +39,7 @@ fn every_wrong_byte_is_found() {
     }
 }
 
-/// Also under a checksum that is right.
+/// Even under a right checksum.
 #[test]
 fn impossible_contents_are_refused() {
     let with = |at: usize, field: &[u8]| {
@@ -61,7 +61,7 @@ fn impossible_contents_are_refused() {
     }
 }
 
-/// The journals of all positions lie on the device, none in another.
+/// The journals of all positions lie on the device, and none overlap.
 #[test]
 fn all_positions_have_room() {
     for bytes in [JOURNAL_DEVICE_BYTES_MIN, 5 << 20, 1 << 30, (1 << 40) + 513] {

@@ -1,10 +1,10 @@
-//! The fuzz target of `fuzz/` in small, always the same: fields changed at random under a right
-//! checksum are refused or written back as they were read, and never a panic.
+//! A small, deterministic version of the fuzz target in `fuzz/`. Fields changed at random under a
+//! right checksum are refused or written back as read, and nothing panics.
 
 use spindles_format::versions::VERSIONS;
 use spindles_format::{Found, SUPERBLOCK_BYTES, choose, crc32c, decode, encode};
 
-/// A small generator that never changes.
+/// A small generator with a fixed sequence.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! Spares: what is written is read, every wrong byte is refused, and a device is a spare or a
-//! member, never both.
+//! Spares: a record reads back as written, every wrong byte is refused, and a device is a spare or
+//! a member, never both.
 
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
@@ -71,7 +71,7 @@ fn every_wrong_byte_is_found() {
     }
 }
 
-/// A spare is no superblock, and no superblock is a spare.
+/// A spare is not a superblock, and a superblock is not a spare.
 #[test]
 fn a_spare_is_never_taken_for_a_member() {
     let spare = sample().encode();
@@ -84,7 +84,7 @@ fn a_spare_is_never_taken_for_a_member() {
     assert_eq!(SpareRecord::decode(superblock), Err(DecodeError::NotOurs));
 }
 
-/// The first superblock that a spare gets as a member may lie in either slot.
+/// The first superblock of a spare that becomes a member may lie in either slot.
 #[test]
 fn a_good_superblock_counts_for_more() {
     let spare = sample().encode();
@@ -95,11 +95,11 @@ fn a_good_superblock_counts_for_more() {
     assert_eq!(member.spare(), None);
     assert_eq!(member.record().unwrap().0, array);
     assert_eq!(member.damage(), None);
-    // Torn: it is what it was before.
+    // Torn: the device is still a spare.
     let mut torn = *superblock;
     torn[2048..].fill(0);
     assert_eq!(found(&spare, &torn).spare(), Some(&sample()));
-    // In the place of the spare itself: neither.
+    // Torn over the spare record itself: neither.
     let mut torn = spare;
     torn[..512].copy_from_slice(&superblock[..512]);
     let neither = found(&torn, &BLANK);
@@ -108,7 +108,7 @@ fn a_good_superblock_counts_for_more() {
         neither.record(),
         Err(DecodeError::Checksum { .. })
     ));
-    // Of a newer version: not ours to say.
+    // A newer version: this one can't tell.
     let mut newer = *superblock;
     newer[8] = 99;
     let newer = found(&spare, &newer);

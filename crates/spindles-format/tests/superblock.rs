@@ -11,7 +11,7 @@ use spindles_format::{
     crc32c, decode, encode, give_checksums, give_regions,
 };
 
-/// What the fixture of version 1 says.
+/// The records in the fixture of version 1.
 fn sample() -> (ArrayRecord, DeviceRecord) {
     let device = areas_for(256 << 20, BlockSize::B4096, MemberIndex(2)).unwrap();
     let mut member = [MemberRecord::NONE; 64];
@@ -65,7 +65,7 @@ fn encoded(array: &ArrayRecord, device: &DeviceRecord) -> [u8; SUPERBLOCK_BYTES]
     bytes
 }
 
-/// The bytes with one range replaced and the checksum made right again.
+/// Returns the sample's bytes with one range replaced and the checksum recomputed.
 fn with(at: usize, field: &[u8]) -> [u8; SUPERBLOCK_BYTES] {
     let (array, device) = sample();
     let mut bytes = encoded(&array, &device);
@@ -86,7 +86,7 @@ fn fixtures_read_and_write_as_ever() {
     assert_eq!(decode(VERSIONS[0].fixture), Ok(sample()));
 }
 
-/// No byte is unused by the checksum: every value but the right one is refused at every place.
+/// The checksum covers every byte: every wrong value is refused at every place.
 #[test]
 fn every_wrong_byte_is_found() {
     let (array, device) = sample();
@@ -113,14 +113,14 @@ fn every_truncation_is_found() {
     for length in 0..SUPERBLOCK_BYTES {
         let short = DecodeError::Short { bytes: length };
         assert_eq!(decode(&good[..length]), Err(short));
-        // The device went on, with other bytes.
+        // The device continues with other bytes.
         let mut torn = [0; SUPERBLOCK_BYTES];
         torn[..length].copy_from_slice(&good[..length]);
         assert!(decode(&torn).is_err(), "torn after {length} bytes");
     }
 }
 
-/// Every rule of the decoder, with bytes whose checksum is right.
+/// Every rule of the decoder, checked with bytes whose checksum is right.
 #[test]
 fn impossible_contents_are_refused() {
     let member = |index: usize| 768 + 48 * index;
@@ -257,7 +257,7 @@ fn features_decide_what_a_reader_may_do() {
     assert!(array.features.must_read_only());
     assert!(!sample().0.features.must_read_only());
     assert_eq!(decode(&encoded(&array, &device)).unwrap().0, array);
-    // What may be ignored is read, and not kept up when it is written.
+    // Unknown ignorable features are read, but not written back.
     let (array, device) = decode(&with(16, &[1 << 5])).unwrap();
     assert_eq!(array.features.ignorable, unknown);
     let (again, _) = decode(&encoded(&array, &device)).unwrap();

@@ -1,14 +1,14 @@
-//! Memory for whoever asks a target: an area for each of its slots, and some that are lent to the
-//! target for reads that are hedged.
+//! Payload memory for users of a target: one area per slot, and spare areas lent to the target for
+//! hedged reads.
 //!
-//! What a slot reads may come in one of those: that is the slot's from then on, and what was the
-//! slot's is lent instead ([`Areas::take_over`]).
+//! A read of a slot may complete in a lent area. The slot then keeps that area, and its earlier
+//! area is lent instead ([`Areas::take_over`]).
 
 use crate::Target;
 use spindles_block::{BufferId, BufferSlice, Reply};
 use std::ops::Range;
 
-/// Memory that is lent: so many areas, and so many bytes, at most.
+/// Most areas, and most bytes, that are lent.
 const LENT_AREAS: u32 = 64;
 const LENT_BYTES: u32 = 32 << 20;
 
@@ -18,12 +18,12 @@ pub struct Areas {
     buffer: BufferId,
     area_blocks: u32,
     area_bytes: usize,
-    /// Which area each slot has.
+    /// The area of each slot.
     of_slots: Vec<u32>,
 }
 
 impl Areas {
-    /// An area of zeros for each slot. What was lent to the target before, it gets no more.
+    /// Allocates a zeroed area for each slot. Ends all earlier lending to the target.
     #[must_use]
     pub fn new(target: &mut dyn Target, slots: u32, area_blocks: u32) -> Self {
         let facts = target.facts();
@@ -50,34 +50,34 @@ impl Areas {
         areas
     }
 
-    /// The buffer that all areas lie in.
+    /// Returns the buffer that contains all areas.
     #[must_use]
     pub fn buffer(&self) -> BufferId {
         self.buffer
     }
 
-    /// How long an area is.
+    /// Returns the length of an area.
     #[must_use]
     pub fn area_blocks(&self) -> u32 {
         self.area_blocks
     }
 
-    /// Where the area of a slot is.
+    /// Returns the area of a slot.
     #[must_use]
     pub fn of(&self, slot: usize) -> BufferSlice {
         self.at(self.of_slots[slot])
     }
 
-    /// Which bytes of the buffer the area of a slot has.
+    /// Returns the bytes of the buffer that a slot's area occupies.
     #[must_use]
     pub fn bytes_of(&self, slot: usize) -> Range<usize> {
         let area = usize::try_from(self.of_slots[slot]).expect("64 bits");
         area * self.area_bytes..(area + 1) * self.area_bytes
     }
 
-    /// The request of a slot is answered: what it read may be in another area, which is the slot's
-    /// from now on. Only requests that begin with the slot's area, and have it for themselves, may
-    /// be submitted as exchangeable.
+    /// Updates a slot when its request is answered: the data may be in another area, which the slot
+    /// keeps. A request may be submitted as exchangeable only if it begins at its slot's area and
+    /// has that area to itself.
     pub fn take_over(&mut self, slot: usize, reply: &Reply) {
         if let Some(area) = reply.exchanged {
             assert_eq!(area.buffer, self.buffer, "memory of another kind");

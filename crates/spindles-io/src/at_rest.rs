@@ -1,4 +1,4 @@
-//! A device for whoever waits for each of its operations, as superblocks and labels are looked at and written.
+//! Blocking access to a device, used for superblocks and labels.
 
 use crate::{positioned, zeros};
 use rustix::fs::{SeekFrom, ioctl_blksszget, seek};
@@ -6,27 +6,27 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 
-/// What a device is opened for.
+/// The access a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// Reads too: a copy is read back to be compared.
+    /// Reads too: a copy is read back for comparison.
     Write,
 }
 
-/// A device that does what it is asked before it returns: at any offset, of any length.
+/// A device whose operations block until done, at any offset and of any length.
 pub(crate) trait AtRest: Debug {
-    /// How long it is.
+    /// Returns its length.
     fn bytes(&self) -> io::Result<u64>;
-    /// Reads as many bytes as there is room for.
+    /// Fills the buffer.
     fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all bytes.
     fn write(&self, from: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes a part zeros, as cheaply as that can be done.
+    /// Zeroes a range, as cheaply as possible.
     fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()>;
-    /// Makes what was written durable.
+    /// Makes written data durable.
     fn sync(&self) -> io::Result<()>;
-    /// The regular file that it is, if it is one.
+    /// Returns it as a file, if it is a regular file.
     fn as_file(&self) -> Option<&File>;
 }
 

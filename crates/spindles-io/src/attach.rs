@@ -1,4 +1,4 @@
-//! What all have in common that change which devices an array has: rebuild, replace, grow and
+//! Common code of the commands that change the devices of an array: rebuild, replace, grow and
 //! spares.
 
 use crate::assemble::{self, ArrayReport, JournalReport, MemberReport};
@@ -9,22 +9,22 @@ use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_format::{Found, SpareRecord, Uuid};
 
-/// What an array does with devices that come to it.
+/// The use of new devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Each takes a place; a spare of the array may.
+    /// Each takes a place; spares of the array are allowed.
     Place,
-    /// The same. A device that is being filled is one that an earlier rebuild began with.
+    /// The same, but an earlier rebuild may already have begun to fill the device.
     Rebuild,
-    /// They become spares; what is one already stays one.
+    /// They become spares; existing spares stay spares.
     Spare,
     /// One gets the journal.
     Journal,
 }
 
-/// Checks that devices that are to come to an array of these `devices` are there, each is another one, each can serve
-/// the array's blocks, and the array does not need what any of them holds. Force changes none of it. A member that is out and may come back is
-/// no new device either, unless it is to be overwritten.
+/// Checks new devices for an array on `devices`. Each must exist, be a different device, support
+/// the array's block size, and hold no data that the array needs. Force changes none of this. A
+/// member that is out but may return is not new either, unless `overwrite` is set.
 pub(crate) fn look_at_new(
     devices: &[&str],
     new: &[&str],
@@ -33,7 +33,7 @@ pub(crate) fn look_at_new(
     open: &OpenOptions,
 ) -> Result<(), ChangeError> {
     are_others(devices, new)?;
-    // First: nobody else can look at what a server of the array has.
+    // Check this first: if the array's server has a device open, no other check can read it.
     refuse_own(devices, new, to, overwrite)?;
     let block_size = devices.iter().find_map(|device| {
         let found = Probe::glance(device)?.found();
@@ -46,8 +46,9 @@ pub(crate) fn look_at_new(
     Ok(())
 }
 
-/// Refuses new devices that the array of these `devices`, or one inside it, counts on: active members,
-/// its journal, and spares of it where they are to be something else. A member that can come back gets an error that says so.
+/// Refuses new devices that the array on `devices`, or one inside it, counts on: active members,
+/// its journal, and its spares if they are for another use. A member that can return gets an error
+/// that says so.
 fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Result<(), ChangeError> {
     let said = |device: &&str| {
         let found = Probe::glance(device)?.found();
@@ -62,7 +63,7 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
     let labelled: Vec<&str> = (new.iter().copied())
         .filter(|device| said(device).is_some())
         .collect();
-    // One that was a member until now may be a plain device.
+    // A former member may be a plain device now.
     let devices: Vec<&str> = (devices.iter().copied())
         .filter(|device| said(device).is_some())
         .collect();
@@ -75,8 +76,8 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
         of.any(|uuid| uuid != Uuid::NIL && known.contains(&uuid))
     };
     let related: Vec<&str> = labelled.iter().copied().filter(is_related).collect();
-    // Devices of other arrays make no array with these. Those of an array deep inside this one name none
-    // that is known yet.
+    // Devices of other arrays do not assemble with these. Devices of a deeply nested inner array
+    // name no array that is known yet.
     let looked = [labelled, related].into_iter().find_map(|new| {
         let all = [devices.as_slice(), &new].concat();
         assemble::describe(&all, &OpenOptions::looking()).ok()
@@ -99,7 +100,7 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
             };
             let (array, device) = (array.name.clone(), (*device).to_owned());
             return Err(match (role, to) {
-                // Such a command was killed when it was through.
+                // The same command was killed after it had finished its work.
                 (OwnRole::Journal, Use::Journal) => ChangeError::HasJournal { array, device },
                 _ => ChangeError::Own {
                     array,
@@ -112,14 +113,14 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
     Ok(())
 }
 
-/// Whether a device is a member that is out, and gets no more than what it missed. A rebuild takes one back that no command put
-/// out.
+/// Returns true if a device is a member that is out and can catch up. A rebuild takes such a member
+/// back by itself, unless a command took it out.
 fn comes_back(array: &ArrayReport, device: &str, to: Use) -> bool {
     let mut returning = array.returning.iter().filter(|_| to != Use::Rebuild);
     array.held_out.iter().any(|out| out == device) || returning.any(|(_, out)| out == device)
 }
 
-/// What a device is for an array that needs it. `before` is the array without it.
+/// Returns the role of a device that an array needs. `before` is the array without it.
 fn role_in(
     array: &ArrayReport,
     before: Option<&ArrayReport>,
@@ -134,7 +135,7 @@ fn role_in(
     };
     let is_filled = array.filled_bytes.is_some() && to == Use::Rebuild;
     let place = array.members.iter().position(is_device);
-    // A command that was killed left it a member of which the others know nothing.
+    // A killed command made it a member, but the other members don't know it.
     let is_unknown = |place: &usize| {
         let there = before.and_then(|array| array.members.get(*place));
         there.is_some_and(|member| match member {
@@ -154,9 +155,10 @@ fn role_in(
     (is_spare && to == Use::Journal).then_some(OwnRole::Spare)
 }
 
-/// What devices hold that are to come to an array, which is an error unless it may be overwritten, or
-/// the device is a spare of one of these arrays alone, or was never full as a member of one: of that array,
-/// or of those inside it. A rebuild takes any spare that the array would take by itself.
+/// Returns the data on new devices, which is an error unless it may be overwritten. Two kinds of
+/// devices need no permission: spares of one of these `arrays` alone, and members of one that were
+/// never filled. `arrays` includes inner arrays. A rebuild accepts any spare that the array would
+/// take by itself.
 pub(crate) fn may_overwrite(
     new: &[&str],
     overwrite: bool,
@@ -184,11 +186,11 @@ pub(crate) fn may_overwrite(
     Ok(held)
 }
 
-/// Whether each new device is another device, and none of these.
+/// Checks that each new device is distinct and none of `devices`.
 pub(crate) fn are_others(devices: &[&str], new: &[&str]) -> Result<(), ChangeError> {
     let all = [devices, new].concat();
     match identity::same_device(&all) {
-        // What is wrong with the others is found when they are assembled.
+        // Errors among the others show up when they are assembled.
         Some((first, second)) if second >= devices.len() => Err(ChangeError::SameDevice {
             first: all[first].to_owned(),
             second: all[second].to_owned(),
@@ -197,10 +199,11 @@ pub(crate) fn are_others(devices: &[&str], new: &[&str]) -> Result<(), ChangeErr
     }
 }
 
-/// Works until no device is being filled or copied onto any more, or `on_event` does not want to go on.
-/// `progress` gets how many bytes of the arrays are done and how many there are; with `false` it
-/// stops that, and so does this answer. While that job of that array goes on, `progress` gets its bytes
-/// and not those of all jobs that fill devices.
+/// Works until no device is being filled or copied onto, or `on_event` returns false.
+///
+/// `progress` gets the bytes done and the total bytes of the arrays; it returns `false` to stop,
+/// which makes this return false. While the job `(array, name)` runs, `progress` gets the bytes of
+/// that job instead of those of all fills.
 pub(crate) fn work_through(
     target: &mut dyn Managed,
     job: Option<(&str, &str)>,
@@ -209,7 +212,7 @@ pub(crate) fn work_through(
 ) -> bool {
     loop {
         let mut goes_on = true;
-        // Read before the events: what a job sends at its end is then in the queue.
+        // Read this before the events: all events of a finished job are then in the queue.
         let state = target.rebuild_progress();
         while let Some((array, event)) = target.next_event() {
             goes_on &= on_event(array, event);

@@ -1,36 +1,37 @@
-//! Arrays inside one that is served, which have no part in it now: too many of their devices were away, or failed.
-//! When these are back, such an array gets what it missed, as any member does; its server has to open it for that.
+//! Inner arrays that take no part in a served array, because too many of their devices were missing
+//! or failed. When the devices are back, such an array catches up like any member. Its server must
+//! open it for that.
 
 use crate::host::{Served, absolute, report_of};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
 use spindles_format::Uuid;
 
-/// An array that is away.
+/// An inner array that takes no part.
 pub(crate) struct Away {
     pub(crate) name: String,
     uuid: Uuid,
-    /// Its devices that are there.
+    /// Its devices that are present.
     pub(crate) devices: Vec<String>,
-    /// Whether it comes back when they are opened.
+    /// True if it returns when they are opened.
     pub(crate) returns: bool,
 }
 
 impl Away {
-    /// Whether that is a device of it.
+    /// Returns true if the device belongs to it.
     pub(crate) fn has(&self, device: &str) -> bool {
         self.devices.iter().any(|own| share_bytes(own, device))
     }
 }
 
-/// Those that have devices among the ones that the server knows, and a new one.
+/// Finds these arrays by the devices that the server knows, and a new one.
 pub(crate) fn arrays_away(served: &dyn Served, new: Option<&str>) -> Vec<Away> {
     let mut devices = served.devices();
     let is_new = |new: &&str| !devices.iter().any(|device| share_bytes(device, new));
     let new = new.filter(is_new).map(absolute);
     devices.extend(new);
     let mut arrays: Vec<Away> = Vec::new();
-    // With a device of somebody else's they are no array.
+    // A device of another array prevents the assembly.
     let Ok(report) = report_of(&devices) else {
         return arrays;
     };

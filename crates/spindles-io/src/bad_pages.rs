@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 /// A page of the list on one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPage {
-    /// Which.
+    /// Its number.
     pub number: u32,
-    /// Of two members' pages the one with the higher number counts.
+    /// Of the pages on two members, the one with the higher number counts.
     pub sequence: u64,
-    /// What it lists.
+    /// Its entries.
     pub runs: Vec<BadBlocks>,
 }
 
-/// The pages on a member, as far as they can be read.
+/// Reads the pages on a member, as far as possible.
 pub(crate) fn read_pages(
     array: &ArrayRecord,
     device: &DeviceRecord,
@@ -27,7 +27,7 @@ pub(crate) fn read_pages(
     };
     let pages = array.bad_blocks_pages();
     let mut bytes = vec![0; usize::try_from(pages).expect("few") * BAD_BLOCKS_PAGE_BYTES];
-    // What is longer than a block may be read only in part.
+    // A page longer than a block may be readable only in part.
     let step = usize::try_from(array.block_size.bytes()).expect("4096");
     let mut at = area.offset_bytes;
     for block in bytes.chunks_mut(step) {
@@ -49,7 +49,7 @@ pub(crate) fn read_pages(
     decoded.collect()
 }
 
-/// What the members of an array list together: of each page the newest counts.
+/// Merges the lists of all members: the newest version of each page counts.
 pub fn newest<'a>(pages: impl IntoIterator<Item = &'a BadPage>) -> Vec<BadBlocks> {
     let mut newest: BTreeMap<u32, &BadPage> = BTreeMap::new();
     for page in pages {

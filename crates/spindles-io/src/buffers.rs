@@ -1,10 +1,9 @@
-//! Memory that requests read into and write from: mapped by the page, so aligned
-//! for direct I/O, and never moved.
+//! Memory that requests read into and write from. It is mapped by the page, so aligned for direct
+//! I/O, and never moves.
 //!
-//! The kernel and the threads of the pool read and write this memory by address
-//! while an operation is in flight. Nothing here prevents that: it is as
-//! if another process shared the memory. By the contract of `Target`, such bytes
-//! read as any mixture of old and new meanwhile.
+//! The kernel and the threads of the pool access this memory by address while an operation is in
+//! flight. Nothing here prevents that: it is as if another process shared the memory. By the
+//! contract of `Target`, such bytes read as any mixture of old and new meanwhile.
 
 #![expect(
     unsafe_code,
@@ -15,9 +14,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use spindles_block::{BlockSize, BufferId, BufferSlice};
 use std::{io, ptr, ptr::NonNull, slice};
 
-/// Where zeros are read from: as long as the longest operation.
+/// Size of the buffer of zeros: as long as the longest operation.
 const ZEROS_BYTES: usize = 64 << 20;
-/// From here on large pages are worth asking for.
+/// Large pages are worth requesting from this size on.
 const LARGE_PAGES_FROM_BYTES: usize = 2 << 20;
 
 /// Mapped memory, zeros at first.
@@ -27,12 +26,12 @@ pub(crate) struct Region {
     bytes: usize,
 }
 
-// SAFETY: a region owns its memory, as a box does; the pointer is only given away together with
-// the contract above.
+// SAFETY: a region owns its memory, as a box does; the pointer is passed on only under the contract
+// above.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Maps `bytes` of zeros; the memory is only taken when it is touched.
+    /// Maps `bytes` of zeros. Memory is allocated only when touched.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let region = Self::map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
         if bytes >= LARGE_PAGES_FROM_BYTES {
@@ -46,7 +45,7 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps `bytes` that can only be read.
+    /// Maps `bytes` of read-only zeros.
     fn zeros(bytes: usize) -> io::Result<Self> {
         Self::map(bytes, ProtFlags::READ)
     }
@@ -61,13 +60,13 @@ impl Region {
         })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped, readable and initialised (zeros) for `bytes`, until `self` goes.
+        // SAFETY: mapped, readable and initialised (zeros) for `bytes`, until `self` is dropped.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The bytes, to be changed.
+    /// Returns the bytes, for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; writable, because read-only regions are only reached through
         // `Buffers::zeros`, which never calls this.
@@ -77,22 +76,22 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`, and nothing borrows it any more.
+        // SAFETY: exactly the mapping made in `map`, which is no longer borrowed.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes.max(1)) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// A stretch of a buffer, for the kernel or a thread of the pool.
+/// A part of a buffer, for the kernel or a thread of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// Where it begins.
+    /// Address of its first byte.
     pub(crate) start: NonNull<u8>,
-    /// Which buffer it is in: the registered one of that number, where there is one.
+    /// The buffer that contains it. Selects the registered buffer of that number, if there is one.
     pub(crate) buffer: BufferId,
 }
 
-// SAFETY: only an address; whoever uses it keeps the contract of this module.
+// SAFETY: only an address; its users keep the contract of this module.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -127,19 +126,19 @@ impl Buffers {
         Ok(id)
     }
 
-    /// Puts another memory in the place of a buffer that nobody uses yet.
+    /// Replaces the memory of a buffer that is not in use yet.
     pub(crate) fn replace(&mut self, id: BufferId, blocks: u32) -> io::Result<()> {
         let region = Region::new(self.offset(blocks))?;
         self.regions[index(id)] = region;
         Ok(())
     }
 
-    /// A whole buffer.
+    /// Returns a whole buffer.
     pub(crate) fn buffer(&self, id: BufferId) -> &[u8] {
         self.regions[index(id)].bytes()
     }
 
-    /// A whole buffer, to be changed.
+    /// Returns a whole buffer, for writing.
     pub(crate) fn buffer_mut(&mut self, id: BufferId) -> &mut [u8] {
         self.regions[index(id)].bytes_mut()
     }
@@ -148,7 +147,7 @@ impl Buffers {
         usize::try_from(u64::from(blocks) * u64::from(self.block_size.bytes())).expect("64 bits")
     }
 
-    /// Where the bytes of a place are; panics where the buffer has not so many.
+    /// Returns the address and length of a slice; panics if the buffer is too short for it.
     fn place(&self, place: BufferSlice, blocks: u32) -> (NonNull<u8>, usize) {
         let bytes = self.offset(blocks);
         let (region, first) = match place.buffer {
@@ -163,14 +162,14 @@ impl Buffers {
         (unsafe { region.start.add(first) }, bytes)
     }
 
-    /// The bytes of a place.
+    /// Returns the bytes of a slice.
     pub(crate) fn slice(&self, place: BufferSlice, blocks: u32) -> &[u8] {
         let (start, bytes) = self.place(place, blocks);
         // SAFETY: `place` lies within a region, which lives as long as `self`.
         unsafe { slice::from_raw_parts(start.as_ptr(), bytes) }
     }
 
-    /// The bytes of a place, to be changed.
+    /// Returns the bytes of a slice, for writing.
     pub(crate) fn slice_mut(&mut self, place: BufferSlice, blocks: u32) -> &mut [u8] {
         assert_ne!(place.buffer, BufferId::ZEROS, "zeros are not written to");
         let (start, bytes) = self.place(place, blocks);
@@ -178,13 +177,13 @@ impl Buffers {
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 
-    /// Start and length of a place that may be written.
+    /// Returns the address and length of a slice that may be written.
     pub(crate) fn extent_of(&self, place: BufferSlice, blocks: u32) -> (NonNull<u8>, usize) {
         assert_ne!(place.buffer, BufferId::ZEROS, "zeros are not written to");
         self.place(place, blocks)
     }
 
-    /// The memory of a place, for an operation that may `fill` it.
+    /// Returns the memory of a slice, for an operation that may `fill` it.
     pub(crate) fn memory(&self, place: BufferSlice, blocks: u32, fill: bool) -> Memory {
         if place.buffer == BufferId::NONE {
             return Memory::NONE;
@@ -199,13 +198,13 @@ impl Buffers {
         }
     }
 
-    /// All buffers.
+    /// Returns all buffers.
     pub(crate) fn ids(&self) -> impl Iterator<Item = BufferId> + use<> {
         let count = u32::try_from(self.regions.len()).expect("few buffers");
         (0..count).map(BufferId)
     }
 
-    /// Start and length of a buffer, to be registered with the kernel.
+    /// Returns the address and length of a buffer, for registration with the kernel.
     pub(crate) fn extent(&self, id: BufferId) -> (NonNull<u8>, usize) {
         let region = &self.regions[index(id)];
         (region.start, region.bytes)

@@ -1,4 +1,5 @@
-//! Clears what lies on devices. The caller has the device open, so that no other program writes to it.
+//! Clears data on devices. The caller must have the device open, so that no other program writes to
+//! it.
 
 use crate::at_rest::{Access, AtRest};
 use crate::backends;
@@ -7,31 +8,31 @@ use crate::signatures::Sighting;
 use spindles_format::{AreaKind, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::io;
 
-/// A device with this many zeros at both ends is taken for a new one: the superblock slots lie within them.
+/// A device with this many zeros at both ends counts as new: the superblock slots lie within them.
 pub(crate) const ENDS_BYTES: u64 = 64 << 10;
 
-/// Clears a device that is held and about to become a member: what anybody may find on it,
-/// superblock slots and all areas of metadata included.
+/// Clears a held device that is about to become a member: all known signatures, the superblock
+/// slots and all metadata areas.
 pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
     forget(device)?;
     clear_areas(backends::at_rest(device, Access::Write)?.as_ref(), record)
 }
 
-/// Clears a spare that is held and about to become a member, but for that it is a spare.
+/// Clears a held spare that is about to become a member, except for its spare label.
 pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;
     device.write(&[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
     clear_areas(device.as_ref(), record)
 }
 
-/// Makes zeros of everything known on a device that is held, superblock slots included.
+/// Zeroes all known signatures on a held device, including the superblock slots.
 pub(crate) fn forget(device: &str) -> io::Result<()> {
     let sightings = Probe::held(device)?.sightings();
     wipe(device, &sightings.map_err(io::Error::other)?)
 }
 
-/// Makes a device that held nothing but what is ours one that holds nothing: a file of zeros, or a
-/// block device with zeros at both ends and without anything known.
+/// Empties a device that held only Spindles data. A file is zeroed; a block device gets zeros at
+/// both ends and loses all known signatures.
 pub(crate) fn empty(device: &str) -> io::Result<()> {
     forget(device)?;
     let device = backends::at_rest(device, Access::Write)?;
@@ -60,7 +61,7 @@ fn clear_areas(device: &dyn AtRest, record: &DeviceRecord) -> io::Result<()> {
     device.sync()
 }
 
-/// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
+/// Zeroes the given signatures, and everything up to the end of the superblock slots.
 pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;
     let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");

@@ -3,14 +3,14 @@
 use spindles_block::Instant;
 use std::time;
 
-/// Nanoseconds since it was made; never goes back.
+/// Nanoseconds since its creation; never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: time::Instant,
 }
 
 impl Clock {
-    /// A clock that shows 0 now.
+    /// Starts a clock at 0.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -18,24 +18,24 @@ impl Clock {
         }
     }
 
-    /// What the clock shows.
+    /// Returns the time of the clock.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant(u64::try_from(self.start.elapsed().as_nanos()).expect("584 years"))
     }
 }
 
-/// Seconds since 1970, as the machine has it.
+/// Returns the seconds since 1970 by the system clock.
 pub(crate) fn since_1970_s() -> u64 {
     let since = time::SystemTime::now().duration_since(time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// The last second that is written with four digits for the year.
+/// The last second of the year 9999, the last year with four digits.
 const LAST_S: u64 = 253_402_300_799;
 
-/// `2026-11-23 07:50:13 UTC`, of seconds since 1970. What a wrong clock shows beyond the year 9999 is
-/// its last second.
+/// Formats seconds since 1970 as `2026-11-23 07:50:13 UTC`. Times beyond the year 9999, from a
+/// wrong clock, become its last second.
 #[must_use]
 pub fn utc(since_1970_s: u64) -> String {
     let at = time::UNIX_EPOCH + time::Duration::from_secs(since_1970_s.min(LAST_S));
@@ -43,14 +43,14 @@ pub fn utc(since_1970_s: u64) -> String {
     text.replace('T', " ").replace('Z', " UTC")
 }
 
-/// The time now, to the second, as logs have it: `2026-11-23T07:50:13Z`.
+/// Returns the current time to the second, in the form used in logs: `2026-11-23T07:50:13Z`.
 #[must_use]
 pub fn rfc3339_now() -> String {
     let now = time::SystemTime::now();
     humantime::format_rfc3339_seconds(now).to_string()
 }
 
-/// The processor time that this thread has used: what other programs take is not in it.
+/// Returns the processor time of this thread, without the time of other programs.
 pub(crate) fn thread_time() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).expect("not negative");

@@ -1,12 +1,12 @@
-//! A ring of commands to one device that asks, as the kernel does over FUSE: each command answers what was asked
-//! before, and ends when there is something new to be asked.
+//! A ring of commands to a device that sends requests, as the kernel does over FUSE. Each command
+//! carries the answer to the previous request, and completes when the next request arrives.
 //!
 //! ```text
 //!  here: what was asked lies in the entry's memory ──push──▶ away: the kernel has it ──next──▶ here
 //! ```
 //!
-//! Each *entry* is one command at a time, with memory of its own: a head, and room for payload. While it is away the
-//! kernel reads and fills that memory, and nobody else looks at it.
+//! Each *entry* is one command at a time, with its own memory: a head, and room for payload. While
+//! the entry is away, only the kernel reads and fills that memory.
 
 #![expect(
     unsafe_code,
@@ -25,47 +25,48 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 /// Bytes of a command that the device interprets.
 pub const COMMAND_BYTES: usize = 80;
-/// Where the submission of a command has its length.
+/// Offset of the length field in a submission entry.
 const LENGTH_AT: usize = 24;
-/// Names the watch on the device itself, which is no entry.
+/// User data of the poll on the device itself, which has no entry.
 const DEVICE: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Entry128>() == 128, "the kernel's layout");
 const _: () = assert!(size_of::<[usize; 4]>() == 2 * size_of::<libc::iovec>());
 
-/// How much there is of what.
+/// Sizes of a command ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandRingLimits {
-    /// Commands at once.
+    /// Commands in flight at once.
     pub entries: u16,
     /// The head of an entry, in bytes.
     pub head_bytes: usize,
-    /// Room for its payload, in bytes.
+    /// Room for the payload of an entry, in bytes.
     pub payload_bytes: usize,
 }
 
-/// Something came from the kernel.
+/// A completion from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// The command of that entry has ended, with that result: an error is below 0. Its memory is here again.
+    /// The command of this entry completed with this result; negative is an error. Its memory is
+    /// here again.
     Entry(u16, i32),
-    /// The device is ready to be read from, or has ended. It is no longer watched.
+    /// The device is ready to read, or has ended. It is no longer polled.
     Device,
 }
 
-/// The ring. All of its calls come from one thread.
+/// The ring. All calls come from one thread.
 pub struct CommandRing {
-    /// Goes first: once it is closed nothing works on the memory. What it still had to do for this thread is
-    /// only ever done in `enter`.
+    /// Dropped first: after the ring is closed the kernel no longer uses the memory. The kernel's
+    /// deferred work for this thread runs only in `enter`.
     ring: IoUring<Entry128, cqueue::Entry>,
     device: OwnedFd,
     limits: CommandRingLimits,
     heads: Region,
     payloads: Region,
-    /// Where both are, as a vector of two: address and length, for each entry.
+    /// Head and payload of each entry, as an array of two `iovec`: address and length.
     places: Vec<[usize; 4]>,
     is_away: Vec<bool>,
-    /// So many commands wait to be handed over.
+    /// Commands pushed but not yet submitted.
     waiting: u32,
 }
 
@@ -76,17 +77,17 @@ impl Debug for CommandRing {
 }
 
 impl CommandRing {
-    /// A ring of that device. The calling thread is the one that uses it.
+    /// Creates a ring on this device, for use by the calling thread only.
     ///
     /// # Errors
     ///
-    /// The kernel has no such rings (Linux before 6.1), or no room.
+    /// The kernel has no such rings (Linux before 6.1), or memory is short.
     pub fn new(device: impl AsFd, limits: CommandRingLimits) -> io::Result<Self> {
         let entries = usize::from(limits.entries);
         let commands = u32::from(limits.entries) + 1;
         let mut builder = IoUring::<Entry128, cqueue::Entry>::builder();
-        // Whatever the kernel has to do in this thread waits until it enters: so many requests cost one call, and
-        // nothing is written into memory that was given back.
+        // Defer the kernel's work for this thread until the thread enters. One call then serves
+        // many requests, and the kernel never writes into memory of an entry that is back here.
         builder
             .setup_cqsize(commands * 2)
             .setup_single_issuer()
@@ -105,58 +106,58 @@ impl CommandRing {
         })
     }
 
-    /// Something that counts, an `eventfd`, is added to when something arrives. To look out for the ring itself is of no
-    /// use: it is not ready before it is entered.
+    /// Registers an `eventfd` that the kernel increments for each completion. Polling the ring
+    /// itself is useless: it is not ready before it is entered.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel refuses the counter.
     pub fn signal(&self, counter: impl AsFd) -> io::Result<()> {
         let counter = counter.as_fd().as_raw_fd();
         self.ring.submitter().register_eventfd(counter)
     }
 
-    /// Its room.
+    /// Returns the sizes that the ring was made with.
     #[must_use]
     pub fn limits(&self) -> CommandRingLimits {
         self.limits
     }
 
-    /// The head of an entry that is here.
+    /// Returns the head of an entry that is here.
     #[must_use]
     pub fn head(&self, entry: u16) -> &[u8] {
         let range = self.range(entry, self.limits.head_bytes);
         &self.heads.bytes()[range]
     }
 
-    /// The same, to be changed.
+    /// Returns the head of an entry that is here, for writing.
     pub fn head_mut(&mut self, entry: u16) -> &mut [u8] {
         let range = self.range(entry, self.limits.head_bytes);
         &mut self.heads.bytes_mut()[range]
     }
 
-    /// The payload of an entry that is here.
+    /// Returns the payload of an entry that is here.
     #[must_use]
     pub fn payload(&self, entry: u16) -> &[u8] {
         let range = self.range(entry, self.limits.payload_bytes);
         &self.payloads.bytes()[range]
     }
 
-    /// The same, to be changed.
+    /// Returns the payload of an entry that is here, for writing.
     pub fn payload_mut(&mut self, entry: u16) -> &mut [u8] {
         let range = self.range(entry, self.limits.payload_bytes);
         &mut self.payloads.bytes_mut()[range]
     }
 
-    /// Where an entry has its part of a memory.
+    /// Returns the range of an entry in a region with `bytes` for each entry.
     fn range(&self, entry: u16, bytes: usize) -> Range<usize> {
         let entry = usize::from(entry);
         assert!(!self.is_away[entry], "the kernel has it");
         entry * bytes..(entry + 1) * bytes
     }
 
-    /// Sends an entry's first command: it tells the kernel where its head and payload are. It goes with the next
-    /// `enter`.
+    /// Pushes an entry's first command, which gives the kernel the addresses of its head and
+    /// payload. The next `enter` submits it.
     pub fn introduce(&mut self, entry: u16, command: u32, data: &[u8; COMMAND_BYTES]) {
         let (head, payload) = (self.head(entry), self.payload(entry));
         let place = |memory: &[u8]| (memory.as_ptr().expose_provenance(), memory.len());
@@ -168,7 +169,7 @@ impl CommandRing {
         let built = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), command);
         let mut built = built.cmd(*data).addr(Some(address)).build();
         let length: u32 = 2;
-        // The crate has no name for this field.
+        // The `io_uring` crate has no setter for this field.
         // SAFETY: all 128 bytes of the entry are plain numbers, and these four lie within them.
         unsafe {
             let bytes = std::ptr::from_mut(&mut built).cast::<u8>();
@@ -177,7 +178,7 @@ impl CommandRing {
         self.send(entry, built);
     }
 
-    /// Sends the next command of an entry, with the next `enter`.
+    /// Pushes the next command of an entry. The next `enter` submits it.
     pub fn push(&mut self, entry: u16, command: u32, data: &[u8; COMMAND_BYTES]) {
         let built = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), command);
         self.send(entry, built.cmd(*data).build());
@@ -189,7 +190,7 @@ impl CommandRing {
         self.submit(&built.user_data(entry.into()));
     }
 
-    /// Looks out for the device itself, until `next` says that it is ready.
+    /// Polls the device itself, until `next_arrived` returns `Arrived::Device`.
     pub fn watch_device(&mut self) {
         let events = u32::try_from(libc::POLLIN).expect("a bit");
         let watch = opcode::PollAdd::new(Fd(self.device.as_raw_fd()), events).build();
@@ -197,27 +198,27 @@ impl CommandRing {
     }
 
     fn submit(&mut self, built: &Entry128) {
-        // SAFETY: the memory of the entry is ours as long as the ring, and not looked at until the entry is here again. A
-        // watch has no memory.
+        // SAFETY: the memory of the entry lives as long as the ring, and is not accessed until the
+        // entry is here again. A poll has no memory.
         let pushed = unsafe { self.ring.submission().push(built) };
         pushed.expect("there is room for all entries and a watch");
         self.waiting += 1;
     }
 
-    /// Whether commands wait to be handed over.
+    /// Returns true if commands wait for the next `enter`.
     #[must_use]
     pub fn has_commands(&self) -> bool {
         self.waiting > 0
     }
 
-    /// Hands commands over, and has the kernel do what waits for this thread.
+    /// Submits the pushed commands, and runs the kernel's deferred work for this thread.
     ///
     /// # Errors
     ///
     /// The ring is broken.
     pub fn enter(&mut self) -> io::Result<()> {
         let flags = EnterFlags::GETEVENTS.bits();
-        // SAFETY: no argument goes with it.
+        // SAFETY: the call passes no argument.
         let entered = unsafe {
             let submitter = self.ring.submitter();
             submitter.enter::<libc::sigset_t>(self.waiting, 0, flags, None)
@@ -230,7 +231,7 @@ impl CommandRing {
         Ok(())
     }
 
-    /// Whether `enter` would bring something: costs no call.
+    /// Returns true if `enter` or `next_arrived` would bring something. Costs no system call.
     pub fn has_news(&mut self) -> bool {
         let is_due = {
             let submission = self.ring.submission();
@@ -239,7 +240,7 @@ impl CommandRing {
         is_due || !{ self.ring.completion() }.is_empty()
     }
 
-    /// The next that has come.
+    /// Returns the next completion, `None` if there is none.
     pub fn next_arrived(&mut self) -> Option<Arrived> {
         let arrived = { self.ring.completion().next() }?;
         if arrived.user_data() == DEVICE {
@@ -251,7 +252,7 @@ impl CommandRing {
     }
 }
 
-/// What entering the kernel may answer: the next time it is done.
+/// Returns true for errors of `enter` that pass: call it again later.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
     error
@@ -283,7 +284,7 @@ mod tests {
         panic!("nothing comes back");
     }
 
-    /// `/dev/null` ends each command at once, with success or without.
+    /// `/dev/null` completes each command at once, with success or an error.
     #[test]
     fn what_goes_away_comes_back() {
         let null = File::options()
@@ -315,7 +316,7 @@ mod tests {
             let mut count = [0; 8];
             assert_eq!(rustix::io::read(&counter, &mut count), Ok(8));
         }
-        // It can always be written to, and read.
+        // `/dev/null` is always ready to read and write.
         ring.watch_device();
         assert_eq!(arrived(&mut ring), Arrived::Device);
     }
@@ -324,7 +325,7 @@ mod tests {
     #[should_panic(expected = "the kernel has it")]
     fn what_is_away_is_not_looked_at() {
         let null = File::open("/dev/null").unwrap();
-        // Where there are no rings there is nothing to look at.
+        // Panic as expected on kernels without such rings: there is nothing to test.
         let mut ring =
             CommandRing::new(&null, LIMITS).unwrap_or_else(|_| panic!("the kernel has it not"));
         ring.push(0, 2, &[0; COMMAND_BYTES]);

@@ -1,5 +1,5 @@
-//! Steps of computation over buffers: the engine says which, `spindles-parity`
-//! knows how, and here are the bytes.
+//! Compute steps on buffers. The engine chooses the step, `spindles-parity` implements it, and this
+//! module supplies the bytes.
 
 #![expect(unsafe_code, reason = "several slices of the same buffers at once")]
 
@@ -10,12 +10,12 @@ use spindles_parity::{Code, Located};
 use std::ops::Range;
 use std::slice;
 
-/// Chunks of any group at most, for a step that names each twice.
+/// Most chunks of any group, for a step that names each twice.
 const CHUNKS_MAX: usize = 64;
-/// Parity chunks of any code, and lost chunks that it can bring back, at most.
+/// Most parity chunks of any code, and most lost chunks that it can restore.
 const TARGETS_MAX: usize = 3;
 
-/// Does a step.
+/// Executes a step.
 pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
     match step.compute {
         Compute::Solve => match step.sources.len() {
@@ -37,7 +37,7 @@ pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
     ComputeResult::Done
 }
 
-/// The checksum of every block of every source, one after another.
+/// Returns the checksum of every block of every source, in order.
 pub(crate) fn checksums<'a>(
     buffers: &'a Buffers,
     step: &'a Step<'_>,
@@ -52,7 +52,7 @@ pub(crate) fn checksums<'a>(
     })
 }
 
-/// The ends of the parts of the longest block.
+/// Bytes in the ends of all parts of the longest block.
 const TAILS_BYTES_MAX: usize = 4096 / CHECKSUM_TAIL_OF_BYTES * CHECKSUM_TAIL_BYTES;
 
 /// `spindles_format::block_checksum`, with the processor's instructions.
@@ -164,7 +164,7 @@ fn fill<'w, 'a>(
     &mut wanted[..count]
 }
 
-/// The bytes of a step's sources and targets.
+/// Returns the bytes of a step's sources and targets.
 #[expect(clippy::type_complexity, reason = "no alias can hold `impl` types")]
 fn lend<'a>(
     buffers: &'a mut Buffers,
@@ -183,8 +183,8 @@ fn lend<'a>(
     let targets = step.targets.iter().map(move |operand| {
         let (start, bytes) = buffers.extent_of(operand.slice, blocks);
         // SAFETY: `extent_of` gives mapped, writable memory that lives as long as `buffers`, which
-        // is borrowed mutably for as long; `assert_disjoint` says that no other slice given out
-        // here has a byte of it.
+        // is borrowed mutably for as long. `assert_disjoint` ensures that no other slice lent here
+        // shares a byte with it.
         (operand, unsafe {
             slice::from_raw_parts_mut(start.as_ptr(), bytes)
         })
@@ -192,7 +192,7 @@ fn lend<'a>(
     (sources, targets)
 }
 
-/// No target has a block in common with a source or another target.
+/// Asserts that no target shares a block with a source or another target.
 fn assert_disjoint(step: &Step<'_>) {
     let range = |operand: &Operand| -> (BufferId, Range<u64>) {
         let first = u64::from(operand.slice.first_block);
@@ -247,7 +247,7 @@ mod tests {
         (buffers, buffer)
     }
 
-    /// Blocks hold 1, 2, 3, ... at first; says what they hold after a step over one block each.
+    /// Checks what blocks hold after a step over one block each; at first they hold 1, 2, 3, ...
     fn check(compute: Compute, sources: &[(u8, u32)], targets: &[(u8, u32)], expected: [u8; 8]) {
         let (mut buffers, buffer) = buffers();
         let operands = |list: &[(u8, u32)]| -> Vec<Operand> {

@@ -1,4 +1,5 @@
-//! What the kernel says of a TCP connection: what its sender waited for, and through which interface it goes.
+//! The kernel's view of a TCP connection: what its sender waited for, and which network interface
+//! it uses.
 
 #![expect(
     unsafe_code,
@@ -10,30 +11,33 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 
-/// What the kernel counted for one side of a TCP connection as a sender, since it was made.
+/// The kernel's counters of one side of a TCP connection as a sender, since the connection was
+/// made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounters {
-    /// Time in which there was something to send or to be acknowledged.
+    /// Time with data to send, or waiting for acknowledgement.
     pub busy_ns: u64,
-    /// The part of it in which the receiver had no room.
+    /// Part of `busy_ns` in which the receiver had no room.
     pub receive_window_ns: u64,
-    /// The part of it in which the own buffer was too small.
+    /// Part of `busy_ns` in which the send buffer was too small.
     pub send_buffer_ns: u64,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
 }
 
-/// Bytes of `struct tcp_info` as far as they are read: kernels only add at its end.
+/// Bytes read of `struct tcp_info`. Kernels only append to it.
 const INFO_BYTES: usize = 192;
-/// Where `tcpi_total_retrans` lies, 32 bits.
+/// Offset of `tcpi_total_retrans`, 32 bits.
 const RETRANSMITS_AT: usize = 100;
-/// Where `tcpi_busy_time`, `tcpi_rwnd_limited` and `tcpi_sndbuf_limited` lie, 64 bits each, in microseconds.
+/// Offsets of `tcpi_busy_time`, `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`, 64 bits each, in
+/// microseconds.
 const BUSY_AT: usize = 168;
 const RECEIVE_WINDOW_AT: usize = 176;
 const SEND_BUFFER_AT: usize = 184;
 
 impl TcpCounters {
-    /// Of a connection, now. Zeros where the kernel does not say (before Linux 4.10).
+    /// Returns the counters of a connection; zeros if the kernel does not report them (before Linux
+    /// 4.10).
     pub fn of(stream: &TcpStream) -> Self {
         let mut info = [0_u8; INFO_BYTES];
         let mut length =
@@ -51,7 +55,7 @@ impl TcpCounters {
         if answer != 0 {
             return Self::default();
         }
-        // What an older kernel does not fill in stays zero.
+        // Fields that an older kernel does not fill in stay zero.
         let microseconds = |at: usize| {
             let bytes = info[at..].first_chunk().expect("within the structure");
             native_u64(*bytes).saturating_mul(1000)
@@ -76,11 +80,11 @@ fn native_u32(bytes: [u8; 4]) -> u32 {
     u32::from_ne_bytes(bytes)
 }
 
-/// The name of the network interface that has this address, such as `eth0`.
+/// Returns the name of the network interface that has this address, such as `eth0`.
 pub fn interface_of(address: IpAddr) -> Option<String> {
     let address = address.to_canonical();
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: the call fills in a pointer to a list of its own.
+    // SAFETY: the call stores a pointer to a list that it allocates.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return None;
     }
@@ -90,19 +94,19 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
         // SAFETY: entries are valid until the list is freed, below.
         let entry = unsafe { &*next };
         if socket_address(entry.ifa_addr) == Some(address) {
-            // SAFETY: names are strings that end with a zero, as long valid as their entry.
+            // SAFETY: names are strings that end with a zero, valid as long as their entry.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
             found = Some(name.to_string_lossy().into_owned());
             break;
         }
         next = entry.ifa_next;
     }
-    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
+    // SAFETY: the list came from getifaddrs, and is not used after this.
     unsafe { libc::freeifaddrs(list) };
     found
 }
 
-/// The address in a `sockaddr` of the kernel's, if it is one of IP.
+/// Returns the address in the kernel's `sockaddr`; `None` if it is not an IP address.
 fn socket_address(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
@@ -117,7 +121,7 @@ fn socket_address(address: *const libc::sockaddr) -> Option<IpAddr> {
             let address: [u8; 4] = *bytes[4..].first_chunk()?;
             Some(Ipv4Addr::from(address).into())
         }
-        // Family, port and the label of the flow, then the address.
+        // Family, port and flow label, then the address.
         libc::AF_INET6 => {
             // SAFETY: the family says that it is a `sockaddr_in6`, which has 28 bytes.
             let bytes = unsafe { address.cast::<[u8; 24]>().read() };
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(loopback.as_deref(), Some("lo"));
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
         assert_eq!(interface_of(mapped.into()).as_deref(), Some("lo"));
-        // For documents only (RFC 5737): no interface has it.
+        // Reserved for documentation (RFC 5737): no interface has it.
         assert_eq!(interface_of(Ipv4Addr::new(192, 0, 2, 1).into()), None);
     }
 

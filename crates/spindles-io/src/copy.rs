@@ -1,5 +1,5 @@
-//! Moves bytes from one place to another, byte for byte: several large requests are in flight at
-//! both ends, and each end may be a device, an array, or a file of any length.
+//! Copies bytes from one end to another. Several large requests are in flight at both ends. Each
+//! end may be a device, an array, or a file of any length.
 
 use crate::at_rest::{self, AtRest};
 use crate::create::occupant_of_held;
@@ -22,23 +22,23 @@ use std::path::Path;
 use std::slice;
 use thiserror::Error;
 
-/// A request is no shorter, unless it is the last.
+/// The shortest request, except for the last one.
 const REQUEST_BYTES_MIN: u32 = 1 << 20;
-/// A request is no longer.
+/// The longest request.
 const REQUEST_BYTES_MAX: u32 = 4 << 20;
-/// In flight at once, at each end.
+/// Requests in flight at once, at each end.
 const REQUESTS: u16 = 8;
 
-/// Where bytes come from or go to.
+/// The source or the target of a copy.
 pub struct CopyEnd {
     name: String,
-    /// The whole blocks; a file shorter than a block has none.
+    /// The whole blocks; `None` for a file shorter than a block.
     export: Option<Export>,
     /// The bytes beyond the last whole block.
     tail: Option<Tail>,
-    /// Bytes that could not be read, in order, where what can't be read is left out.
+    /// Unreadable bytes that were skipped, in order. `None` if unreadable bytes are an error.
     left_out: Option<Vec<Range<u64>>>,
-    /// What had gone wrong each time when parts of it were about to be read again.
+    /// The incidents so far, each time before parts of this end were read again.
     before_again: Vec<Vec<Incident>>,
 }
 
@@ -62,26 +62,26 @@ impl Tail {
     }
 }
 
-/// What is being done.
+/// The phase of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Bytes go over.
+    /// Bytes are being copied.
     Copying,
-    /// Both ends are read and compared.
+    /// Both ends are being read and compared.
     Comparing,
-    /// Stretches that could not be read as a whole are read block by block, to be copied or compared. Only their progress is
-    /// called so.
+    /// Stretches that failed to read as a whole are copied or compared block by block. Only
+    /// `Progress` reports this phase.
     Again,
 }
 
-/// How far it is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current phase.
     pub phase: Phase,
-    /// Done so far in this phase.
+    /// Bytes done so far in this phase.
     pub bytes: u64,
-    /// To be done in this phase.
+    /// Total bytes of this phase.
     pub bytes_total: u64,
 }
 
@@ -89,29 +89,29 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// More is to be copied than there is.
+    /// More bytes are to be copied than the source holds.
     #[error("{name} holds {}, less than the {} to be copied: ask for less", SizeBytes(*bytes), SizeBytes(*wanted))]
     TooShort {
-        /// Where it comes from.
+        /// The source.
         name: String,
-        /// What there is.
+        /// Its size.
         bytes: u64,
-        /// What was asked for.
+        /// Bytes asked for.
         wanted: u64,
     },
-    /// There is less room than there are bytes.
+    /// The target is too small.
     #[error("{name} has room for {}, and {} are to be copied: {}", SizeBytes(*bytes), SizeBytes(*wanted), if *is_file { "remove the file first, or name a new one" } else { "take something larger" })]
     NoRoom {
-        /// Where it goes.
+        /// The target.
         name: String,
-        /// The room there is.
+        /// Its size.
         bytes: u64,
-        /// What is to be copied.
+        /// Bytes to be copied.
         wanted: u64,
-        /// It is a plain file.
+        /// True if it is a plain file.
         is_file: bool,
     },
-    /// The target holds something.
+    /// The target already holds data.
     #[error("{name} holds {what}; use --force to overwrite it, or take another")]
     Occupied {
         /// The target.
@@ -128,45 +128,45 @@ pub enum CopyError {
     /// A read failed.
     #[error("{name}: can't read at byte {offset_bytes}: {reason}")]
     Read {
-        /// Of which end.
+        /// The end that failed.
         name: String,
-        /// Where.
+        /// The offset of the failure.
         offset_bytes: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A write failed.
     #[error("{name}: can't write at byte {offset_bytes}: {reason}")]
     Write {
-        /// Of which end.
+        /// The end that failed.
         name: String,
         /// Where the request begins.
         offset_bytes: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The bytes are not durable.
+    /// The copied bytes may not be durable.
     #[error("{name}: what was copied may not be durable: {reason}")]
     Flush {
-        /// Of which end.
+        /// The end that failed.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What was read back is not what was copied.
+    /// The bytes read back differ from the copied ones.
     #[error("{to} differs from {from} at byte {offset_bytes}")]
     Differs {
-        /// The one end.
+        /// One end.
         from: String,
-        /// The other.
+        /// The other end.
         to: String,
         /// The first byte that differs.
         offset_bytes: u64,
     },
-    /// The caller asked for the end.
+    /// The caller interrupted the copy.
     #[error("interrupted after {}", SizeBytes(*bytes).rounded())]
     Interrupted {
-        /// That many are there.
+        /// Bytes copied so far.
         bytes: u64,
     },
 }
@@ -178,7 +178,7 @@ impl std::fmt::Debug for CopyEnd {
 }
 
 impl CopyEnd {
-    /// An open target, such as an array.
+    /// Wraps an open target, such as an array.
     #[must_use]
     pub fn new(target: Box<dyn Target>) -> Self {
         let bytes = u32::try_from(target.facts().bytes()).unwrap_or(u32::MAX);
@@ -195,17 +195,17 @@ impl CopyEnd {
         }
     }
 
-    /// From here on, where blocks of it can't be read, all others are copied, or compared.
+    /// From now on, skips unreadable blocks and copies or compares all others.
     pub fn leave_out_unreadable(&mut self) {
         self.left_out = Some(Vec::new());
     }
 
-    /// Bytes of it that were left out by the last copy or comparison, in order.
+    /// Returns the bytes that the last copy or comparison skipped, in order.
     pub fn left_out(&self) -> &[Range<u64>] {
         self.left_out.as_deref().unwrap_or_default()
     }
 
-    /// Leaves bytes out, in order.
+    /// Records skipped bytes; calls must come in ascending order.
     fn leave_out(&mut self, bytes: Range<u64>) {
         let left_out = self.left_out.get_or_insert_default();
         match left_out.last_mut().filter(|last| last.end == bytes.start) {
@@ -214,7 +214,7 @@ impl CopyEnd {
         }
     }
 
-    /// What of these stretches can't be read for want of members, whatever is tried, and what may be.
+    /// Splits stretches into those that can't be read because members are missing, and the rest.
     fn without_reach(&self, stretches: &[Range<u64>]) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
         let (mut out_of_reach, mut rest) = (Vec::new(), Vec::new());
         for stretch in stretches {
@@ -232,8 +232,8 @@ impl CopyEnd {
         (out_of_reach, rest)
     }
 
-    /// Returns true if the byte `from` can't be read for want of members, whatever is tried; and the first byte from which
-    /// on that may differ, at most `end`.
+    /// Returns true if the byte `from` can't be read because members are missing. Also returns the
+    /// first byte where that may change, at most `end`.
     fn reach(&self, from: u64, end: u64) -> (bool, u64) {
         let Some(target) = self.target() else {
             return (false, end);
@@ -245,11 +245,11 @@ impl CopyEnd {
         (is_out_of_reach, end.min(until.0 * block_bytes))
     }
 
-    /// A file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
+    /// Opens a file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it.
+    /// If it can't be opened.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
         let is_file = || std::fs::metadata(name).is_ok_and(|it| it.is_file());
         let (target, bytes) = match open_blocks(name, options) {
@@ -280,12 +280,12 @@ impl CopyEnd {
         })
     }
 
-    /// Makes sure that there is a file of that length where there is none yet or an empty one;
-    /// leaves anything else as it is. True when the file is new.
+    /// Creates a file of that length, or extends an empty one; leaves anything else as it is.
+    /// Returns true if the file is new.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the place.
+    /// If the file can't be created or extended.
     pub fn prepare_file(name: &str, bytes: u64) -> Result<bool, OpenError> {
         let refused = |action| {
             move |source| OpenError::Io {
@@ -313,7 +313,7 @@ impl CopyEnd {
                 check_limit(name, bytes)?;
                 let file = File::create_new(name).map_err(refused("create"))?;
                 file.set_len(bytes).map_err(|source| {
-                    // Nobody else has seen it.
+                    // No other process has seen the file yet.
                     drop(std::fs::remove_file(name));
                     refused("make room in")(source)
                 })?;
@@ -323,23 +323,23 @@ impl CopyEnd {
         }
     }
 
-    /// What the user called it.
+    /// Returns the name as the user gave it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The target, unless it is a file of less than a block.
+    /// Returns the target; `None` for a file shorter than a block.
     pub fn target(&self) -> Option<&dyn Target> {
         self.export.as_ref().map(Export::target)
     }
 
-    /// The target, unless it is a file of less than a block.
+    /// Returns the target; `None` for a file shorter than a block.
     pub fn target_mut(&mut self) -> Option<&mut dyn Target> {
         self.export.as_mut().map(Export::target_mut)
     }
 
-    /// What went wrong on its devices; rot that was met several times, as by a copy and then by a
-    /// comparison, once.
+    /// Returns the incidents of its devices. Rot that was read several times, as by a copy and then
+    /// by a comparison, counts once.
     pub fn incidents(&self) -> Vec<Incident> {
         let mut incidents = self.target().map_or(Vec::new(), <dyn Target>::incidents);
         for incident in &mut incidents {
@@ -348,18 +348,18 @@ impl CopyEnd {
         incidents
     }
 
-    /// What goes wrong from here on may have gone wrong before.
+    /// Notes that later incidents may repeat earlier ones.
     fn reads_again(&mut self) {
         let incidents = self.target().map_or(Vec::new(), <dyn Target>::incidents);
         self.before_again.push(incidents);
     }
 
-    /// Its size.
+    /// Returns its size.
     pub fn bytes(&self) -> u64 {
         self.bulk_bytes() + self.tail.as_ref().map_or(0, |tail| tail.bytes)
     }
 
-    /// How long requests to this end had better be: whole stripes, where they are not too long.
+    /// Returns the preferred request length: whole stripes, unless a stripe is too long.
     fn request_bytes(&self) -> u32 {
         let Some(facts) = self.target().map(Target::facts) else {
             return REQUEST_BYTES_MIN;
@@ -374,16 +374,16 @@ impl CopyEnd {
         }
     }
 
-    /// What of it is whole blocks.
+    /// Returns the bytes in whole blocks.
     fn bulk_bytes(&self) -> u64 {
         self.export.as_ref().map_or(0, Export::bytes)
     }
 
-    /// Reads now. For use while nothing else is in flight.
+    /// Reads synchronously. Call it only while no request is in flight.
     ///
     /// # Errors
     ///
-    /// Says where it failed.
+    /// The end and the offset of the failure.
     pub fn read_at(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
         let bulk = into.len().min(clamped(self.bulk_bytes(), offset_bytes));
         let (blocks, rest) = into.split_at_mut(bulk);
@@ -407,11 +407,11 @@ impl CopyEnd {
         Ok(())
     }
 
-    /// Makes sure that it holds nothing that nobody wants overwritten.
+    /// Checks that the target holds no data that must not be overwritten.
     ///
     /// # Errors
     ///
-    /// When it does, or that can't be known.
+    /// If it holds such data, or can't be read.
     pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
         let devices = self.target().map(|target| &target.facts().devices);
         let is_fresh = |device: &DeviceFacts| !device.backend.outlives_process;
@@ -426,7 +426,7 @@ impl CopyEnd {
         unoccupied(&self.name, looked)
     }
 
-    /// What of a known kind is at its beginning or end, or why that is not known.
+    /// Returns the first known signature at its beginning or end, or the reason for a failed read.
     fn first_sighting(&mut self) -> Result<Option<String>, String> {
         let sightings = look(self.bytes(), &mut |offset_bytes, into| {
             let read = self.read_or_name_block(offset_bytes, into);
@@ -436,7 +436,7 @@ impl CopyEnd {
         Ok(sightings.first().map(|sighting| sighting.what.to_owned()))
     }
 
-    /// Writes now. For use while nothing else is in flight.
+    /// Writes synchronously. Call it only while no request is in flight.
     fn write_at(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), CopyError> {
         let bulk = from.len().min(clamped(self.bulk_bytes(), offset_bytes));
         let (blocks, rest) = from.split_at(bulk);
@@ -460,7 +460,7 @@ impl CopyEnd {
         Ok(())
     }
 
-    /// Makes durable what was written.
+    /// Makes written data durable.
     fn flush(&mut self) -> Result<(), CopyError> {
         let blocks = match &mut self.export {
             Some(export) => export.flush().map_err(|error| self.why(error)),
@@ -476,11 +476,11 @@ impl CopyEnd {
         })
     }
 
-    /// Closes the target; an array is then marked clean.
+    /// Closes the target; an array is marked clean.
     ///
     /// # Errors
     ///
-    /// When not everything became durable.
+    /// If not all data became durable.
     pub fn close(self) -> Result<(), CloseError> {
         self.export.map_or(Ok(()), Export::close)
     }
@@ -505,7 +505,7 @@ impl CopyEnd {
         }
     }
 
-    /// The blocks that a stretch consists of.
+    /// Returns the blocks of a stretch.
     fn blocks_of(&self, offset_bytes: u64, bytes: u32) -> impl Iterator<Item = Range<u64>> + use<> {
         let block_size = self
             .target()
@@ -515,7 +515,7 @@ impl CopyEnd {
         starts.map(move |start| start..end.min(start + u64::from(block_size.bytes())))
     }
 
-    /// Why a stretch could not be read, and which of its blocks is the first that can't.
+    /// Returns the error of the first unreadable block in a stretch.
     fn first_unreadable(
         &mut self,
         offset_bytes: u64,
@@ -531,7 +531,7 @@ impl CopyEnd {
         failed.unwrap_or_else(|| self.read_failed(offset_bytes, error))
     }
 
-    /// Reads now; an error names the first block that can't be read.
+    /// Reads synchronously; an error names the first unreadable block.
     fn read_or_name_block(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
         let Err(error) = self.read_at(offset_bytes, into) else {
             return Ok(());
@@ -559,7 +559,7 @@ impl CopyEnd {
         }
     }
 
-    /// Whether this byte is listed as lost.
+    /// Returns true if this byte is listed as lost.
     fn is_lost(&self, offset_bytes: u64) -> bool {
         let lost = self.target().map_or(Vec::new(), <dyn Target>::lost);
         lost.iter()
@@ -574,7 +574,7 @@ impl CopyEnd {
         }
     }
 
-    /// The files and devices underneath.
+    /// Returns the names of the files and devices underneath.
     fn device_names(&self) -> Vec<&str> {
         match self.target() {
             Some(target) => {
@@ -586,13 +586,15 @@ impl CopyEnd {
     }
 }
 
-/// Makes sure that a file or device holds nothing that nobody wants overwritten, before a source on these
-/// devices is opened: that may put it in order. What is not there, is another kind of thing, or a device of
-/// the source, is left to the other checks.
+/// Checks that a file or device holds no data that must not be overwritten. Call it before opening
+/// a source on `from_devices`, because opening may repair the source.
+///
+/// Leaves these targets to the other checks: missing ones, other kinds of files, and devices of the
+/// source.
 ///
 /// # Errors
 ///
-/// When it does, or that can't be known.
+/// If the target holds such data, or can't be read.
 pub fn check_target(name: &str, from_devices: &[&str]) -> Result<(), CopyError> {
     let is_kept = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
     let is_there = std::fs::metadata(name).is_ok_and(|it| is_kept(it.file_type()));
@@ -617,11 +619,11 @@ fn unoccupied(name: &str, looked: Result<Option<String>, String>) -> Result<(), 
     })
 }
 
-/// Checks that so many bytes can be copied, without touching anything.
+/// Checks that this many bytes can be copied, without touching anything.
 ///
 /// # Errors
 ///
-/// When they do not fit, are not there, or both ends are on one device.
+/// If the bytes do not fit or the source is too short, or if both ends are on one device.
 pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> {
     check_source(from, bytes, &to.device_names())?;
     if bytes > to.bytes() {
@@ -635,12 +637,12 @@ pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> 
     Ok(())
 }
 
-/// Checks what can be checked before the target is opened: that the bytes are there, and that
-/// none of its devices is a device of the source.
+/// Checks the source before the target is opened: it must hold `bytes` and share no device with the
+/// target.
 ///
 /// # Errors
 ///
-/// When that is not so.
+/// If either check fails.
 pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(), CopyError> {
     let ours = from.device_names();
     for device in to_devices {
@@ -660,11 +662,11 @@ pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Copies the first `bytes` bytes and makes them durable. `progress` may ask for the end.
+/// Copies the first `bytes` bytes and makes them durable. `progress` may interrupt the copy.
 ///
 /// # Errors
 ///
-/// Says which end failed, and where. What was in flight then is done.
+/// The end that failed, and the offset. Requests in flight at that time are completed.
 pub fn copy(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -676,11 +678,11 @@ pub fn copy(
     to.flush()
 }
 
-/// Reads the first `bytes` bytes of both ends and compares them.
+/// Compares the first `bytes` bytes of both ends.
 ///
 /// # Errors
 ///
-/// The first byte that differs, or which end can't be read, and where.
+/// The first byte that differs, or the end that can't be read, and the offset.
 pub fn compare(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -692,7 +694,7 @@ pub fn compare(
     run(Phase::Comparing, from, to, bytes, progress)
 }
 
-/// Whole blocks through the pipeline, then what is left.
+/// Copies or compares whole blocks through the pipeline, then the remaining bytes.
 fn run(
     phase: Phase,
     from: &mut CopyEnd,
@@ -733,17 +735,17 @@ fn run(
     one_block(phase, from, to, bulk..bytes)
 }
 
-/// One pass over stretches of the ends.
+/// One pass over stretches of both ends.
 struct Pass {
     phase: Phase,
-    /// What its progress is called.
+    /// The phase that `Progress` reports.
     shown: Phase,
     request_bytes: u32,
     bytes_total: u64,
 }
 
 impl Pass {
-    /// Returns the requests that could not be read, where those are left out.
+    /// Runs the pass. Returns the requests that could not be read, if the source skips them.
     fn run(
         &self,
         from: &mut CopyEnd,
@@ -782,7 +784,7 @@ impl Pass {
     }
 }
 
-/// Reads a few bytes, and copies or compares them; or leaves them out.
+/// Reads a few bytes and copies, compares or skips them.
 fn one_block(
     phase: Phase,
     from: &mut CopyEnd,
@@ -822,15 +824,15 @@ enum Stop {
     Interrupted(u64),
 }
 
-/// A stretch on its way.
+/// A stretch in progress.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     offset_bytes: u64,
     bytes: u32,
-    /// Taken until its bytes have been used.
+    /// Held until its bytes have been used.
     from: Option<Leg>,
     to: Option<Leg>,
-    /// It could not be read, and is left for later.
+    /// True if it could not be read as a whole and is left for later.
     unread: bool,
 }
 
@@ -841,7 +843,7 @@ struct Leg {
     answered: bool,
 }
 
-/// Many pieces at once, each going its own way.
+/// Many pieces in flight, each progressing independently.
 struct Pipeline<'ends> {
     phase: Phase,
     shown: Phase,
@@ -849,14 +851,14 @@ struct Pipeline<'ends> {
     to: &'ends mut Export,
     request_bytes: u32,
     pieces: Vec<Piece>,
-    /// What is still to be begun: from `next` on, which lies in the first or before it.
+    /// The stretches still to start, from `next` on. `next` lies in the first of them or before it.
     stretches: &'ends [Range<u64>],
     next: u64,
     done: u64,
-    /// Whether what can't be read of the source is left out, and the pieces that can't as a whole.
+    /// True if unreadable pieces of the source are collected in `unread` instead of failing.
     leaves_out: bool,
     unread: Vec<Range<u64>>,
-    /// The first thing that went wrong; nothing new is begun then.
+    /// The first failure; no piece is started after it.
     stopped: Option<Stop>,
 }
 
@@ -920,8 +922,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Takes all answers there are; waits for one where there is none, at the end that has more
-    /// to do.
+    /// Takes all pending answers. If there are none, waits for one at the end with more requests in
+    /// flight.
     fn turn(&mut self) {
         let mut answered = false;
         while let Some(answer) = self.from.poll(false) {
@@ -1010,7 +1012,7 @@ impl Pipeline<'_> {
         self.end_piece(index);
     }
 
-    /// Frees a piece that has nothing in flight.
+    /// Frees a piece once it has nothing in flight.
     fn end_piece(&mut self, index: usize) {
         let piece = self.pieces[index];
         let in_flight = |leg: Option<Leg>| leg.is_some_and(|leg| !leg.answered);
@@ -1060,7 +1062,7 @@ fn differ(from: &CopyEnd, to: &CopyEnd, offset_bytes: u64) -> CopyError {
     }
 }
 
-/// How many of the bytes from `offset` on lie before `end`.
+/// Returns how many of the bytes from `offset` on lie before `end`.
 fn clamped(end: u64, offset: u64) -> usize {
     usize::try_from(end.saturating_sub(offset)).expect("64 bits")
 }
@@ -1069,7 +1071,7 @@ fn count(bytes: usize) -> u64 {
     u64::try_from(bytes).expect("64 bits")
 }
 
-/// Whether this process may make a file so long: beyond that the kernel ends it.
+/// Checks the process's file size limit: the kernel kills a process that writes beyond it.
 fn check_limit(name: &str, bytes: u64) -> Result<(), OpenError> {
     match getrlimit(Resource::Fsize).current {
         Some(limit_bytes) if bytes > limit_bytes => Err(OpenError::FileLimit {

@@ -1,6 +1,6 @@
-//! What devices were asked.
+//! I/O counters of devices.
 
-/// What every device of a target was asked, in the order of `TargetFacts::devices`.
+/// The counters of every device of a target, in the order of `TargetFacts::devices`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// One per device.
@@ -8,7 +8,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// All devices together.
+    /// Returns the sum over all devices.
     #[must_use]
     pub fn total(&self) -> DeviceCounters {
         let mut total = DeviceCounters::default();
@@ -29,7 +29,7 @@ impl Counters {
     }
 }
 
-/// What one device was asked.
+/// The counters of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
     /// Reads.
@@ -48,37 +48,37 @@ pub struct DeviceCounters {
     pub bytes_zeroed: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// How long at least one operation was under way, in nanoseconds.
+    /// Time with at least one operation in flight, in nanoseconds.
     pub busy_ns: u64,
-    /// How long reads took. Devices that do everything at once, such as memory, have none.
+    /// Durations of reads. Empty for synchronous devices, such as memory.
     pub read_latencies: Latencies,
-    /// How long writes took.
+    /// Durations of writes.
     pub write_latencies: Latencies,
 }
 
 /// Latencies, counted by powers of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// All of them together, in nanoseconds.
+    /// Their sum, in nanoseconds.
     pub sum_ns: u64,
-    /// One for each of [`Latencies::BOUNDS`], and one for those above.
+    /// One count for each of [`Latencies::BOUNDS`], and one for latencies above.
     pub counts: [u64; Self::BOUNDS + 1],
 }
 
 impl Latencies {
-    /// How many bounds there are.
+    /// Number of bounds.
     pub const BOUNDS: usize = 20;
     /// The first bound is 2 to this power, in nanoseconds: 16 µs.
     const FIRST: u32 = 14;
 
-    /// The upper bound of a count, in nanoseconds. `None` for the last.
+    /// Returns the upper bound of a count, in nanoseconds. `None` for the last.
     #[must_use]
     pub fn bound_ns(at: usize) -> Option<u64> {
         let power = Self::FIRST + u32::try_from(at).ok()?;
         (at < Self::BOUNDS).then(|| 1 << power)
     }
 
-    /// Counts one.
+    /// Adds one latency.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.sum_ns = self.sum_ns.wrapping_add(ns);
@@ -87,13 +87,13 @@ impl Latencies {
         self.counts[at] += 1;
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Adds those of another.
+    /// Adds the latencies of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
         for (own, other) in self.counts.iter_mut().zip(other.counts) {

@@ -29,12 +29,12 @@ pub(crate) struct Driver {
     core: Core,
     root: Node,
     facts: TargetFacts,
-    /// Requests taken and not answered, counting replies that nobody has fetched.
+    /// Requests taken and not answered, including replies that were not fetched yet.
     in_flight: u32,
 }
 
 impl Driver {
-    /// Makes a target of everything there is, whose requests go to `root`.
+    /// Creates a target from the stack; its requests go to `root`.
     pub(crate) fn open(core: Core, root: Node) -> Box<dyn Target> {
         let options = core.carry.members().options();
         let (io, io_reason) = core.carry.members().io();
@@ -69,12 +69,12 @@ impl Driver {
         })
     }
 
-    /// A place by the name of its array.
+    /// Returns a place with the name of its array.
     fn named(&self, (array, member): (ArrayIndex, MemberIndex)) -> (String, MemberIndex) {
         (self.core.carry.array(array).name().to_owned(), member)
     }
 
-    /// Devices came or went.
+    /// Updates the device facts after devices were added or removed.
     fn look_at_devices(&mut self) {
         let leaves = tree::leaves(&self.core.carry, self.root);
         self.facts.devices = leaves
@@ -83,7 +83,7 @@ impl Driver {
             .collect();
     }
 
-    /// Why a request can't be right, before anything is done for it.
+    /// Returns the error of an invalid request, before any work on it.
     fn refuse(&self, request: &Request) -> Option<RequestError> {
         let end = request.block.0.checked_add(u64::from(request.blocks));
         if end.is_none_or(|end| end > self.facts.blocks) {
@@ -101,7 +101,7 @@ impl Driver {
         if self.in_flight >= self.facts.requests_max {
             return Err(Busy);
         }
-        // An engine looks for itself.
+        // An engine checks requests itself.
         if let Node::Device(_) = self.root
             && let Some(error) = self.refuse(&request)
         {
@@ -125,7 +125,7 @@ impl Driver {
         loop {
             if let Some(clean) = self.core.carry.array(index).closed() {
                 let status = self.core.carry.array(index).engine().status();
-                // A resync that is not through leaves the array unclean, and that is no error.
+                // An unfinished resync leaves the array unclean, which is no error.
                 let through = status.job("resync").is_none();
                 if !clean && through && !self.facts.read_only {
                     let no_space = no_space(&progress::incidents(&self.core.carry));
@@ -206,7 +206,7 @@ impl Target for Driver {
                 return Some(reply);
             }
             if self.in_flight == 0 {
-                // Jobs in the background go on all the same, and who looks out for a descriptor hears of it.
+                // Background jobs must progress, and watched descriptors must be polled.
                 if self.core.busy() || self.core.carry.members().watches() {
                     self.core.turn(false);
                 }
@@ -408,7 +408,7 @@ impl Managed for Driver {
             record: record.clone(),
         };
         drop(probe);
-        // It may be a spare already, by another name.
+        // It may already be a spare under another name.
         let known: Vec<String> = self.core.spares.names().collect();
         for name in known.iter().filter(|name| share_bytes(name, device)) {
             self.core.spares.withdraw(name);
@@ -477,7 +477,7 @@ impl Managed for Driver {
 
     fn stop_job(&mut self, name: &'static str) {
         for array in tree::arrays_from_the_top(&self.core.carry) {
-            // One that is through already can't be stopped, and need not.
+            // A finished job can't be stopped, and need not be.
             self.core.carry.command(array, Command::StopJob(name)).ok();
         }
     }
@@ -488,7 +488,7 @@ impl Managed for Driver {
 
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {
         while self.poll(true).is_some() {}
-        // Members come before the arrays that are made of them.
+        // Close each array before its members.
         let mut failed = Vec::new();
         for array in tree::arrays_from_the_top(&self.core.carry) {
             if let Err(error) = self.close_array(array) {
@@ -496,7 +496,7 @@ impl Managed for Driver {
             }
         }
         let arrays: Vec<ArrayIndex> = failed.iter().map(|(array, _)| *array).collect();
-        // An array that could not be closed is a member that its outer array may do without.
+        // The outer array may tolerate the loss of a member array that could not be closed.
         let survived = |(array, _): &(ArrayIndex, CloseError)| {
             tree::survives(&self.core.carry, *array, &arrays)
         };

@@ -1,4 +1,4 @@
-//! Devices that die while the array is opened, for tests: they answered when they were looked at.
+//! Tests with devices that die while the array is opened, after they answered the first look.
 
 use crate::assemble::{AssembleOptions, Assembled, assemble};
 use crate::create::{CreateOptions, create};
@@ -10,14 +10,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 thread_local! {
-    /// How many openings are to go by before the device dies, which, and whether it answers zeros
-    /// from then on, as some do, in place of nothing.
+    /// The openings left before the device dies, the device, and whether it reads as zeros
+    /// afterwards, as some do, instead of failing.
     static DIES: Cell<Option<(u32, PathBuf, bool)>> = const { Cell::new(None) };
 }
 
 const BYTES: u64 = 4 << 20;
 
-/// All devices of an array were looked at, and are about to be opened: for reading, then for writing.
+/// Called when all devices of an array were examined and are about to be opened, first for reading,
+/// then for writing. Kills the device, if one is due.
 pub(crate) fn opening() {
     DIES.set(match DIES.take() {
         Some((0, device, answers_zeros)) => {
@@ -34,7 +35,7 @@ pub(crate) fn opening() {
     });
 }
 
-/// An array, one of whose devices dies at that opening.
+/// Assembles an array, one of whose devices dies at that opening.
 fn with_one_that_dies(
     folder: &Path,
     expression: &str,
@@ -46,7 +47,7 @@ fn with_one_that_dies(
     dying(&names, &folder.join(dies), at, answers_zeros)
 }
 
-/// An array of devices with names of one letter, and these devices.
+/// Creates an array of devices with one-letter names. Returns the devices.
 fn made(folder: &Path, expression: &str) -> Vec<String> {
     let path = |name: &str| folder.join(name);
     let mut whole = String::new();
@@ -80,7 +81,7 @@ fn dying(names: &[String], dies: &Path, at: u32, answers_zeros: bool) -> Result<
     assembled.map_err(|error| error.to_string())
 }
 
-/// It is left out with its name, in the same opening.
+/// The same opening leaves it out and names it.
 #[test]
 fn a_device_that_dies_while_it_is_opened_is_left_out() {
     for (expression, dies) in [
@@ -89,7 +90,7 @@ fn a_device_that_dies_while_it_is_opened_is_left_out() {
         ("raid1(raid0(a,b),raid0(c,d))", "c"),
         ("raid0(raid1(a,b),raid1(c,d))", "d"),
     ] {
-        // Of arrays in arrays nothing is known yet when they are opened for reading.
+        // Nested arrays are still unknown when they are opened for reading.
         let nested = expression.matches('(').count() > 1;
         for (at, answers_zeros) in (u32::from(nested)..2).flat_map(|at| [(at, false), (at, true)]) {
             let folder = tempfile::tempdir().unwrap();
@@ -106,7 +107,7 @@ fn a_device_that_dies_while_it_is_opened_is_left_out() {
     }
 }
 
-/// Where the others are not enough, the refusal names it too.
+/// If too many members are missing, the refusal names it too.
 #[test]
 fn the_refusal_names_the_device_that_died() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +116,8 @@ fn the_refusal_names_the_device_that_died() {
     assert!(refusal.contains("/b: it stopped answering"), "{refusal}");
 }
 
-/// After a crash it may hold what nothing else does, though it is known not to be newer: that is asked.
+/// After a crash it may hold unique data, although it is known not to be newer. Discarding that
+/// takes permission.
 #[test]
 fn a_device_that_dies_after_a_crash_is_not_given_up_unasked() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Access by bytes: turns what is not whole blocks into whole blocks under range
-//! locks, so that two users of one target never undo each other's bytes.
+//! Byte access to a target. Accesses to parts of blocks become accesses to whole blocks under range
+//! locks, so that two users never undo each other's bytes.
 //!
-//! A user takes a slot, finds its payload in it (already where it is to be written
-//! from: whole blocks are never copied), submits it, and gives it back after the
-//! answer. Everything is reserved when the export is made.
+//! A user takes a slot and puts its payload there, already at its final place: whole blocks are
+//! never copied. It submits the slot, and gives it back after the answer. All memory is reserved
+//! when the export is created.
 
 use crate::{Areas, Busy, CloseError, Latencies, OpenError, Target, Watch, WatchId};
 use spindles_block::{
@@ -12,12 +12,12 @@ use spindles_block::{
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Room of an export.
+/// Limits of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportLimits {
-    /// Accesses at once at most.
+    /// Most accesses at once.
     pub slots: u16,
-    /// Bytes of one access at most.
+    /// Most bytes of one access.
     pub access_bytes_max: u32,
 }
 
@@ -26,55 +26,56 @@ pub struct ExportLimits {
 pub struct SlotId(u16);
 
 impl SlotId {
-    /// Which of an export's slots it is.
+    /// Returns the index of the slot in its export.
     #[must_use]
     pub fn index(self) -> usize {
         self.0.into()
     }
 }
 
-/// What a user asks, in bytes. A flush has neither place nor length.
+/// An access by bytes. A flush has neither offset nor length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// The first byte.
     pub offset_bytes: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
 /// The answer to an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which.
+    /// The slot of the access.
     pub slot: SlotId,
-    /// Done, or why not.
+    /// Success, or the error.
     pub result: Result<(), RequestError>,
 }
 
-/// A target with access by bytes.
+/// A target with byte access.
 pub struct Export {
     target: Box<dyn Target>,
     block_bytes: u32,
-    /// For the payload of each slot.
+    /// The payload area of each slot.
     areas: Areas,
     limits: ExportLimits,
-    /// Two blocks a slot: what lies around a payload that does not begin or end with a block.
+    /// Two blocks per slot, for the surroundings of a payload that does not begin or end at a block
+    /// boundary.
     edges: BufferId,
     slots: Vec<Slot>,
     free: Vec<SlotId>,
-    /// Submitted, and waiting for an earlier one on the same blocks.
+    /// Submitted accesses that wait for an earlier one on the same blocks.
     waiting: VecDeque<SlotId>,
-    /// Writes of parts of blocks that are submitted and not answered: without any, none waits.
+    /// Submitted and unanswered writes to parts of blocks. While this is 0, no access waits.
     partial_writes: usize,
-    /// Pieces that the target has not taken yet.
+    /// Requests that the target has not taken yet.
     pieces: VecDeque<Request>,
     answers: VecDeque<Answer>,
     latencies: ExportLatencies,
 }
 
-/// How long the accesses of an export took, from being submitted to being answered.
+/// Durations of the accesses to an export, from submission to answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportLatencies {
     /// Reads.
@@ -83,7 +84,7 @@ pub struct ExportLatencies {
     pub writes: Latencies,
 }
 
-/// Where an access stands:
+/// The phases of an access:
 ///
 /// ```text
 /// Idle -> Taken -> Waiting -> Edges -> Main -> Answered -> Idle
@@ -93,11 +94,11 @@ pub struct ExportLatencies {
 enum Phase {
     Idle,
     Taken,
-    /// For an access on the same blocks.
+    /// Waits for an access to the same blocks.
     Waiting,
-    /// The blocks at the edges are being read.
+    /// Reads the blocks at the edges.
     Edges,
-    /// Everything else is being done.
+    /// Performs the rest.
     Main,
     Answered,
 }
@@ -107,10 +108,10 @@ struct Slot {
     phase: Phase,
     user: usize,
     access: Access,
-    /// Requests to the target that are not answered.
+    /// Unanswered requests to the target.
     pending: u32,
     result: Result<(), RequestError>,
-    /// When it was submitted.
+    /// Time of submission.
     since: Instant,
 }
 
@@ -125,7 +126,7 @@ impl Access {
         self.offset_bytes + u64::from(self.bytes)
     }
 
-    /// The blocks it touches.
+    /// Returns the blocks it touches.
     fn blocks(&self, block_bytes: u32) -> Range<u64> {
         let block_bytes = u64::from(block_bytes);
         if self.bytes == 0 {
@@ -134,7 +135,7 @@ impl Access {
         self.offset_bytes / block_bytes..self.end().div_ceil(block_bytes)
     }
 
-    /// Bytes before the first one in its block, and after the last one in its block.
+    /// Returns the bytes before the first one in its block, and after the last one in its block.
     fn margins(&self, block_bytes: u32) -> (u32, u32) {
         let block_bytes = u64::from(block_bytes);
         let before = self.offset_bytes % block_bytes;
@@ -143,13 +144,13 @@ impl Access {
         (narrow(before), narrow(after))
     }
 
-    /// Whether it writes a part of a block, the rest of which must stay as it is.
+    /// Returns true if it writes a part of a block, the rest of which must stay unchanged.
     fn is_partial_write(&self, block_bytes: u32) -> bool {
         self.operation.is_write() && self.bytes > 0 && self.margins(block_bytes) != (0, 0)
     }
 }
 
-/// Which of a slot's edge blocks holds the last block.
+/// Returns the index of the slot's edge block that holds the last block.
 fn last_edge(before: usize, blocks: &Range<u64>) -> u32 {
     u32::from(!(before > 0 && blocks.end - blocks.start == 1))
 }
@@ -159,7 +160,7 @@ fn size(bytes: u32) -> usize {
 }
 
 impl Export {
-    /// Takes over the target.
+    /// Wraps a target.
     #[must_use]
     pub fn new(mut target: Box<dyn Target>, limits: ExportLimits) -> Self {
         let block_bytes = target.facts().block_size.bytes();
@@ -197,13 +198,14 @@ impl Export {
         }
     }
 
-    /// The target's size.
+    /// Returns the target's size.
     pub fn bytes(&self) -> u64 {
         self.target.facts().bytes()
     }
 
-    /// Whether the byte there is known to be zero without being read, and of how many bytes from it on, at most so many,
-    /// the same can be said. What is being written is not taken for zeros once it is answered.
+    /// Returns true if the byte at this offset is known to be zero without a read. Also returns for
+    /// how many bytes the same holds, at most `bytes_max`. A block whose write was answered is
+    /// never reported as zero.
     pub fn extent(&self, offset_bytes: u64, bytes_max: u64) -> (bool, u64) {
         if bytes_max == 0 {
             return (true, 0); // There may be no block.
@@ -216,28 +218,28 @@ impl Export {
         (zeros, (until.0 * block_bytes).min(end) - offset_bytes)
     }
 
-    /// The target underneath.
+    /// Returns the target.
     pub fn target_mut(&mut self) -> &mut dyn Target {
         &mut *self.target
     }
 
-    /// The target itself, once nothing is in flight.
+    /// Returns the target itself. No access may be in flight.
     #[cfg(test)]
     pub(crate) fn into_target(self) -> Box<dyn Target> {
         self.target
     }
 
-    /// What is underneath.
+    /// Returns the target.
     pub fn target(&self) -> &dyn Target {
         self.target.as_ref()
     }
 
-    /// Exchanges the target while no slot is taken: `exchange` gets it, and gives another one of the same blocks,
-    /// that may be longer. What was looked out for with the old one is not with the new one.
+    /// Replaces the target while no slot is taken. `exchange` gets the old one and returns another
+    /// with the same block size, which may be longer. Watches of the old target are lost.
     ///
     /// # Errors
     ///
-    /// As `exchange`: then there is no target any more.
+    /// As for `exchange`; the export and its target are lost then.
     pub fn exchange<E>(
         self,
         exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, E>,
@@ -253,20 +255,20 @@ impl Export {
         })
     }
 
-    /// A slot for that access.
+    /// Takes a slot for an access.
     ///
     /// # Errors
     ///
-    /// `Busy` when all are taken.
+    /// `Busy` if all slots are taken.
     pub fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
         self.take_for(0, access)
     }
 
-    /// The same for one of several users: [`Export::user`] says of an answer whose it is.
+    /// Takes a slot for one of several users. [`Export::user`] returns the user of an answer.
     ///
     /// # Errors
     ///
-    /// As `take`.
+    /// As for `take`.
     pub fn take_for(&mut self, user: usize, access: Access) -> Result<SlotId, Busy> {
         let id = self.free.pop().ok_or(Busy)?;
         let slot = &mut self.slots[usize::from(id.0)];
@@ -282,14 +284,14 @@ impl Export {
         Ok(id)
     }
 
-    /// Who took a slot.
+    /// Returns the user that took a slot.
     #[must_use]
     pub fn user(&self, id: SlotId) -> usize {
         self.slots[usize::from(id.0)].user
     }
 
-    /// Where the payload of a slot is: to be filled before a write is submitted, to be used after
-    /// a read is answered.
+    /// Returns the payload of a slot. Fill it before submitting a write, and use it after a read is
+    /// answered.
     pub fn payload(&mut self, id: SlotId) -> &mut [u8] {
         let range = self.payload_range(id);
         &mut self.target.buffer_mut(self.areas.buffer())[range]
@@ -305,9 +307,9 @@ impl Export {
         start..end
     }
 
-    /// A slot that is taken gets another access: for those who know what is asked only when its payload is there
-    /// already. That is where it would be for the access until now, and is moved where it must be elsewhere. How many
-    /// bytes were moved.
+    /// Changes the access of a taken slot, for users that know the access only after its payload
+    /// has arrived. Moves the payload if the new access needs it elsewhere. Returns the number of
+    /// bytes moved.
     pub fn change(&mut self, id: SlotId, access: Access) -> u32 {
         let from = self.payload_range(id).start;
         let slot = &mut self.slots[usize::from(id.0)];
@@ -325,7 +327,7 @@ impl Export {
         access.bytes
     }
 
-    /// Starts the access. Each is answered once by `poll`.
+    /// Starts the access. `poll` answers each exactly once.
     pub fn submit(&mut self, id: SlotId) {
         let bytes = self.bytes();
         let read_only = self.target.facts().read_only;
@@ -354,8 +356,8 @@ impl Export {
         }
     }
 
-    /// Does what is to be done and gives the next answer. With `wait` it returns `None` only when
-    /// nothing is in flight.
+    /// Makes progress and returns the next answer. With `wait` it returns `None` only if no access
+    /// is in flight.
     pub fn poll(&mut self, wait: bool) -> Option<Answer> {
         loop {
             self.push_pieces();
@@ -369,21 +371,21 @@ impl Export {
         }
     }
 
-    /// Looks out for a descriptor, until `next_ready` gives its id.
+    /// Watches a descriptor until `next_ready` returns its id.
     ///
     /// # Errors
     ///
-    /// The target can't look out for any.
+    /// If the target can't watch descriptors.
     pub fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
         self.target.watch(watch)
     }
 
-    /// The next descriptor that was found ready.
+    /// Returns the next descriptor found ready.
     pub fn next_ready(&mut self) -> Option<WatchId> {
         self.target.next_ready()
     }
 
-    /// Waits until something that is in flight has come a step further, or a descriptor is ready.
+    /// Waits until an access makes progress, or a descriptor is ready.
     pub fn wait(&mut self) {
         self.push_pieces();
         if self.answers.is_empty() {
@@ -391,28 +393,28 @@ impl Export {
         }
     }
 
-    /// How long its accesses took.
+    /// Returns the latencies of its accesses.
     #[must_use]
     pub fn latencies(&self) -> ExportLatencies {
         self.latencies
     }
 
-    /// Its room.
+    /// Returns its limits.
     pub fn limits(&self) -> ExportLimits {
         self.limits
     }
 
-    /// Slots that `take` would give.
+    /// Returns the number of free slots.
     pub fn free_slots(&self) -> usize {
         self.free.len()
     }
 
-    /// What an access that is answered has read.
+    /// Returns the payload of an answered read.
     pub fn read_payload(&self, id: SlotId) -> &[u8] {
         &self.target.buffer(self.areas.buffer())[self.payload_range(id)]
     }
 
-    /// Frees a slot that was taken and is not submitted.
+    /// Frees a taken slot that was not submitted.
     pub fn abandon(&mut self, id: SlotId) {
         let slot = &mut self.slots[usize::from(id.0)];
         assert_eq!(slot.phase, Phase::Taken);
@@ -428,11 +430,11 @@ impl Export {
         self.free.push(id);
     }
 
-    /// Reads and waits for it. For use without other accesses in flight.
+    /// Reads synchronously. No other access may be in flight.
     ///
     /// # Errors
     ///
-    /// As the target answers.
+    /// The error of the target.
     pub fn read(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), RequestError> {
         self.in_parts(
             Operation::Read,
@@ -444,11 +446,11 @@ impl Export {
         )
     }
 
-    /// Writes and waits for it. For use without other accesses in flight.
+    /// Writes synchronously. No other access may be in flight.
     ///
     /// # Errors
     ///
-    /// As the target answers.
+    /// The error of the target.
     pub fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), RequestError> {
         let write = Operation::Write { fua: false };
         self.in_parts(write, offset_bytes, from.len(), |part, payload| {
@@ -456,11 +458,11 @@ impl Export {
         })
     }
 
-    /// Makes everything written durable. For use without other accesses in flight.
+    /// Makes all written data durable. No other access may be in flight.
     ///
     /// # Errors
     ///
-    /// As the target answers.
+    /// The error of the target.
     pub fn flush(&mut self) -> Result<(), RequestError> {
         let flush = Access {
             operation: Operation::Flush,
@@ -471,7 +473,7 @@ impl Export {
         self.finish(slot)
     }
 
-    /// Does a long access in parts that fit a slot.
+    /// Splits a long access into parts that fit a slot.
     fn in_parts(
         &mut self,
         operation: Operation,
@@ -514,18 +516,18 @@ impl Export {
         answer.result
     }
 
-    /// Waits for everything and closes the target.
+    /// Waits for all accesses and closes the target.
     ///
     /// # Errors
     ///
-    /// When not everything became durable.
+    /// If not all data became durable.
     pub fn close(mut self) -> Result<(), CloseError> {
         while self.poll(true).is_some() {}
         self.target.close()
     }
 
-    /// Whether the access has blocks in common with an earlier write that is not done, and one of
-    /// the two changes only part of a block.
+    /// Returns true if the access shares blocks with an earlier unfinished write, and one of the
+    /// two writes only part of a block.
     fn must_wait(&self, id: SlotId) -> bool {
         let access = &self.slots[usize::from(id.0)].access;
         if self.partial_writes == 0 || !access.operation.is_write() {
@@ -536,7 +538,7 @@ impl Export {
         let waits_already = self.waiting.contains(&id);
         let earlier = |other: SlotId| match self.slots[usize::from(other.0)].phase {
             Phase::Edges | Phase::Main => true,
-            // In the queue all before it are earlier; a new one comes after all of them.
+            // In the queue, all accesses before it are earlier; a new one comes after all of them.
             Phase::Waiting if waits_already => self
                 .waiting
                 .iter()
@@ -555,7 +557,7 @@ impl Export {
         })
     }
 
-    /// Starts those that need not wait any longer.
+    /// Starts the accesses that no longer need to wait.
     fn wake(&mut self) {
         let mut index = 0;
         while let Some(id) = self.waiting.get(index).copied() {
@@ -586,7 +588,7 @@ impl Export {
         self.push_pieces();
     }
 
-    /// A slot's block for the first (0) or last (1) block of its access.
+    /// Returns a slot's edge block for the first (0) or last (1) block of its access.
     fn edge(&self, id: SlotId, which: u32) -> BufferSlice {
         BufferSlice {
             buffer: self.edges,
@@ -594,7 +596,7 @@ impl Export {
         }
     }
 
-    /// Everything but the reading of edges.
+    /// Performs the access, after its edges were read.
     fn main(&mut self, id: SlotId) {
         let access = self.slots[usize::from(id.0)].access;
         let partial = access.is_partial_write(self.block_bytes);
@@ -618,7 +620,7 @@ impl Export {
         self.push_pieces();
     }
 
-    /// Puts what was read at the edges around the payload.
+    /// Copies the edges that were read to both sides of the payload.
     fn surround(&mut self, id: SlotId) {
         let access = self.slots[usize::from(id.0)].access;
         let (before, after) = access.margins(self.block_bytes);
@@ -651,8 +653,7 @@ impl Export {
         }
     }
 
-    /// Writes the blocks at the edges with zeros in their part of them, and says which blocks
-    /// remain.
+    /// Writes the edge blocks with zeros in the accessed part. Returns the remaining blocks.
     fn zero_edges(&mut self, id: SlotId) -> Range<u64> {
         let access = self.slots[usize::from(id.0)].access;
         let (before, after) = access.margins(self.block_bytes);
@@ -688,7 +689,7 @@ impl Export {
         self.target.buffer_mut(self.edges)[start + range.start..start + range.end].fill(0);
     }
 
-    /// Asks for blocks in pieces that the target takes.
+    /// Splits blocks into requests that the target accepts.
     fn stretch(
         &mut self,
         id: SlotId,
@@ -731,7 +732,7 @@ impl Export {
             let slot = &self.slots[id];
             let blocks = slot.access.blocks(self.block_bytes);
             let whole = u64::from(piece.blocks) == blocks.end - blocks.start;
-            // A payload that is read in one piece may come in another area.
+            // The target may return a payload read in one piece in another area.
             let taken = if whole && slot.access.operation == Operation::Read {
                 self.target.submit_exchangeable(*piece)
             } else {

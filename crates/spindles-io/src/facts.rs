@@ -1,11 +1,11 @@
-//! What is known of an open target and its devices. All of it goes into records.
+//! Facts about an open target and its devices. All of them go into records.
 
 use spindles_block::{BlockSize, MemberSet};
 
-/// What a target is.
+/// Facts about a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetFacts {
-    /// What the user called it: a path, a URL, an array expression or an array's name.
+    /// Its name as the user gave it: a path, a URL, an array expression or an array's name.
     pub name: String,
     /// Its size.
     pub blocks: u64,
@@ -15,28 +15,28 @@ pub struct TargetFacts {
     pub request_blocks_max: u32,
     /// The most requests in flight.
     pub requests_max: u32,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// What carries the I/O of files and devices: `io_uring`, `threads`, or `inline` where there
-    /// are none.
+    /// What performs the I/O of files and devices: `io_uring`, `threads`, or `inline` if there are
+    /// none.
     pub io: &'static str,
-    /// Why it is not `io_uring`, where it is not.
+    /// Why it is not `io_uring`; `None` if it is.
     pub io_reason: Option<String>,
     /// The devices at the leaves, from left to right in the expression.
     pub devices: Vec<DeviceFacts>,
-    /// For an array, what it is; `None` for a single device.
+    /// Facts about an array; `None` for a single device.
     pub array: Option<ArrayFacts>,
 }
 
 impl TargetFacts {
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.blocks * u64::from(self.block_size.bytes())
     }
 
-    /// The one physical device on which all of at least two devices lie, if so: the array then
-    /// shows what the software costs and not what the spindles gain.
+    /// Returns the physical device that all of at least two devices share. A benchmark then shows
+    /// the cost of the software and not the gain of several spindles.
     #[must_use]
     pub fn shared_physical_device(&self) -> Option<&str> {
         let (first, rest) = self.devices.split_first()?;
@@ -48,23 +48,23 @@ impl TargetFacts {
         shared.then_some(name)
     }
 
-    /// Whether every file and device is read and written past the page cache.
+    /// Returns true if all files and devices bypass the page cache.
     #[must_use]
     pub fn all_direct(&self) -> bool {
         self.devices.iter().all(|device| device.direct)
     }
 }
 
-/// What an array is.
+/// Facts about an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayFacts {
     /// The level's name.
     pub level: &'static str,
-    /// The layout's name; empty where there is only one.
+    /// The layout's name; empty if there is only one.
     pub layout: String,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
-    /// Positions.
+    /// Number of positions.
     pub members: u8,
     /// Positions without a device when it was opened.
     pub missing: MemberSet,
@@ -74,56 +74,59 @@ pub struct ArrayFacts {
     pub redundancy: u8,
 }
 
-/// What is the same of all devices of a backend: a part of its row.
+/// Facts that all devices of a backend share: a part of its row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BackendFacts {
     /// Its name in records.
     pub name: &'static str,
-    /// Whether a device is still there, with what it holds, when the process has ended. One that is
-    /// not is another each time it is opened, and holds nothing.
+    /// True if a device and its data outlive the process. Other devices start empty each time they
+    /// are opened.
     pub outlives_process: bool,
-    /// Whether a device can only be addressed in its own sectors. A file is also read and written
-    /// through the page cache.
+    /// True if a device can only be addressed in whole sectors. A file can also be accessed through
+    /// the page cache.
     pub whole_sectors_only: bool,
-    /// Whether its name is a path: other programs open it by that, too.
+    /// True if its name is a path, so that other programs may open it too.
     pub is_path: bool,
 }
 
-/// What a device is.
+/// Facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// What the user called it.
+    /// Its name as the user gave it.
     pub name: String,
-    /// What it is a device of.
+    /// Its backend.
     pub backend: &'static BackendFacts,
     /// Its size.
     pub bytes: u64,
     /// The unit in which it is addressed and in which a write may tear.
     pub sector_bytes: u32,
-    /// The unit in which the medium is written; a sector where it does not say so.
+    /// The unit in which the medium is written; `sector_bytes` if unknown.
     pub physical_sector_bytes: u32,
-    /// Whether I/O goes past the page cache.
+    /// True if I/O bypasses the page cache.
     pub direct: bool,
-    /// Why not, where it does not.
+    /// Why it does not; `None` if it does.
     pub direct_reason: Option<String>,
-    /// Whether the medium turns, where that is known.
+    /// True for a rotating medium; `None` if unknown.
     pub rotational: Option<bool>,
     /// The physical device underneath, for example `sda`; `memory` for memory.
     pub physical_device: Option<String>,
-    /// Whether write-zeroes costs no more than a command, however long it is: no bytes move to the
-    /// device. True for memory; for a block device whose queue takes such a command, since the
-    /// kernel itself writes the zeros of one that does not; and for a file on a file system of a
-    /// kind that punches holes. False where that is not known, as on overlays and network file
-    /// systems. A device may still refuse: then the zeros are written.
+    /// True if write-zeroes costs one command, however long the range: no bytes move to the device.
+    ///
+    /// - Memory: true.
+    /// - Block devices: true if the queue takes the command; otherwise the kernel writes the zeros.
+    /// - Files: true on file systems that punch holes.
+    /// - Unknown, as on overlays and network file systems: false.
+    ///
+    /// A device may still refuse; the zeros are then written.
     pub zeroes_without_moving_bytes: bool,
-    /// Whether it takes space only for what is written to it, so that what nobody needs is better discarded than
-    /// made zeros: a file that has holes, a block device that takes discards, an export. False for a file all of whose
-    /// space is there already, which is to stay so.
+    /// True if it takes space only for written data, so that unused blocks had better be discarded
+    /// than zeroed. Such devices are files with holes, block devices that take discards, and
+    /// exports. False for a fully allocated file, which is to stay so.
     pub thin: bool,
 }
 
 impl DeviceFacts {
-    /// Whether it is a file that takes space from its file system when it is written.
+    /// Returns true if it is a file that allocates space on writes.
     pub(crate) fn has_holes(&self) -> bool {
         self.thin && self.backend.is_path && !self.backend.whole_sectors_only
     }

@@ -1,19 +1,21 @@
-//! Opening by name: by this process, or by another one that may do what this one gave up.
+//! Opens files by name, in this process or through a helper that kept the rights this one gave up.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
-/// What an [`Opener`] says where it does not think that this process should have it. No system call says so here.
+/// The error of an [`Opener`] for a file that this process should not have. No system call used
+/// here returns it.
 pub const REFUSED: Errno = Errno::NOTBLK;
 
-/// Opens what has that name, with these flags.
+/// Opens the file with that name and these flags.
 pub type Opener = Box<dyn Fn(&str, OFlags) -> Result<OwnedFd, Errno> + Send + Sync>;
 
 static OPENER: OnceLock<Opener> = OnceLock::new();
 
-/// From now on this opens all devices of this process, which may not do so itself any more. Later calls change nothing.
+/// Makes `opener` open all devices of this process, which then no longer may do so itself. Later
+/// calls have no effect.
 pub fn open_devices_by(opener: Opener) {
     OPENER.get_or_init(|| opener);
 }

@@ -1,5 +1,5 @@
-//! Grows an array: more members, another chunk size, another level; or all the room
-//! that its members have. A growth that was stopped goes on where it was.
+//! Grows an array: more members, another chunk size, another level, or all the room of its members.
+//! A stopped growth continues from its checkpoint.
 
 use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Change, MemberReport, assemble,
@@ -17,19 +17,19 @@ use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Layout, Level, chunk_blocks};
 use std::collections::VecDeque;
 
-/// What an array is to hold.
+/// The new size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewSize {
-    /// As much as its members have room for.
+    /// All the room of its members.
     Max,
-    /// So much, or a little less where it holds whole stripes.
+    /// This many bytes, rounded down to whole stripes.
     Bytes(u64),
 }
 
-/// What an array shall become, and how.
+/// The new shape of an array, and options.
 #[derive(Clone, Debug, Default)]
 pub struct GrowOptions {
-    /// How the array is to be assembled.
+    /// How to assemble the array.
     pub assemble: AssembleOptions,
     /// The devices that become members.
     pub add: Vec<String>,
@@ -39,37 +39,37 @@ pub struct GrowOptions {
     pub level: Option<&'static Level>,
     /// The layout.
     pub layout: Option<Layout>,
-    /// What it is to hold, on the members that it has. Nothing else goes with it.
+    /// The new size on its present members. Excludes all other changes.
     pub size: Option<NewSize>,
-    /// Overwrite what the new devices hold.
+    /// True to overwrite data on the new devices.
     pub overwrite: bool,
 }
 
-/// How a growth ended.
+/// The result of a growth.
 #[derive(Clone, Debug)]
 pub struct Grown {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// What it holds now.
+    /// Its size now.
     pub bytes: u64,
-    /// Whether it had become that before: nothing was written.
+    /// True if it already had that shape: nothing was written.
     pub already: bool,
-    /// Why it gets no larger, where its size was asked for.
+    /// Why it gets no larger, if a size was asked for.
     pub as_large: Option<String>,
-    /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
+    /// True if it finished. Otherwise `progress` stopped it, and the next growth continues there.
     pub through: bool,
-    /// The block of the array that can't be moved, where there is one.
+    /// The block of the array that can't be moved, if any.
     pub stuck: Option<u64>,
-    /// What the new devices held that was overwritten.
+    /// Data on the new devices that was overwritten.
     pub wiped: Vec<(String, String)>,
 }
 
-/// Opens an array and lets it become what `options` say, or goes on with that. `progress`
-/// gets how many bytes are moved and how many there are; with `false` it stops the growth.
+/// Opens an array and reshapes it to `options`, or continues that. `progress` gets the bytes moved
+/// and the total bytes; it returns `false` to stop the growth.
 ///
 /// # Errors
 ///
-/// Before the first new device is attached, nothing was written to any of them.
+/// Errors before the first new device is attached leave all new devices unwritten.
 pub fn grow<'a>(
     host: impl Into<Host<'a>>,
     options: &GrowOptions,
@@ -138,7 +138,7 @@ pub fn grow<'a>(
     if !growing && !changes && added.is_empty() {
         return Err(ChangeError::NothingToGrow { array });
     }
-    // Whether that is possible, before anything is asked and before it is put in order for it.
+    // Check this before asking to overwrite, and before repairing the array for it.
     let change = match &report.growing {
         None => {
             drop(target);
@@ -192,7 +192,7 @@ pub fn grow<'a>(
     carry_on(found, report, added.into(), wiped, progress)
 }
 
-/// Lets an array hold more on the members that it has. That is done as soon as it is open.
+/// Enlarges an array on its present members. Takes effect once it is open.
 fn enlarge(
     host: Host<'_>,
     assembling: &AssembleOptions,
@@ -222,7 +222,7 @@ fn enlarge(
         NewSize::Max => None,
         NewSize::Bytes(bytes) => Some(bytes),
     });
-    // Whether that is possible, before it is put in order for it.
+    // Check this before repairing the array for it.
     if let Err(error) = host.may_change(assembling, &change) {
         return as_large(grown, error);
     }
@@ -246,7 +246,7 @@ fn enlarge(
     Ok(grown)
 }
 
-/// What it means that an array gets no larger.
+/// Explains why an array gets no larger.
 fn as_large(mut grown: Grown, error: AssembleError) -> Result<Grown, ChangeError> {
     match error {
         AssembleError::CantGrow {
@@ -281,7 +281,7 @@ fn as_large(mut grown: Grown, error: AssembleError) -> Result<Grown, ChangeError
     }
 }
 
-/// Members of an array by the names of their devices.
+/// Returns the device names of members.
 fn named(report: &ArrayReport, members: MemberSet) -> Vec<String> {
     members
         .iter()
@@ -289,8 +289,8 @@ fn named(report: &ArrayReport, members: MemberSet) -> Vec<String> {
         .collect()
 }
 
-/// Parts the new devices into those that took their places already, in a growth that was stopped, and
-/// the others: so the command that began it goes on with it.
+/// Splits the new devices into those that a stopped growth already made members, and the others. So
+/// the same command continues the growth.
 fn members_already<'a>(
     devices: &[&'a str],
     added: &[&'a str],
@@ -305,7 +305,7 @@ fn members_already<'a>(
     if array.is_none() || may_be.is_empty() {
         return (Vec::new(), added.to_vec());
     }
-    // What is wrong with all of them together is found again without these.
+    // An error with all of them shows up again without these.
     let members = assemble(&[devices, &may_be].concat(), &looking)
         .map(|found| found.report.members)
         .unwrap_or_default();
@@ -316,22 +316,22 @@ fn members_already<'a>(
     added.iter().partition(|device| is_member(device))
 }
 
-/// A device that the array did not grow by, when so many came last, and its place.
+/// Returns a device that was not among the last `added` members of a growth, and its position.
 fn was_before(device: &str, added: usize) -> Option<(String, MemberIndex)> {
     let (array, own) = said_by(device)?;
     let is_new = usize::from(own.member.0) + added >= usize::from(array.members);
     (!is_new || !array.growth.is_used()).then(|| (device.to_owned(), own.member))
 }
 
-/// What the superblock of a device says, where it can be read.
+/// Returns the records in the superblock of a device; `None` if unreadable.
 fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
     let found = probe::Probe::open(device).ok()?.found();
     let (array, device) = found.record().ok()?;
     Some((array.clone(), *device))
 }
 
-/// Whether a device is one that took a place in this growth without anybody knowing of it: nothing
-/// was moved yet, so there is nothing on it.
+/// Returns true if a device took a place in this growth, but the array never recorded it. No data
+/// has moved yet, so the device holds none.
 fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError> {
     let Some(growing) = report.growing.as_ref().filter(|it| it.moved_bytes == 0) else {
         return Ok(false);
@@ -342,7 +342,7 @@ fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError>
     }))
 }
 
-/// Whether an array is, or grows to, what is asked for.
+/// Returns true if an array has the shape asked for, or is growing to it.
 fn becomes(report: &ArrayReport, options: &GrowOptions) -> bool {
     let layout = options.layout.map(|layout| layout.to_string());
     (options.level).is_none_or(|level| level.name == report.level.name)
@@ -350,22 +350,22 @@ fn becomes(report: &ArrayReport, options: &GrowOptions) -> bool {
         && layout.is_none_or(|layout| layout == report.layout)
 }
 
-/// A growth that was abandoned.
+/// An aborted growth.
 #[derive(Clone, Debug)]
 pub struct Aborted {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// The new devices, which are plain ones again.
+    /// The new devices, which no longer belong to the array.
     pub removed: Vec<String>,
 }
 
-/// Makes an array again what it was before it began to grow, where nothing of it has moved yet. New
-/// devices that are given become plain ones. `progress` gets how far an array that was not closed in
-/// order is put in order.
+/// Reverts a growing array to its earlier shape, if none of its data has moved yet. Wipes the new
+/// devices that are given. `progress` gets the progress of the resync of an array that was not
+/// closed in order.
 ///
 /// # Errors
 ///
-/// The array still grows, unless a new device could not be written to.
+/// The array still grows, except if wiping a new device fails.
 pub fn abort<'a>(
     host: impl Into<Host<'a>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
@@ -378,7 +378,7 @@ pub fn abort<'a>(
                 let array = report.name;
                 return Err(ChangeError::NothingToAbort { array });
             }
-            // The server closes it in order, so there is nothing to wait for.
+            // The server closes it in order, so no resync is needed.
             while_closed(served, Restructure::default(), |devices, options| {
                 let aborted = abort_on(devices, &options.open, &mut |_, _| true)?;
                 Ok((None, aborted))
@@ -424,7 +424,8 @@ fn abort_on(
         })
     };
     let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(|device| is_new(device));
-    // Whether it may still be abandoned, before anything is written. Without the new devices nothing moves.
+    // Check that it may still be aborted, before anything is written. Without the new devices
+    // nothing moves.
     drop(assemble_to_change(&old, &looking, &Change::Abort)?);
     if !report.is_clean() {
         let mut found = assemble(&old, &writing)?.target;
@@ -444,12 +445,12 @@ fn abort_on(
     Ok(Aborted { report, removed })
 }
 
-/// Assembles an array that was closed in order and begins to grow it by a device, whatever is on that; who
-/// works with the target carries that on.
+/// Assembles an array that was closed in order, and begins to grow it by a device, overwriting
+/// that. The caller continues the growth through the target.
 ///
 /// # Errors
 ///
-/// As `grow`.
+/// As for `grow`.
 pub fn begin(
     devices: &[&str],
     added: &str,
@@ -473,7 +474,7 @@ pub fn begin(
     Ok(found)
 }
 
-/// What the array is to become, which is possible: looked at by opening it for that read only.
+/// Returns the change that `options` ask for. Checks it by opening the array read-only.
 fn planned(
     host: Host<'_>,
     report: &ArrayReport,
@@ -509,7 +510,7 @@ fn planned(
     }
 }
 
-/// Attaches what waits for its place, and works until all is moved.
+/// Attaches the waiting devices, and works until all data has moved.
 fn carry_on(
     mut target: Box<dyn Managed>,
     mut report: ArrayReport,
@@ -521,7 +522,7 @@ fn carry_on(
     let (mut through, mut stuck, mut error) = (false, None, None);
     let mut bytes = report.bytes;
     let old_members = (report.growing.as_ref()).map_or(report.members.len(), |it| it.members);
-    // Until it is through, or a server that had it has ended.
+    // Until the growth finishes, or the server of the array ends.
     while let Some(status) = target.status() {
         let Some(growth) = status.growth else {
             through = true;

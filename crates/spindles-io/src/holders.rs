@@ -1,4 +1,4 @@
-//! Which programs have files and devices.
+//! Finds the programs that have files and devices open.
 
 use crate::identity::{Identity, identity};
 use crate::notice::Work;
@@ -8,34 +8,34 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-/// So much of a command line is shown.
+/// Longest part of a command line that is shown.
 const COMMAND_CHARS_MAX: usize = 120;
 
-/// How the command of a server begins.
+/// The prefix of a server's command line.
 const SERVES: &str = "spindles serve ";
 
 /// A program that has devices of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The process, where that can be known.
+    /// The process ID, if known.
     pub pid: Option<u32>,
-    /// As it was started, where that can be known.
+    /// Its command line, if known.
     pub command: Option<String>,
-    /// What it is doing with the array, if it says so.
+    /// Its work on the array, if it published any.
     pub work: Option<Work>,
 }
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The user, for people: `root`, `user nobody`; `None` for the one who asks. Another's does not do commands of
-    /// this one.
+    /// Its user, for messages: `root`, `user nobody`; `None` for the caller's own. Servers of other
+    /// users refuse the caller's commands.
     pub another: Option<String>,
 }
 
-/// The one that has one of these devices, as far as that can be known.
+/// Finds the server that has one of these devices, as far as this user may know.
 #[must_use]
 pub fn server_of(devices: &[&str]) -> Option<Server> {
     holders(devices).into_iter().find_map(|user| {
@@ -46,7 +46,8 @@ pub fn server_of(devices: &[&str]) -> Option<Server> {
     })
 }
 
-/// Those that were started with that word on their command line, as for memory that they serve.
+/// Finds the servers with that word on their command line, for example an address of memory that
+/// they serve.
 #[must_use]
 pub fn servers_given(word: &str) -> Vec<Server> {
     let is_given = |pid: &u32| {
@@ -63,7 +64,7 @@ pub fn servers_given(word: &str) -> Vec<Server> {
     servers.collect()
 }
 
-/// The user whose process that is, where it is another one, for people.
+/// Names the user of a process, for messages; `None` if it is the caller.
 #[must_use]
 pub fn another_owner(pid: u32) -> Option<String> {
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
@@ -77,7 +78,7 @@ pub fn another_owner(pid: u32) -> Option<String> {
     })
 }
 
-/// What a user is called, by the table of users.
+/// Looks up the name of a user in the text of `/etc/passwd`.
 fn name_of(user: u32, table: &str) -> Option<&str> {
     table.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -87,7 +88,7 @@ fn name_of(user: u32, table: &str) -> Option<&str> {
 }
 
 impl User {
-    /// One that does not say what it is doing.
+    /// A program without published work.
     pub(crate) fn silent(pid: u32) -> Self {
         Self {
             pid: Some(pid),
@@ -97,7 +98,8 @@ impl User {
     }
 }
 
-/// Who has locked these devices, or has them open for writing, as far as that can be known.
+/// Finds the programs that have locked these devices or have them open for writing, as far as this
+/// user may know.
 pub(crate) fn holders(devices: &[&str]) -> Vec<User> {
     let identities = devices.iter().filter_map(|name| identity(name)).collect();
     let pids = lockers(&identities).into_iter().chain(writers(&identities));
@@ -105,7 +107,7 @@ pub(crate) fn holders(devices: &[&str]) -> Vec<User> {
     pids.into_iter().map(User::silent).collect()
 }
 
-/// Who has locked one of these files, as the kernel's table says.
+/// Finds the processes that have locked one of these files, from the kernel's table.
 fn lockers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
     let table = fs::read_to_string("/proc/locks").unwrap_or_default();
     let lockers = table.lines().filter_map(|line| {
@@ -126,7 +128,8 @@ fn lockers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
     lockers.collect()
 }
 
-/// Who has one of these files or devices open for writing, as far as this user may know.
+/// Finds the processes with one of these files or devices open for writing, as far as this user may
+/// know.
 fn writers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
     let own = std::process::id();
     pids()
@@ -134,7 +137,7 @@ fn writers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
         .collect()
 }
 
-/// All processes that this user may know of.
+/// Returns all processes visible to this user.
 fn pids() -> impl Iterator<Item = u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
@@ -153,13 +156,13 @@ fn writes(pid: u32, identities: &BTreeSet<Identity>) -> bool {
             let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
             let about = about.unwrap_or_default();
             let mut lines = about.lines().filter_map(|line| line.strip_prefix("flags:"));
-            // In octal; 2 is for reading and writing.
+            // Octal; 1 is write-only and 2 is read-write.
             lines.any(|flags| flags.trim().ends_with(['1', '2']))
         }
     })
 }
 
-/// As it was started.
+/// Returns the command line of a process.
 pub(crate) fn command_of(pid: u32) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let text = String::from_utf8_lossy(&bytes);

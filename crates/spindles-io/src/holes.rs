@@ -1,10 +1,10 @@
-//! Files with holes: they take space from their file system when they are written.
+//! Sparse files: they allocate space from their file system on writes.
 
 use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A file that has holes.
+/// A sparse file.
 #[derive(Debug)]
 pub(crate) struct Holes {
     file: OwnedFd,
@@ -12,7 +12,7 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// A second descriptor of an open file.
+    /// Duplicates the descriptor of an open file.
     pub(crate) fn of(file: &impl AsFd) -> Result<Self, Errno> {
         Ok(Self {
             file_system: fstat(file)?.st_dev,
@@ -20,19 +20,19 @@ impl Holes {
         })
     }
 
-    /// The number of its file system.
+    /// Returns the number of its file system.
     pub(crate) const fn file_system(&self) -> u64 {
         self.file_system
     }
 
-    /// The bytes that its file system has left; `None` if it does not say so.
+    /// Returns the free bytes of its file system; `None` if unknown.
     pub(crate) fn left_bytes(&self) -> Option<u64> {
         let room = fstatvfs(&self.file).ok()?;
         Some(room.f_bavail.saturating_mul(room.f_frsize))
     }
 
-    /// Takes space for a range of the file; what it reads as stays. Returns false if there is too little. A file system
-    /// that can't do this counts as one with room: the write finds out.
+    /// Allocates space for a range of the file; its contents stay. Returns false if there is too
+    /// little. If the file system can't allocate ahead, returns true: the write will show it.
     pub(crate) fn fill(&self, offset_bytes: u64, bytes: u64) -> bool {
         loop {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset_bytes, bytes) {

@@ -1,5 +1,5 @@
-//! Where the array is that a command works on: on its devices, which the command opens for itself, or in a
-//! server that has it open and goes on serving it meanwhile.
+//! Selects where a command finds its array: on devices that the command opens itself, or in a
+//! server that keeps serving the array meanwhile.
 
 pub use crate::assemble::Change;
 use crate::assemble::{
@@ -17,59 +17,63 @@ use std::sync::mpsc::channel;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Where an array is.
+/// Location of an array.
 #[derive(Clone, Copy, Debug)]
 pub enum Host<'a> {
-    /// On these devices, in any order; nobody has it.
+    /// On these devices, in any order; no other process has the array open.
     Devices(&'a [&'a str]),
-    /// In a server.
+    /// Open in a server.
     Served(&'a dyn Served),
 }
 
-/// An array that somebody serves.
+/// An array that a server has open.
 pub trait Served: Debug {
-    /// The devices that it was assembled from, and those that came later.
+    /// Returns the devices that it was assembled from, and those added later.
     fn devices(&self) -> Vec<String>;
 
-    /// The way to it.
+    /// Returns a handle to manage it.
     fn managed(&self) -> Box<dyn Managed>;
 
-    /// What its superblocks say now, or said when they could be read last: too many devices may be away for that.
+    /// Returns what the superblocks say now, or what they said when last readable if too many
+    /// devices are missing.
     fn report(&self) -> ArrayReport;
 
-    /// Knows a device from now on that belongs to it, and that it can't use yet.
+    /// Records a device that belongs to the array but can't be used yet.
     fn remember(&self, device: &str);
 
-    /// Closes it, has it opened again with something changed, and goes on serving that. Clients wait. It is opened
-    /// from the devices that it has, with what comes, and without what is to go; after a failure from those that it had.
+    /// Closes the array, runs `reopen`, and serves the result. Client requests wait meanwhile.
+    /// `reopen` gets the array's devices, with `more` added and `without` removed. If it fails, the
+    /// server opens the array from its previous devices.
     ///
     /// # Errors
     ///
-    /// The change must wait, or it can't be closed: it is served as it was.
+    /// The change must wait, or the array can't be closed. In both cases the server still serves it
+    /// unchanged.
     fn reopen(&self, restructure: Restructure<'_>, reopen: Reopen) -> Result<(), AssembleError>;
 }
 
-/// What changes of an array while its server has it closed.
+/// What changes in an array while its server has it closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Restructure<'a> {
-    /// The device that comes to it.
+    /// The device to add.
     pub more: Option<&'a str>,
-    /// The device that goes.
+    /// The device to remove.
     pub without: Option<&'a str>,
-    /// Where its data or its journal lies changes, which an array that grows can't do.
+    /// True if the data or the journal moves. A growing array can't do this.
     pub moves: bool,
 }
 
-/// What is done with the devices of an array that its server has closed, with the options by which it opens it.
+/// Works on the devices of an array that its server has closed; gets the options with which the
+/// server opens it.
 pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Reopened + Send>;
 
-/// What a command made of an array that its server closed for it.
+/// State in which a command leaves an array that its server closed for it.
 pub enum Reopened {
-    /// It is open.
+    /// The array is open.
     Open(Box<dyn Target>),
-    /// It is changed and closed: the server opens it as it is now.
+    /// The array is changed and closed. The server opens it in its new form.
     Closed,
-    /// The command failed: the server opens it from the devices that it had before.
+    /// The command failed. The server opens the array from its previous devices.
     AsBefore,
 }
 
@@ -83,10 +87,11 @@ impl Debug for Reopened {
     }
 }
 
-/// Writes to a device what it is to be for an array.
+/// Labels a device that is to be added to an array.
 pub(crate) type Prepare = Box<dyn FnOnce() -> Result<(), OpenError> + Send>;
 
-/// The same, with what came of it.
+/// Runs `work` while the server has the array closed; returns its result. `work` returns the target
+/// if it leaves the array open.
 pub(crate) fn while_closed<T, E>(
     served: &dyn Served,
     restructure: Restructure<'_>,
@@ -105,19 +110,20 @@ where
             Ok((None, told)) => (Reopened::Closed, Ok(told)),
             Err(error) => (Reopened::AsBefore, Err(error)),
         };
-        // Who asked may be gone.
+        // The caller may have given up.
         drop(done.send(told));
         reopened
     };
     served.reopen(restructure, Box::new(reopen))?;
-    // Where the server has ended nothing was done.
+    // If the server ended first, `work` never ran and nothing changed.
     let result = result.recv();
     result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
 }
 
-/// The absolute name of a device, which means the same in every working directory. Links in its folder are resolved; a link
-/// to the device itself is kept, as those of `/dev/disk/by-id` stay when disks change places. What is no path, as an
-/// address or a mere name of nothing here, is left as it is.
+/// Returns the absolute name of a device, which means the same in every working directory. Resolves
+/// links in its folder, but keeps a link to the device itself: links in `/dev/disk/by-id` survive
+/// when disks swap names. Returns any name that is not a path unchanged, such as an address or a
+/// bare name that does not exist here.
 #[must_use]
 pub fn absolute(device: &str) -> String {
     let path = Path::new(device);
@@ -149,7 +155,7 @@ impl<'a> From<&'a Vec<&'a str>> for Host<'a> {
     }
 }
 
-/// An array that is open, here or in a server.
+/// An array that is open here or in a server.
 pub(crate) struct Opened {
     pub(crate) target: Box<dyn Managed>,
     pub(crate) report: ArrayReport,
@@ -171,23 +177,23 @@ impl From<Assembled> for Opened {
 }
 
 impl Opened {
-    /// One in a server.
+    /// Returns an array in a server.
     pub(crate) fn served(served: &dyn Served) -> Self {
         Self::by(served, served.managed())
     }
 
-    /// One in a server, by this way to it.
+    /// Returns an array in a server, managed through `target`.
     pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Self {
         let mut report = served.report();
-        // It is open, which no superblock tells from a crash.
+        // Superblocks of an open array look like those after a crash.
         let (in_sync, total) = target.in_sync_bytes();
         report.note_open(in_sync == total);
         report.note_members(&target.snapshot());
         Self { target, report }
     }
 
-    /// Closes it, unless others go on with it; the report gets the spares that were taken meanwhile, and what went
-    /// wrong.
+    /// Closes the array, unless others still use it. The report gets the spares that were taken
+    /// meanwhile, and any failures.
     pub(crate) fn close(self) -> Result<ArrayReport, CloseError> {
         let Self { target, mut report } = self;
         assemble::close(target, &mut report)?;
@@ -196,7 +202,7 @@ impl Opened {
 }
 
 impl<'a> Host<'a> {
-    /// On these devices, unless a server has it.
+    /// Returns these devices as the location, unless a server has the array.
     pub(crate) fn or_on(self, devices: &'a [&'a str]) -> Self {
         match self {
             Self::Devices(_) => Self::Devices(devices),
@@ -204,7 +210,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Its devices.
+    /// Returns the devices of the array.
     pub(crate) fn devices(&self) -> Vec<String> {
         match self {
             Self::Devices(devices) => devices.iter().map(|&it| it.to_owned()).collect(),
@@ -212,7 +218,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Its devices but for those that have another part in a command.
+    /// Returns the array's devices except `apart`, the ones with another role in the command.
     pub(crate) fn devices_but(&self, apart: &[&str]) -> Vec<String> {
         let mut devices = self.devices();
         if let Self::Served(_) = self {
@@ -221,17 +227,18 @@ impl<'a> Host<'a> {
         devices
     }
 
-    /// Has a server close those of the devices that were members and are out: nobody else can have what it has open.
+    /// Has a server close those of the devices that were members and are out. While the server has
+    /// them open, no other process can open them.
     pub(crate) fn let_go(&self, devices: &[&str]) {
         if let Self::Served(served) = self {
             for device in devices {
-                // Most never were any.
+                // Most were never members.
                 drop(served.managed().let_go(device));
             }
         }
     }
 
-    /// Opens it for reading only, so that what can go wrong does so before anything is written.
+    /// Opens the array read-only, so that errors surface before anything is written.
     pub(crate) fn look(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
         match self {
             Self::Devices(devices) => {
@@ -243,7 +250,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Opens it for writing.
+    /// Opens the array for writing.
     pub(crate) fn open(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
         match self {
             Self::Devices(devices) => assemble(devices, options).map(Opened::from),
@@ -251,7 +258,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether it can become that. In a server it stays open meanwhile.
+    /// Checks that the array can make `change`. In a server it stays open meanwhile.
     pub(crate) fn may_change(
         &self,
         options: &AssembleOptions,
@@ -271,7 +278,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Opens it so that it becomes that.
+    /// Opens the array and applies `change`.
     pub(crate) fn change(
         &self,
         options: &AssembleOptions,
@@ -280,7 +287,8 @@ impl<'a> Host<'a> {
         self.change_devices(options, change, None, None)
     }
 
-    /// The same where a device comes to it, which is prepared as soon as the change is decided, or one goes.
+    /// Like `change`, but also adds or removes a device. Prepares the added device before the
+    /// change.
     pub(crate) fn change_devices(
         &self,
         options: &AssembleOptions,
@@ -308,9 +316,9 @@ impl<'a> Host<'a> {
                     prepare.map_or(Ok(()), |prepare| prepare())?;
                     let changed = assemble_to_change(devices, options, &change)?.target;
                     if let Change::Grow(_) = change {
-                        return Ok((Some(changed), ())); // It has begun, and goes on as it is.
+                        return Ok((Some(changed), ())); // The growth has begun and continues on the open array.
                     }
-                    // Closed, the superblocks say it.
+                    // The close writes the change to the superblocks.
                     changed.close()?;
                     Ok::<_, AssembleError>((None, ()))
                 })?;
@@ -320,20 +328,23 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whether a device says that it belongs to an array, as a member, a spare or with its journal.
+/// Returns true if the superblocks of a device name an array: as a member, a spare or a journal
+/// device.
 #[must_use]
 pub fn belongs(device: &str) -> bool {
     says_so(device).unwrap_or(false)
 }
 
-/// Returns true if a device says that it belongs to an array, or is an export that does not answer now.
+/// Returns true if a device says that it belongs to an array, or is an export that does not answer
+/// now.
 #[must_use]
 pub fn may_belong(device: &str) -> bool {
     says_so(device).unwrap_or_else(|| is_address(device))
 }
 
-/// Those of the devices that say that they are members of this array or of one inside it, spares, or have a journal. One
-/// of the array that another has the place of by now is none. What is `open` belongs to it whatever it says.
+/// Returns those `devices` that are members of this array or of an array inside it, and all spares
+/// and journal devices. Leaves out a former member whose place another device has taken. Devices in
+/// `open` belong even if they name another array or can't be read.
 #[must_use]
 pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Vec<String> {
     let arrays = array.uuids();
@@ -358,7 +369,7 @@ pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Ve
     belonging
 }
 
-/// Whether a device can be read, and says that it belongs to none.
+/// Returns true if a device can be read and belongs to no array.
 #[must_use]
 pub fn is_plain(device: &str) -> bool {
     says_so(device).is_some_and(|belongs| !belongs)
@@ -373,38 +384,38 @@ fn is_marked(found: &Found) -> bool {
     found.spare().is_some() || found.journal_device().is_some()
 }
 
-/// Whether a device says that it is a spare.
+/// Returns true if a device is labeled as a spare.
 #[must_use]
 pub fn is_spare(device: &str) -> bool {
     Probe::glance(device).is_some_and(|probe| probe.found().spare().is_some())
 }
 
-/// Whether a device says that the journal of an array is on it.
+/// Returns true if a device holds the journal of an array.
 #[must_use]
 pub fn holds_journal(device: &str) -> bool {
     Probe::glance(device).is_some_and(|probe| probe.found().journal_device().is_some())
 }
 
-/// How often superblocks are read again that change meanwhile.
+/// How often to read superblocks again that change meanwhile.
 const LOOKS_MAX: u32 = 40;
-/// Between two looks.
+/// Time between two reads.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// What the superblocks of an array say that somebody has open: on those of these devices that are there and
-/// belong to an array.
+/// Reads the superblocks of an array that another process has open, from those `devices` that are
+/// present and belong to an array.
 ///
 /// # Errors
 ///
-/// They can't be read.
+/// The superblocks can't be read.
 pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
     describe(devices, belongs)
 }
 
-/// Whether these devices are one array's, that somebody has open.
+/// Checks that all these devices belong to one array, which another process has open.
 ///
 /// # Errors
 ///
-/// As for whoever opens the array with them.
+/// The same as when opening the array from these devices.
 pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
     describe(devices, |_| true).map(drop)
 }
@@ -421,7 +432,8 @@ fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, 
     })
 }
 
-/// Looks again where superblocks change meanwhile, which somebody writes who has the array open.
+/// Looks again if superblocks change meanwhile: the process that has the array open may be writing
+/// them.
 fn retry_while_changing<T>(
     look: impl Fn() -> Result<T, AssembleError>,
 ) -> Result<T, AssembleError> {

@@ -1,5 +1,5 @@
-//! Which names stand for the same bytes: links and nodes of one device, a loop device and the file
-//! below it, a partition and its disk, a mapping and what it is made of.
+//! Finds names that stand for the same bytes: links and nodes of one device, a loop device and the
+//! file below it, a partition and its disk, a mapping and the devices below it.
 
 use crate::peer::{Address, is_address};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// The identity of a file or block device in the kernel, or of an export: as its address says. That one server has
-/// two addresses, or one disk two servers, nobody knows here.
+/// The identity of a file or block device in the kernel, or of an export by its address. It does
+/// not show that one server has two addresses, or that two servers share a disk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Identity {
     Block { number: u64 },
@@ -17,9 +17,10 @@ pub(crate) enum Identity {
     Export { server: String, name: String },
 }
 
-/// `None` for what is neither in the file system nor an export.
+/// Returns the identity of a name; `None` if it is neither in the file system nor an export.
 ///
-/// Nobody else is asked, such as the server of a file system: that may be this very thread.
+/// Asks only the kernel, and not the server of a file system, for example: that may be this very
+/// thread.
 pub(crate) fn identity(name: &str) -> Option<Identity> {
     if is_address(name) {
         let address = Address::parse(name).ok()?;
@@ -31,7 +32,7 @@ pub(crate) fn identity(name: &str) -> Option<Identity> {
     identity_at(CWD, name, AtFlags::empty())
 }
 
-/// The same of a file or block device that is open.
+/// Returns the identity of an open file or block device.
 pub(crate) fn identity_of(file: &impl AsFd) -> Option<Identity> {
     identity_at(file.as_fd(), "", AtFlags::EMPTY_PATH)
 }
@@ -50,7 +51,7 @@ fn identity_at(folder: BorrowedFd<'_>, name: &str, flags: AtFlags) -> Option<Ide
     })
 }
 
-/// Two names, by their index, that share bytes.
+/// Returns two names, by their index, that share bytes.
 pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
     let places: Vec<Vec<Place>> = names.iter().map(|name| places(name)).collect();
     (0..names.len()).find_map(|second| {
@@ -60,15 +61,16 @@ pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
     })
 }
 
-/// That two of these names stand for the same bytes, for people, where two do.
+/// Returns a message that two of these names stand for the same bytes; `None` if no two do.
 #[must_use]
 pub fn named_twice(names: &[&str]) -> Option<String> {
     let (first, second) = same_device(names)?;
     Some(same(names[first], names[second]))
 }
 
-/// The device or file of that name and all that it lies on, such as the file of a loop device or the disk of a
-/// partition: each in words that are the same whatever path leads to it. Empty where nothing has that name here.
+/// Lists the device or file of this name and all that it lies on, such as the file of a loop device
+/// or the disk of a partition. Each text is the same whatever path leads to the file or device.
+/// Empty if nothing here has this name.
 #[must_use]
 pub fn lies_on(name: &str) -> Vec<String> {
     let places = places(name).into_iter();
@@ -80,12 +82,12 @@ pub fn lies_on(name: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Whether two names share bytes.
+/// Returns true if two names share bytes.
 pub(crate) fn share_bytes(one: &str, other: &str) -> bool {
     same_device(&[one, other]).is_some()
 }
 
-/// That two names stand for the same bytes.
+/// Returns a message that two names stand for the same bytes.
 pub(crate) fn same(first: &str, second: &str) -> String {
     if first == second {
         format!("{first} is given twice")
@@ -100,15 +102,15 @@ pub(crate) fn same(first: &str, second: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     identity: Identity,
-    /// `None` for an unknown part of it.
+    /// `None` for an unknown part of the device.
     bytes: Option<Range<u64>>,
 }
 
 const ALL: Range<u64> = 0..u64::MAX;
-/// A partition of a loop device on a mapping on a partition...: as deep as anybody goes.
+/// Most levels below a name: a partition of a loop device on a mapping on a partition...
 const DEPTH_MAX: u32 = 16;
 
-/// The bytes that a name stands for, in the device itself and in everything below it.
+/// Returns the bytes that a name stands for, in the device itself and in everything below it.
 fn places(name: &str) -> Vec<Place> {
     let mut places = Vec::new();
     if let Some(identity) = identity(name) {
@@ -123,7 +125,7 @@ fn overlap(first: &[Place], second: &[Place]) -> bool {
             && match (&first.bytes, &second.bytes) {
                 (Some(first), Some(second)) => first.start < second.end && second.start < first.end,
                 (Some(known), None) | (None, Some(known)) => *known == ALL,
-                // Two mappings on one device may well have different parts of it.
+                // Two mappings on one device may use different parts of it.
                 (None, None) => false,
             }
     };
@@ -131,7 +133,7 @@ fn overlap(first: &[Place], second: &[Place]) -> bool {
     firsts.any(|first| second.iter().any(|second| share(first, second)))
 }
 
-/// Notes these bytes of a device, and where they lie in what is below it.
+/// Adds these bytes of a device, and the bytes below them in the devices that it lies on.
 fn add(
     sys: &Path,
     identity: Identity,
@@ -160,7 +162,7 @@ fn add(
             number_in(&folder.join("size")),
         )
     {
-        // `/sys` counts in 512 bytes, whatever the device's sector is.
+        // `/sys` counts in units of 512 bytes, whatever the device's sector size.
         add(disk, part(below.as_ref(), start * 512, length * 512));
     }
     if let Some(file) = text(&folder.join("loop/backing_file"))
@@ -181,7 +183,7 @@ fn add(
     }
 }
 
-/// The file that a loop device stands on, or the one that a partition is on, and whether on all of it.
+/// Returns the file below a loop device or its partition, and true if the device covers all of it.
 pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
     let mut device = device;
     let mut whole = true;
@@ -204,7 +206,8 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
     None
 }
 
-/// The regular file that a loop device, or a partition of one, stands on. `None` for any other name.
+/// Returns the regular file below a loop device, or below a partition of one. `None` for any other
+/// name.
 #[must_use]
 pub fn file_of_loop(device: &str) -> Option<String> {
     let Identity::Block { number } = identity(device)? else {
@@ -213,12 +216,14 @@ pub fn file_of_loop(device: &str) -> Option<String> {
     Some(file_below(number)?.0)
 }
 
-/// How many devices lie below a name: two names of the same bytes may differ in this.
+/// Returns how many files and devices a name stands for, itself and all below it. Two names of the
+/// same bytes may differ in this.
 pub(crate) fn depth(name: &str) -> usize {
     places(name).len()
 }
 
-/// The loop devices that stand on a file or block device, or on part of it, and on those.
+/// Returns the loop devices on a file or block device, or on part of it, and the loop devices on
+/// those.
 pub(crate) fn loop_devices_on(name: &str) -> Vec<String> {
     let mut below: Vec<Identity> = identity(name).into_iter().collect();
     let mut devices = Vec::new();
@@ -242,14 +247,15 @@ pub(crate) fn loop_devices_on(name: &str) -> Vec<String> {
     devices
 }
 
-/// Where bytes lie in what holds this device from `start` on for `length` bytes.
+/// Translates bytes of a device into bytes of its container, which holds it from `start` on for
+/// `length` bytes.
 fn part(bytes: Option<&Range<u64>>, start: u64, length: u64) -> Option<Range<u64>> {
     let bytes = bytes?;
     let end = start.saturating_add(length);
     Some(start.saturating_add(bytes.start)..end.min(start.saturating_add(bytes.end)))
 }
 
-/// The device that a folder of `/sys` describes.
+/// Returns the device that a folder of `/sys` describes.
 fn device_of(folder: &Path) -> Option<Identity> {
     let text = text(&folder.join("dev"))?;
     let (major, minor) = text.split_once(':')?;
@@ -273,11 +279,11 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    /// A `/sys` of block devices.
+    /// A fake `/sys` of block devices.
     struct Sys(tempfile::TempDir);
 
     impl Sys {
-        /// A device, as a folder of another where it is a partition.
+        /// Adds a device; a partition goes into the folder of its disk.
         fn device(&self, folder: &str, number: &str, facts: &[(&str, &str)]) -> PathBuf {
             let devices = self.0.path().join("dev/block");
             fs::create_dir_all(&devices).unwrap();
@@ -356,7 +362,7 @@ mod tests {
         assert!(!sys.overlap(upper, sda1), "which part is not known");
     }
 
-    /// What lies below itself, as no kernel says, does not go on for ever.
+    /// A device that lies below itself, which no kernel reports, does not cause endless recursion.
     #[test]
     fn a_circle_ends() {
         let sys = Sys(tempfile::tempdir().unwrap());

@@ -1,31 +1,31 @@
-//! What went wrong on the devices of arrays while these were open, for people.
+//! Describes errors of the devices of arrays while these were open.
 
 use spindles_block::{MemberError, SizeBytes};
 use spindles_engine::{Member, MemberStatus, OutReason};
 use std::fmt;
 
-/// What went wrong on one device since its array was opened.
+/// The errors of one device since its array was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// On a member.
+    /// Errors of a member.
     Member {
         /// The array.
         array: String,
-        /// The device; `None` where the member is an array, or not there.
+        /// The device; `None` if the member is an array or missing.
         device: Option<String>,
-        /// How it is now, and what went wrong on it.
+        /// Its state now, and its errors.
         status: MemberStatus,
         /// The length of a block of the array.
         block_bytes: u32,
     },
-    /// There was no space where a member lies, and it stays in the array.
+    /// A write found no space where a member lies; the member stays in the array.
     NoSpace {
         /// The array.
         array: String,
         /// The device.
         device: String,
     },
-    /// The device of its own that an array had for its journal failed.
+    /// The journal device of an array failed.
     JournalDevice {
         /// The array.
         array: String,
@@ -34,17 +34,17 @@ pub enum Incident {
     },
 }
 
-/// Whether writes get space, when that has changed.
+/// A change in whether writes get space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpaceNews {
-    /// There is no space for writes where these devices lie: they wait, and are refused then.
+    /// Writes get no space where these devices lie. They wait, and fail after a while.
     Lacking(Vec<String>),
     /// There is space again.
     Back,
 }
 
 impl Incident {
-    /// Of a member with that device; `None` where nothing went wrong on it.
+    /// Describes a member on that device; `None` if it had no errors.
     pub(crate) fn of_member(
         array: &str,
         device: Option<String>,
@@ -59,13 +59,13 @@ impl Incident {
         })
     }
 
-    /// Whether a member held wrong bytes.
+    /// Returns true if a member held wrong bytes.
     #[must_use]
     pub fn is_rot(&self) -> bool {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
 
-    /// Bytes of a device that took a place that could not be filled.
+    /// Returns the bytes of a replacement device that could not be filled.
     #[must_use]
     pub fn unfilled_bytes(&self) -> u64 {
         match self {
@@ -78,7 +78,8 @@ impl Incident {
         }
     }
 
-    /// Whether a device or bytes on it were lost to the array, be it for a moment: it was not just slow.
+    /// Returns true if the array lost a device or bytes on it, at least for a while. Slowness alone
+    /// is no loss.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {
@@ -90,7 +91,7 @@ impl Incident {
         }
     }
 
-    /// The device, if there was no space where it lies.
+    /// Returns the device, if it lies where space ran out.
     fn without_space(&self) -> Option<&str> {
         match self {
             Self::Member { device, status, .. } if is_out_of_space(status) => device.as_deref(),
@@ -99,8 +100,9 @@ impl Incident {
         }
     }
 
-    /// Of an array parts of which were read again after each of `earlier`: rot that was met several
-    /// times counts once. At least so much was met as in the reading that met most.
+    /// Counts rot once that was read several times, after parts of the array were read again
+    /// following each of `earlier`. The result is the highest count of a single reading, a lower
+    /// bound.
     pub(crate) fn count_rot_once(&mut self, earlier: &[Vec<Self>]) {
         let Self::Member { array, status, .. } = self else {
             return;
@@ -120,7 +122,7 @@ impl Incident {
             .map(|incidents| incidents.iter().find_map(rotten_blocks).unwrap_or(0));
         let (mut before, mut most) = (0, 0);
         for until in earlier.chain([status.faults.rotten_blocks]) {
-            // With fewer another device has the place.
+            // If the count fell, another device has the place.
             let Some(met) = until.checked_sub(before) else {
                 return;
             };
@@ -160,7 +162,7 @@ impl fmt::Display for Incident {
     }
 }
 
-/// That something went wrong as there was no space, if that is so: where, and what to do.
+/// Describes a lack of space among the incidents, with a remedy; `None` if there is none.
 #[must_use]
 pub fn no_space(incidents: &[Incident]) -> Option<String> {
     let devices: Vec<&str> = incidents
@@ -174,13 +176,13 @@ pub fn no_space(incidents: &[Incident]) -> Option<String> {
     })
 }
 
-/// Whether a member is out for want of space.
+/// Returns true if a member is out for lack of space.
 pub(crate) fn is_out_of_space(status: &MemberStatus) -> bool {
     let reason = Some(OutReason::Error(MemberError::NoSpace));
     status.state == Member::Missing { reason }
 }
 
-/// What went wrong on a member, each thing by itself.
+/// Describes each kind of error of a member.
 fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     let faults = &status.faults;
     let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes)).rounded();
@@ -222,7 +224,7 @@ fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     parts
 }
 
-/// Why a member went out, for people.
+/// Explains why a member went out.
 #[must_use]
 pub fn why_out(reason: OutReason) -> &'static str {
     match reason {

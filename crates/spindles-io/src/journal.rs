@@ -1,5 +1,5 @@
-//! Gives an array a device for its journal, or takes it away. That is one write of
-//! superblocks, of a clean array, so that the log holds nothing that is needed.
+//! Gives an array a journal device, or removes it. This takes one write of superblocks, of a clean
+//! array, so that the log is empty.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
@@ -11,21 +11,22 @@ use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
 use spindles_layout::Redundancy;
 
-/// A journal that has come to another place.
+/// The result of a moved journal.
 #[derive(Clone, Debug)]
 pub struct Moved {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// What was overwritten: device and what it was.
+    /// Overwritten data: each device, and a description.
     pub wiped: Vec<(String, String)>,
 }
 
-/// Gives an array a device for its journal, in the place of one that is not there any more too.
-/// `degraded` is as in `AssembleOptions`; `progress` gets how far an array that was not closed in order is put in order.
+/// Gives an array a journal device; also replaces a missing one. `degraded` is as in
+/// `AssembleOptions`. `progress` gets the progress of the resync of an array that was not closed in
+/// order.
 ///
 /// # Errors
 ///
-/// The device is not that of its journal; it may have been written to where the error is not about it.
+/// The journal did not move. The device may have been written to, unless the error is about it.
 pub fn add<'a>(
     device: &str,
     host: impl Into<Host<'a>>,
@@ -59,16 +60,16 @@ pub fn add<'a>(
     let wiped = create::may_overwrite(device, overwrite, &OpenOptions::default())?;
     put_in_order(host, &report, degraded, progress)?;
     let (labelled, page) = (absolute(device), record.encode());
-    // First the device: what the superblocks name is there.
+    // Label the device first, so that the superblocks always name an existing device.
     let before = Before::unless(overwrite);
     let label = move || labels::make(&labelled, before, &page);
     let coming = Some((device, Box::new(label) as Prepare));
     let changed = change(host, &report, degraded, record.device_uuid, coming);
     if let Err(error) = changed {
-        // Refused, it was not labelled.
+        // A refused device was not labelled.
         let is_refused = matches!(error, ChangeError::Assemble(AssembleError::Attach(_)));
         if !is_refused && look(host).is_ok_and(|now| now.journal == report.journal) {
-            // The array goes on without it: nothing else is to take it for a journal.
+            // The array continues without it, so it must not look like a journal.
             drop(empty(device));
         }
         return Err(error);
@@ -76,12 +77,12 @@ pub fn add<'a>(
     Ok(Moved { report, wiped })
 }
 
-/// Takes the device of its journal away from an array: its members log from then on. The device may be
-/// among those given; where it is, it is a plain one then.
+/// Removes the journal device of an array; its members log from then on. The device may be among
+/// those given and becomes a plain one then.
 ///
 /// # Errors
 ///
-/// The array still has it, unless only the device itself could not be written to.
+/// The array still has it, unless only the write to the device itself failed.
 pub fn remove<'a>(
     host: impl Into<Host<'a>>,
     degraded: bool,
@@ -100,7 +101,7 @@ pub fn remove<'a>(
     Ok(report)
 }
 
-/// Makes a plain device of one that had the journal.
+/// Clears the label of a former journal device.
 fn empty(device: &str) -> Result<(), OpenError> {
     let held = backends::open(device, &OpenOptions::default())?;
     let emptied = clearing::empty(device);
@@ -108,7 +109,7 @@ fn empty(device: &str) -> Result<(), OpenError> {
     emptied.map_err(|source| failed(device, "clear", source))
 }
 
-/// Looks at an array without writing to it.
+/// Examines an array without writing to it.
 pub(crate) fn look(host: Host<'_>) -> Result<ArrayReport, ChangeError> {
     let report = host.look(&AssembleOptions::default())?.report;
     if report.growing.is_some() {
@@ -125,7 +126,7 @@ fn options(degraded: bool) -> AssembleOptions {
     }
 }
 
-/// An array that was not closed in order is, so that nothing that is logged is needed any more.
+/// Recovers an array that was not closed in order, so that its log is no longer needed.
 pub(crate) fn put_in_order(
     host: Host<'_>,
     report: &ArrayReport,
@@ -140,7 +141,7 @@ pub(crate) fn put_in_order(
     Ok(())
 }
 
-/// Makes the superblocks name another device.
+/// Writes superblocks that name another journal device.
 fn change(
     host: Host<'_>,
     report: &ArrayReport,

@@ -1,5 +1,5 @@
-//! Commands that are killed before any of their writes, for tests: what is there is right at every
-//! moment, and the same command goes on.
+//! Tests that kill commands before any of their writes. The data must be right at every moment, and
+//! the same command must continue.
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::create::{CreateOptions, create};
@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 thread_local! {
-    /// How many writes are to go by before the program is killed.
+    /// Writes that may still pass before the kill; `None` for no kill.
     static WRITES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// What a kill unwinds with.
+/// The panic payload of a kill.
 struct Killed;
 
-/// A queue that ends with the program.
+/// A queue that performs the kill.
 #[derive(Debug)]
 struct Mortal(Box<dyn Queue>);
 
@@ -91,7 +91,7 @@ impl Queue for Mortal {
     }
 }
 
-/// The array is about to be opened, and changed.
+/// Wraps the queue of an array about to be opened or changed, if a kill is armed.
 pub(crate) fn opening(stack: &mut Stack) {
     if WRITES_LEFT.get().is_some() {
         stack.wrap_queue(|queue| Box::new(Mortal(queue)));
@@ -117,7 +117,7 @@ impl World {
             .unwrap();
     }
 
-    /// With devices that have names of one letter.
+    /// Parses an expression whose devices have one-letter names.
     fn expression(&self, text: &str) -> Expression {
         let mut whole = String::new();
         for word in text.split_inclusive(['(', ',', ')']) {
@@ -147,7 +147,7 @@ impl World {
         Ok((assembled.target, assembled.report))
     }
 
-    /// Does something with the first blocks, which have all the same bytes.
+    /// Reads or writes the first blocks, which all hold the same byte.
     fn run(&self, names: &str, write: Option<u8>) -> (u8, ArrayReport) {
         let (mut target, report) = self.open(names).unwrap();
         let buffer = target.allocate(BLOCKS);
@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-/// Does that, and is killed before that write. `None` where it was through before.
+/// Runs `what`, killed before write `at`. `None` if it finished earlier.
 fn kill<T>(at: u32, what: impl FnOnce() -> Result<T, String>) -> Option<()> {
     WRITES_LEFT.set(Some(at));
     let ended = catch_unwind(AssertUnwindSafe(what));
@@ -205,7 +205,7 @@ fn kill<T>(at: u32, what: impl FnOnce() -> Result<T, String>) -> Option<()> {
     }
 }
 
-/// A folder; in memory, where there is one: nothing has to outlive this test.
+/// Creates a folder, in memory if possible: it needs no durability.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
@@ -219,7 +219,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// A world with devices that have names of one letter, and an array made of them.
+/// Creates an array of devices with one-letter names.
 fn world_of(array: &str, options: &CreateOptions, device_bytes: u64) -> World {
     let world = World {
         folder: in_memory(),
@@ -235,14 +235,14 @@ fn world_of(array: &str, options: &CreateOptions, device_bytes: u64) -> World {
     world
 }
 
-/// The names of one letter.
+/// Returns the one-letter names.
 fn names_in(array: &str) -> Vec<&str> {
     let words = array.split(['(', ',', ')']);
     words.filter(|name| name.len() == 1).collect()
 }
 
-/// Of `array` the device a is lost, and it goes on without that. Then the rebuild is killed before
-/// each of its first writes, and before some of the others.
+/// Tests a rebuild of `array` after device a is lost and the array was written without it. Kills
+/// the rebuild before each of its first writes, and before some of the others.
 fn killed_anywhere(
     array: &str,
     block_size: BlockSize,
@@ -253,7 +253,7 @@ fn killed_anywhere(
     let options = CreateOptions {
         block_size,
         chunk_bytes: Some(4096),
-        // Without checksums it is read what lies there.
+        // Without checksums, reads return whatever is on the devices.
         checksum: (block_size == BlockSize::B4096).then_some(ChecksumKind::None),
         ..CreateOptions::new("g")
     };
@@ -266,7 +266,7 @@ fn killed_anywhere(
     let begin = in_memory();
     copy_all(world.folder.path(), begin.path());
     let names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
-    // Those that are given again and hold something of ours.
+    // Adds the new devices that already have a superblock.
     let with_new = |world: &World| {
         let is_ours = |name: &&&str| {
             let probe = crate::probe::Probe::open(&world.path(name)).unwrap();
@@ -275,7 +275,7 @@ fn killed_anywhere(
         let new: Vec<&str> = names.iter().filter(is_ours).copied().collect();
         [&[left][..], &new].concat().join(" ")
     };
-    // Only what was rebuilt, and one device that stands for nothing without the others.
+    // Only the replacement, and one device that is useless without the others.
     let half: Vec<&str> = (left.split(' '))
         .filter(|name| !"cd".contains(name))
         .collect();
@@ -288,18 +288,18 @@ fn killed_anywhere(
         if killed.is_some() {
             let save = in_memory();
             copy_all(world.folder.path(), save.path());
-            // As it was, whatever else is given.
+            // Its data is unchanged, whatever else is given.
             assert_eq!(world.run("c d", None).0, 2, "{what}");
             copy_all(save.path(), world.folder.path());
             assert_eq!(world.run(&with_new(&world), None).0, 2, "{what}");
             copy_all(save.path(), world.folder.path());
             match world.rebuild(left, onto) {
                 Ok(rebuilt) => assert!(rebuilt.through, "{what}"),
-                // It was through, but for the last writes.
+                // It was complete except for the last writes.
                 Err(error) => assert!(error.contains("/x is member "), "{what}: {error}"),
             }
         }
-        // What was lost and comes back is of no use any more.
+        // The lost device is useless when it comes back.
         let back = format!("a {left} {}", names.join(" "));
         let (byte, report) = world.run(&back, None);
         assert_eq!(byte, 2, "{what}");
@@ -316,7 +316,7 @@ fn killed_anywhere(
     }
 }
 
-/// One after the other: tests beside this one measure time.
+/// One after the other, because other tests measure time.
 #[test]
 fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
     let (b4096, b512) = (BlockSize::B4096, BlockSize::B512);
@@ -328,7 +328,7 @@ fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
     killed_anywhere("raid1(raid0(b,a),raid0(c,d))", b512, "b c d", "x", &small);
 }
 
-/// The same rename, or another one, gives all arrays the names they would have had from the beginning.
+/// A second rename, to the same or another name, names all arrays as if they had been created so.
 #[test]
 fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
     let array = "raid1(raid0(a,b),raid0(c,raid1(d,e)))";
@@ -372,7 +372,7 @@ fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
     }
 }
 
-/// The same replacement begins anew, and nobody has to say that the new device may be overwritten.
+/// The same replacement starts over, without force for the new device.
 #[test]
 fn a_replacement_that_is_killed_begins_anew() {
     let (array, old) = ("raid1(raid1(a,b),raid0(c,d))", "b");
@@ -427,7 +427,7 @@ fn a_replacement_that_is_killed_begins_anew() {
         copy_all(save.path(), world.folder.path());
         match replaced() {
             Ok(_) => told += usize::from(has_place),
-            // It was through, but for the last writes.
+            // It was complete except for the last writes.
             Err(error) => assert!(
                 has_place && error.contains("/x is member 1 of array 'g.0'"),
                 "{what}: {error}"
@@ -440,7 +440,7 @@ fn a_replacement_that_is_killed_begins_anew() {
     }
 }
 
-/// The same command goes on, and nobody has to say that the new device may be overwritten.
+/// The same command continues, without force for the new device.
 #[test]
 fn a_growth_or_a_rebuild_that_is_killed_needs_no_force() {
     let options = CreateOptions {

@@ -1,4 +1,4 @@
-//! What devices say of themselves that are set aside for arrays, and are no members.
+//! Labels of devices that belong to arrays but are no members: spares and journals.
 
 use crate::at_rest::Access;
 use crate::errors::failed;
@@ -7,7 +7,7 @@ use crate::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
 use std::io;
 
-/// A device that is a spare.
+/// A spare device.
 #[derive(Clone, Debug)]
 pub(crate) struct Spare {
     pub(crate) name: String,
@@ -15,24 +15,25 @@ pub(crate) struct Spare {
     pub(crate) record: SpareRecord,
 }
 
-/// Whether a device could be written to now: asked of all before the first is.
+/// Checks that a device could be written now. Callers check all devices before the first write.
 pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
     backends::open(device, &OpenOptions::default()).map(drop)
 }
 
-/// What a device was when it was looked at, before it is labelled.
+/// The state of a device when it was examined, before it is labelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Labelled: the label is exchanged.
+    /// It has a label, which is replaced.
     Labelled,
-    /// Without a label of ours. It must be so still: another command may have been given it meanwhile.
+    /// It has no Spindles label. This is checked again, because another command may have labelled
+    /// it meanwhile.
     Unlabelled,
-    /// Whatever it holds is overwritten.
+    /// Its contents are overwritten, whatever they are.
     Anything,
 }
 
 impl Before {
-    /// A device without a label, unless what it holds may be overwritten.
+    /// Expects a device without a label, unless its data may be overwritten.
     pub(crate) fn unless(overwrite: bool) -> Self {
         if overwrite {
             Self::Anything
@@ -42,14 +43,13 @@ impl Before {
     }
 }
 
-/// Writes the page that says what a device is. What else the device holds is cleared first, unless it
-/// was labelled before.
+/// Writes the label of a device. Clears its other contents first, unless it was labelled before.
 pub(crate) fn make(
     device: &str,
     before: Before,
     page: &[u8; SUPERBLOCK_BYTES],
 ) -> Result<(), OpenError> {
-    // As long as it is written to, nobody else may have it.
+    // Hold the device during the writes, so that no other program can open it.
     let held = backends::open(device, &OpenOptions::default())?;
     let found = Probe::held(device).map_err(|source| failed(device, "read", source))?;
     let found = found.found();
@@ -70,7 +70,7 @@ pub(crate) fn make(
     written.map_err(|source| failed(device, "write to", source))
 }
 
-/// Makes a device that is held a spare of this array alone, and clears it for its place there.
+/// Labels a held device as a spare of this array alone, and clears it for its place there.
 pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
     clearing::clear(device, areas)?;
     let spare = SpareRecord {
@@ -81,7 +81,7 @@ pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Re
     put(device, &spare.encode())
 }
 
-/// Makes a spare that is held this array's alone, durably, and then clears it for its place there.
+/// Labels a held spare as this array's alone, durably, and then clears it for its place there.
 pub(crate) fn claim(
     device: &str,
     spare: &SpareRecord,
@@ -92,12 +92,12 @@ pub(crate) fn claim(
     clearing::clear_spare(device, areas)
 }
 
-/// Writes the label of a spare that is held again, over a damaged one.
+/// Rewrites the damaged label of a held spare.
 pub(crate) fn repair(device: &str, spare: &SpareRecord) -> io::Result<()> {
     put(device, &spare.encode())
 }
 
-/// Writes what a device that is no member says of itself, durably.
+/// Writes a label, durably.
 fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
     let device = backends::at_rest(device, Access::Write)?;
     device.write(page, SLOT_BYTES[0])?;
@@ -110,7 +110,7 @@ mod tests {
     use spindles_block::{BlockSize, MemberIndex};
     use spindles_format::{AreaKind, areas_for};
 
-    /// From then on nobody else takes it, whatever happens before it is a member.
+    /// No other array takes it, even if it never becomes a member.
     #[test]
     fn a_claimed_spare_is_one_of_that_array_alone() {
         let folder = tempfile::tempdir().unwrap();

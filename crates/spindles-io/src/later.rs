@@ -1,4 +1,4 @@
-//! Devices that answer later, by themselves: they have descriptors that are waited for where the kernel's queue is.
+//! Asynchronous devices: they provide descriptors for the kernel's queue to wait on.
 
 use crate::at_rest::AtRest;
 use crate::buffers::Memory;
@@ -10,54 +10,55 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Instant;
 
-/// Descriptors that one device looks out for at once, at most.
+/// Most descriptors that one device has watched at once.
 pub(crate) const LOOKOUTS: usize = 2;
 
-/// One operation of such a device, in bytes.
+/// One operation of an asynchronous device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) tag: Tag,
     pub(crate) operation: Operation,
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: u64,
-    /// Is the device's until the operation is done.
+    /// Belongs to the device until the operation is done.
     pub(crate) memory: Memory,
 }
 
-/// A device that takes operations, and gives their results when it has them. No call waits for anything, but for
-/// `prepare` and `at_rest`.
+/// A device that takes operations and returns their results later. Only `prepare` and `at_rest` may
+/// block.
 pub(crate) trait Later: Debug {
-    /// It is about to be used. `zeros` is memory of as many zeros as one operation has.
+    /// Prepares the device for use. `zeros` is zeroed memory with the length of the longest
+    /// operation.
     fn prepare(&mut self, zeros: Memory) -> io::Result<()>;
 
     /// Takes an operation.
     fn start(&mut self, job: Job);
 
-    /// Goes as far as it can without waiting.
+    /// Makes as much progress as possible without waiting.
     fn advance(&mut self);
 
-    /// A descriptor that is to be looked out for from now on, in that place, and for what. It stays open until `ready`
-    /// is called for the place.
+    /// Returns a descriptor to watch from now on, in that place, and the readiness to watch for. It
+    /// stays open until `ready` is called for the place.
     fn next_watch(&mut self, place: usize) -> Option<(RawFd, Readiness)>;
 
-    /// The descriptor in that place is ready.
+    /// Reports that the descriptor in that place is ready.
     fn ready(&mut self, place: usize);
 
-    /// The next operation that is done.
+    /// Returns the next operation that is done.
     fn next_done(&mut self) -> Option<(Tag, MemberResult)>;
 
-    /// Whether there is one.
+    /// Returns true if an operation is done.
     fn has_done(&self) -> bool;
 
-    /// When `advance` has something to do at the latest, whatever is ready.
+    /// Returns the latest time for the next `advance`, even if no descriptor is ready.
     fn wake_at(&self) -> Option<Instant>;
 
-    /// Operations taken and not yet given back by `next_done`.
+    /// Returns the number of operations taken and not yet returned by `next_done`.
     fn in_flight(&self) -> usize;
 
-    /// Nothing more is asked of it. Its descriptors stay open until nobody looks out for them.
+    /// Ends the use of the device. Its descriptors stay open until they are no longer watched.
     fn end(&mut self);
 
-    /// The same device for whoever waits.
+    /// Converts it for blocking access.
     fn at_rest(self: Box<Self>) -> Box<dyn AtRest>;
 }

@@ -1,10 +1,10 @@
-//! Devices that another one has the place of, and that are attached still. What they say of their array is
-//! old; so long ago that no record remembers the other, assembly could not tell that from two histories.
+//! Replaced devices that are still attached. Their records are so old that no current record
+//! remembers the replacement. Assembly could not distinguish that from two separate histories.
 
 use spindles_format::{ArrayRecord, Found, Uuid};
 
-/// Takes out the devices that are left over, as far as that is known. Those that the records of their array
-/// remember stay: assembly says what they are.
+/// Takes out the left-over devices, as far as they are known. Devices that their array's records
+/// remember stay: assembly classifies them.
 pub(crate) fn set_apart(found: &mut Vec<Found>) -> Vec<Found> {
     let mut left_over = take(found, is_outlived);
     left_over.extend(take(found, is_a_remainder));
@@ -22,9 +22,9 @@ fn take(found: &mut Vec<Found>, is_old: fn(&Found, &ArrayRecord, &[Found]) -> bo
     found.extract_if(.., is_left_over).collect()
 }
 
-/// Whether the array went on without it: a newer record counts on a device that its own counts on too, and
-/// not on it. Each record is durable on all that it counts on before the next one is written, so that device
-/// had both, one after the other.
+/// Returns true if the array continued without it: a newer record counts on a device that its own
+/// record counts on too, but not on it. Each record is durable on all devices it counts on before
+/// the next one is written. So that shared device had both records, one after the other.
 fn is_outlived(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     let records = all.iter().filter_map(|found| Some(&found.record().ok()?.0));
     let mut newer = records.filter(|other| {
@@ -40,8 +40,8 @@ fn is_outlived(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     })
 }
 
-/// Whether a newer record has all devices that it counts on, and another one in this place, and its own
-/// lacks some: it is not the other half of an array that went on in two places.
+/// Returns true if a newer record has all devices it counts on, with another one in this place, and
+/// its own record lacks some. It is then not one side of an array that continued in two places.
 fn is_a_remainder(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     let Some(newest) = newest(all, own.uuid) else {
         return false;
@@ -53,7 +53,7 @@ fn is_a_remainder(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
         && !is_whole(own, all)
 }
 
-/// Whether a record counts on that device.
+/// Returns true if a record counts on that device.
 fn has_place(device: &Found, record: &ArrayRecord) -> bool {
     device.record().is_ok_and(|(own, it)| {
         let place = usize::from(it.member.0);
@@ -64,7 +64,7 @@ fn has_place(device: &Found, record: &ArrayRecord) -> bool {
     })
 }
 
-/// Whether all devices are there that a record counts on.
+/// Returns true if all devices that a record counts on are present.
 fn is_whole(record: &ArrayRecord, all: &[Found]) -> bool {
     let mut counted_on = record.members().iter().filter(|it| it.state.takes_part());
     counted_on.all(|it| {
@@ -73,7 +73,7 @@ fn is_whole(record: &ArrayRecord, all: &[Found]) -> bool {
     })
 }
 
-/// The newest record of an array.
+/// Returns the newest record of an array.
 pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
     let records = found
         .iter()
@@ -83,7 +83,7 @@ pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
         .max_by_key(|array| array.generation)
 }
 
-/// Whether a device is a member of that array, under that identity.
+/// Returns true if a device is a member of that array, under that identity.
 pub(crate) fn is_member(found: &Found, uuid: Uuid, own: Uuid) -> bool {
     found.record().is_ok_and(|(array, device)| {
         array.uuid == uuid && array.member[usize::from(device.member.0)].device_uuid == own

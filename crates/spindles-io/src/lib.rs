@@ -1,5 +1,5 @@
-//! Real members, buffers, the one real clock, and the driver that carries requests
-//! to them. Nothing here simulates, serves or decides where a block belongs.
+//! Real members, buffers, the one real clock, and the driver that carries requests to them. This
+//! crate neither simulates nor serves, and does not decide where a block belongs.
 
 mod areas;
 pub mod assemble;

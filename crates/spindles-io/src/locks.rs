@@ -7,7 +7,7 @@ use crate::identity::{Identity, identity, identity_of};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The locks of one array, to be kept between two openings. The default keeps none.
+/// The locks of one array, to keep between two openings. The default keeps none.
 #[derive(Clone, Debug, Default)]
 pub struct Locks(Option<Arc<Mutex<State>>>);
 
@@ -25,15 +25,17 @@ pub(crate) struct Locked {
     pub(crate) direct_reason: Option<String>,
 }
 
-/// A locked file that is held; dropped, it is released, unless the locks of the array are kept.
+/// A locked file that is held. Dropping it releases the lock, unless the locks of the array are
+/// kept.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Present until it is dropped.
+    /// `Some` until it is dropped.
     locked: Option<Locked>,
     locks: Locks,
 }
 
-/// Keeps the locks of an array while its devices are closed. Its end releases locks that no device has again.
+/// Keeps the locks of an array while its devices are closed. Dropping it releases the locks that no
+/// device took over.
 #[derive(Debug)]
 #[must_use]
 pub struct Keeping(Locks);
@@ -56,7 +58,7 @@ impl Locks {
         self.0.is_some()
     }
 
-    /// Holds a file that is locked.
+    /// Holds a locked file.
     pub(crate) fn hold(&self, file: OwnedFd) -> Held {
         self.hold_locked(Locked {
             file,
@@ -71,7 +73,7 @@ impl Locks {
         }
     }
 
-    /// Takes over the kept file of that name.
+    /// Takes over the kept file of this name.
     pub(crate) fn take(&self, name: &str) -> Option<Locked> {
         self.take_identity(&identity(name)?)
     }

@@ -1,19 +1,19 @@
-//! What is lost of arrays.
+//! Lost bytes of arrays.
 
 use std::ops::Range;
 
-/// Bytes of an array that neither its members nor redundancy had any more when what a crash left was put
-/// in order: they answer errors until they are written.
+/// Bytes of an array that neither its members nor redundancy could provide during recovery from a
+/// crash. Reads of them fail until they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostBytes {
     /// The array.
     pub array: String,
-    /// Which bytes of it.
+    /// The range of lost bytes.
     pub bytes: Range<u64>,
 }
 
 impl LostBytes {
-    /// How many they are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.bytes.end - self.bytes.start

@@ -1,4 +1,4 @@
-//! What is asked of an array beside its requests: how it is, and to do something with its devices.
+//! Management of a target apart from its requests: its state, and commands on its devices.
 
 use crate::counters::Counters;
 use crate::errors::AttachError;
@@ -8,27 +8,28 @@ use crate::{ArraySnapshot, CloseError, Incident, LostBytes, SpaceNews, TooSmall}
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
-/// A member that was put out.
+/// A member that was taken out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutOut {
     /// Its array.
     pub array: String,
-    /// That, or the array around it: what commands are given.
+    /// The outermost array, which commands take: `array` itself, or the one around it.
     pub outermost: String,
     /// Its position.
     pub member: MemberIndex,
-    /// The spare that is to take its place, where one fits: at once where the array stays open.
+    /// The spare that is to take its place, if one fits. It does so at once if the array stays
+    /// open.
     pub spare: Option<String>,
 }
 
-/// The place that a device is to take.
+/// The place for a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceWanted {
-    /// That of the first missing member.
+    /// The place of the first missing member.
     First,
-    /// That of this member, which is missing.
+    /// The place of this missing member.
     Missing(MemberIndex),
-    /// This one, which a growth added.
+    /// The place of this member, which a growth added.
     Added(MemberIndex),
 }
 
@@ -38,46 +39,46 @@ impl From<Option<MemberIndex>> for PlaceWanted {
     }
 }
 
-/// The management of a target. Whoever has only this may be elsewhere: another thread carries the requests.
+/// The management of a target. The requests may run in another thread.
 pub trait Managed {
-    /// The devices that it counts on: of members that are not out, of journals, and spares.
+    /// Returns the devices that it counts on: members that are not out, journals, and spares.
     fn devices(&self) -> Vec<String>;
 
-    /// What the member devices were asked since the target was opened.
+    /// Returns the I/O counters of the member devices since the target was opened.
     fn counters(&self) -> Counters;
 
-    /// The state of an array; `None` for anything else.
+    /// Returns the state of an array; `None` for other targets.
     fn status(&self) -> Option<Status> {
         None
     }
 
-    /// The state of the array of that name: this one, or one inside it.
+    /// Returns the state of the array with that name: this one, or one inside it.
     fn status_of(&self, _array: &str) -> Option<Status> {
         None
     }
 
-    /// All arrays of the target that are in use, each before those inside it. Allocates.
+    /// Returns all arrays of the target that are in use, each before those inside it. Allocates.
     fn snapshot(&self) -> Vec<ArraySnapshot> {
         Vec::new()
     }
 
-    /// Asks something of an array. To close it, use `close`.
+    /// Sends a command to an array. To close it, use `close`.
     ///
     /// # Errors
     ///
-    /// Why the array did not take it; anything else than an array has no members.
+    /// If the array refuses it; other targets have no members.
     fn command(&mut self, _command: Command) -> Result<(), CommandError> {
         Err(CommandError::NoSuchMember)
     }
 
-    /// The next event of an array, with the array's name.
+    /// Returns the next event of an array, with the array's name.
     fn next_event(&mut self) -> Option<(String, Event)> {
         None
     }
 
-    /// Where a place of a member of that array lies at last, through arrays inside it without redundancy: the name of
-    /// the array, its member, the block of that, counted from the start of its device, and how many follow it in
-    /// order.
+    /// Resolves a block of a member through inner arrays without redundancy. Returns the innermost
+    /// array's name, its member, and the block from the start of that device, with the number of
+    /// blocks that follow it contiguously.
     fn lowest_place(
         &self,
         _array: &str,
@@ -87,70 +88,72 @@ pub trait Managed {
         None
     }
 
-    /// Goes on with what is under way, jobs in the background included, and waits for its next
-    /// step. `false` when nothing is under way.
+    /// Continues pending work, including background jobs, and waits for its next step. Returns
+    /// `false` if nothing is pending.
     fn work(&mut self) -> bool {
         false
     }
 
-    /// Whether a server that had it has ended: nothing is known of it any more, nor done with it.
+    /// Returns true if the server of this array has ended. Its state is then unknown, and commands
+    /// have no effect.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// Whether anything is under way, requests and jobs in the background.
+    /// Returns true if requests or background jobs are pending.
     fn is_working(&self) -> bool {
         false
     }
 
-    /// Of how many bytes of the target's arrays redundancy agrees with data, and of how many there
-    /// are: unequal while a resync is under way or left some place out of sync.
+    /// Returns the bytes of the target's arrays whose redundancy agrees with data, and the total
+    /// bytes. They differ while a resync runs, and after one that left a place out of sync.
     fn in_sync_bytes(&self) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Begins a scrub of each of the target's arrays that keeps redundancy, or has checksums and no array
-    /// above it that could mend what they find.
+    /// Begins a scrub of each array of the target that keeps redundancy. Arrays with only checksums
+    /// are scrubbed too, unless an array above them could repair them.
     ///
     /// # Errors
     ///
-    /// Why an array did not take it; `NoRedundancy` where none has any.
+    /// If an array refuses it; `NoRedundancy` if no array qualifies.
     fn begin_scrub(&mut self, _scrub: Scrub) -> Result<(), CommandError> {
         Err(CommandError::NoRedundancy)
     }
 
-    /// When that has come to its end: begins a scrub of the arrays that were left out, which finds what
-    /// those above them did not mend. Whether there are any.
+    /// Begins a second scrub, once the first one has ended, of the arrays that it skipped. It finds
+    /// errors that the arrays above did not repair. Returns true if there are such arrays.
     ///
     /// # Errors
     ///
-    /// As `begin_scrub`.
+    /// As for `begin_scrub`.
     fn begin_scrub_below(&mut self, _scrub: Scrub) -> Result<bool, CommandError> {
         Ok(false)
     }
 
-    /// Stops the jobs of that name that are under way and may be stopped.
+    /// Stops the running jobs with that name that may be stopped.
     fn stop_job(&mut self, _name: &'static str) {}
 
-    /// How far they are.
+    /// Returns the progress of the scrubs.
     fn scrub_progress(&self) -> ScrubProgress {
         ScrubProgress::default()
     }
 
-    /// Whether `attach` would find a place for that device.
+    /// Checks that `attach` would find a place for that device.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// If it would not.
     fn may_attach(&self, _device: &str, _wanted: PlaceWanted) -> Result<(), AttachError> {
         Err(AttachError::NothingMissing)
     }
 
-    /// Puts a device, whatever is on it, in the place that is wanted, and begins to fill it. In which array, and where.
+    /// Attaches a device at the wanted place, overwriting its contents, and begins to fill it.
+    /// Returns the array and the position.
     ///
     /// # Errors
     ///
-    /// Nothing was written to the device, unless it could not be cleared.
+    /// Nothing was written to the device, unless clearing it failed.
     fn attach(
         &mut self,
         _device: &str,
@@ -159,22 +162,23 @@ pub trait Managed {
         Err(AttachError::NothingMissing)
     }
 
-    /// Lets a member that is missing, and came back on that device, have what it missed. In which array, and where.
+    /// Brings back a missing member that returned on that device, and begins to write the blocks
+    /// that it missed. Returns the array and the position.
     ///
     /// # Errors
     ///
-    /// The device is no such member. Nothing was written to it.
+    /// If the device is no such member. Nothing was written to it.
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NotReturning {
             device: device.to_owned(),
         })
     }
 
-    /// Puts the member out that a device is.
+    /// Takes out the member on that device.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// If it can't be taken out.
     fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
         Err(AttachError::NotMember {
             device: device.to_owned(),
@@ -182,11 +186,12 @@ pub trait Managed {
         })
     }
 
-    /// Closes the device of a member that is out, so that others may have it. In which array, and where.
+    /// Closes the device of a member that is out, so that others may open it. Returns the array and
+    /// the position.
     ///
     /// # Errors
     ///
-    /// It is no such device.
+    /// If it is no such device.
     fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NotOut {
             device: device.to_owned(),
@@ -194,86 +199,87 @@ pub trait Managed {
         })
     }
 
-    /// Gives the arrays a spare that has its label: it takes the place of what is missing now or later. The place that
-    /// it took at once, or tried to, where it did.
+    /// Gives the arrays a labelled spare, which fills a missing place now or later. Returns the
+    /// place that it took at once, or failed to take; `None` if no place was vacant.
     ///
     /// # Errors
     ///
-    /// It has none, or is of no use to them.
+    /// If it has no label, or is of no use to the arrays.
     fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
         Err(AttachError::TakenAlready {
             device: device.to_owned(),
         })
     }
 
-    /// Forgets a spare. Whether there was one.
+    /// Removes a spare from the arrays' list. Returns true if it was there.
     fn withdraw_spare(&mut self, _device: &str) -> bool {
         false
     }
 
-    /// Whether no array uses a device, nor is about to: so it can be a plain device.
+    /// Checks that no array uses a device or is about to, so that it may be given away.
     ///
     /// # Errors
     ///
-    /// What it is.
+    /// The device's role.
     fn may_leave(&self, _device: &str) -> Result<(), AttachError> {
         Ok(())
     }
 
-    /// Whether the arrays may be closed to be changed, and opened again. `device` is one that comes to them with the
-    /// change, which `moves` what an array that grows can't move.
+    /// Checks that the arrays may be closed, changed and opened again. `device` joins them with the
+    /// change. `moves` is set if the change moves data, which a growing array can't do.
     ///
     /// # Errors
     ///
-    /// What is under way, or what the device is.
+    /// The work in progress, or the device's role.
     fn may_restructure(&self, _device: Option<&str>, _moves: bool) -> Result<(), AttachError> {
         Ok(())
     }
 
-    /// For which members a device is too small that is to be a spare.
+    /// Returns the members that a spare on this device would be too small for.
     ///
     /// # Errors
     ///
-    /// Where it is for all of them.
+    /// If it is too small for all of them.
     fn may_be_spare(&self, _device: &str) -> Result<Vec<TooSmall>, AttachError> {
         Err(AttachError::NothingMissing)
     }
 
-    /// The spares of its arrays that are not taken. Allocates.
+    /// Returns the free spares of its arrays. Allocates.
     fn spares(&self) -> Vec<SpareReport> {
         Vec::new()
     }
 
-    /// Spares that were taken since this was asked last, because a member went out.
+    /// Returns the spares taken since the last call because a member went out.
     fn spares_taken(&mut self) -> Vec<Taken> {
         Vec::new()
     }
 
-    /// Whether clients' writes get space, where that has changed since this was asked last.
+    /// Returns changes since the last call in whether clients' writes get space.
     fn space_news(&mut self) -> Vec<SpaceNews> {
         Vec::new()
     }
 
-    /// What went wrong on the devices of its arrays since the target was opened. Allocates.
+    /// Returns the incidents on the devices of its arrays since the target was opened. Allocates.
     fn incidents(&self) -> Vec<Incident> {
         Vec::new()
     }
 
-    /// Which members its arrays lack, for people. Allocates.
+    /// Describes the members that its arrays lack. Allocates.
     fn lacks(&self) -> Option<String> {
         None
     }
 
-    /// What is lost of its arrays and was not written since, in order for each array. Allocates.
+    /// Returns the bytes that its arrays have lost and that were not written since, in order for
+    /// each array. Allocates.
     fn lost(&self) -> Vec<LostBytes> {
         Vec::new()
     }
 
-    /// Whether `replace` would find that member, and room on that device.
+    /// Checks that `replace` would find that member, and room on that device.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// If it would not.
     fn may_replace(&self, old: &str, _device: &str) -> Result<(), AttachError> {
         let device = old.to_owned();
         Err(AttachError::NotActive {
@@ -282,12 +288,12 @@ pub trait Managed {
         })
     }
 
-    /// Begins to copy the member that the device `old` is onto another device, whatever is on that.
-    /// In which array, and where.
+    /// Begins to copy the member on the device `old` to another device, overwriting that. Returns
+    /// the array and the position.
     ///
     /// # Errors
     ///
-    /// Nothing was written to the device, unless it could not be cleared.
+    /// Nothing was written to the device, unless clearing it failed.
     fn replace(&mut self, old: &str, _device: &str) -> Result<(String, MemberIndex), AttachError> {
         let device = old.to_owned();
         Err(AttachError::NotActive {
@@ -296,22 +302,22 @@ pub trait Managed {
         })
     }
 
-    /// How far the devices are that are being filled, or copied onto; `None` where none is.
+    /// Returns the progress of the devices being filled or copied onto; `None` if there are none.
     fn rebuild_progress(&self) -> Option<RebuildProgress> {
         None
     }
 
-    /// Answers what is in flight, makes everything durable, marks an array as clean, closes the
-    /// devices.
+    /// Completes the requests in flight, makes all data durable, marks an array clean, and closes
+    /// the devices.
     ///
     /// # Errors
     ///
-    /// When not everything became durable.
+    /// If not all data became durable.
     fn close(self: Box<Self>) -> Result<(), CloseError>;
 }
 
-/// Waits until redundancy agrees with data in all arrays of a target. `progress` gets how many bytes
-/// are done and how many there are; with `false` it stops the waiting. Returns whether all are in sync.
+/// Waits until redundancy agrees with data in all arrays of a target. `progress` gets the bytes
+/// done and the total bytes; it returns `false` to stop waiting. Returns true if all are in sync.
 pub fn await_resync(target: &mut dyn Managed, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
     loop {
         let (in_sync, total) = target.in_sync_bytes();

@@ -1,4 +1,4 @@
-//! The devices at the leaves with what they share: buffers and the queue.
+//! The devices at the leaves, with their shared buffers and queue.
 
 use crate::backends::{self, Inline, Medium, Opened};
 use crate::buffers::Buffers;
@@ -25,21 +25,21 @@ impl DeviceIndex {
     }
 }
 
-/// How a device is reached.
+/// How to reach a device.
 #[derive(Debug)]
 enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
     Later(Box<dyn Later>),
-    /// It was let go, and one of its descriptors may be looked out for still.
+    /// Closed, but one of its descriptors may still be polled.
     Left(Box<dyn Later>),
-    /// It was let go.
+    /// Closed.
     Nothing,
 }
 
-/// The first watch of the first device that answers later: those below are of whoever has the target.
+/// First watch id of the devices with a `Later`. Lower ids belong to the owner of the target.
 const OWN_WATCHES: u32 = 1 << 31;
-/// So long a file that was let go may take to be closed, and how often that is looked at.
+/// How long the kernel may take to close a removed file; `PAUSE` is the time between two tries.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -48,17 +48,17 @@ struct Device {
     facts: DeviceFacts,
     reach: Reach,
     counters: DeviceCounters,
-    /// Operations under way, and until when `counters.busy_ns` counts them.
+    /// Operations in flight. `counters.busy_ns` counts them up to `counted_until`.
     in_flight: u32,
     counted_until: Moment,
     had_no_space: bool,
-    /// It takes space when it is written.
+    /// `Some` if writing the device takes space.
     holes: Option<Holes>,
-    /// Of the file below a loop device.
+    /// Files held while the device is open, such as the file below a loop device.
     held: Vec<Held>,
 }
 
-/// One operation of a device, in its blocks.
+/// One operation on a device, in its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceIo {
     pub(crate) operation: Operation,
@@ -67,7 +67,7 @@ pub(crate) struct DeviceIo {
     pub(crate) buffer: BufferSlice,
 }
 
-/// An operation under way, by the number that its queue has for it.
+/// An operation in flight; its index in `Members::started` is its tag in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Started {
     tag: Tag,
@@ -76,24 +76,24 @@ struct Started {
     at: Moment,
 }
 
-/// More operations than are under way at once, but for the largest arrays.
+/// Initial capacity for operations in flight; only the largest arrays exceed it.
 const STARTED_MAX: usize = 1024;
 
 /// All devices of a target, their buffers and their queue.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// Goes before the buffers: it waits for what the kernel still does with them.
+    /// Dropped before the buffers: the queue waits until the kernel no longer uses them.
     queue: Option<Chosen>,
     pub(crate) buffers: Buffers,
     devices: Vec<Device>,
-    /// Operations under way, and the numbers among them that are free.
+    /// Operations in flight, and the free indices among them.
     started: Vec<Started>,
     free: Vec<u32>,
-    /// Those that answer later.
+    /// Devices with a `Later`.
     later: Vec<DeviceIndex>,
-    /// What others look out for, and is ready.
+    /// Ready watches of the target's owner.
     ready: VecDeque<WatchId>,
-    /// A file was let go, and the kernel may not have closed it yet.
+    /// Set after a file was removed, while the kernel may not have closed it yet.
     lets_go: bool,
     block_size: BlockSize,
     options: OpenOptions,
@@ -129,7 +129,7 @@ impl Members {
         self.block_size
     }
 
-    /// Opens a device. One that is busy is waited for as long as that.
+    /// Opens a device; retries a busy one for up to `busy_timeout`.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -190,8 +190,9 @@ impl Members {
         Ok(DeviceIndex(index))
     }
 
-    /// Before Linux 6.13 the kernel closes a file that was let go only when all is collected that was asked before: who
-    /// opens it again must not wait for that without collecting.
+    /// Opens a device. Before Linux 6.13 the kernel closes a removed file only after all earlier
+    /// completions are collected. So a retry after a removal must collect completions while it
+    /// waits.
     fn open(&mut self, name: &str, busy_timeout: Duration) -> Result<Opened, OpenError> {
         let end = Instant::now() + CLOSED_WITHIN;
         let waiting = |busy_timeout| OpenOptions {
@@ -212,7 +213,7 @@ impl Members {
         backends::open(name, &patient)
     }
 
-    /// Adds a device of a test's own.
+    /// Adds a test's own device.
     #[cfg(test)]
     pub(crate) fn add_inline(
         &mut self,
@@ -233,7 +234,7 @@ impl Members {
         DeviceIndex(index)
     }
 
-    /// Puts another queue before the one that carries I/O on files.
+    /// Wraps the queue that carries file I/O in another one.
     #[cfg(test)]
     pub(crate) fn wrap_queue(
         &mut self,
@@ -244,7 +245,7 @@ impl Members {
         self.queue = Some(Chosen { queue, reason });
     }
 
-    /// The queue, opened for the first file.
+    /// Returns the queue; opens it on the first call.
     fn queue(&mut self) -> Result<&mut Chosen, OpenError> {
         if self.queue.is_none() {
             let blocks =
@@ -263,7 +264,7 @@ impl Members {
         Ok(self.queue.as_mut().expect("just opened"))
     }
 
-    /// Closes a device that nothing is asked of any more, so that others may have it.
+    /// Closes a device that the array no longer uses, so that others may open it.
     pub(crate) fn let_go(&mut self, device: DeviceIndex) {
         let device = &mut self.devices[device.index()];
         device.reach = match std::mem::replace(&mut device.reach, Reach::Nothing) {
@@ -283,19 +284,19 @@ impl Members {
         device.holes = None;
     }
 
-    /// All devices, those too that were let go.
+    /// Returns all devices, including closed ones.
     pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceIndex> + use<> {
         let count = u16::try_from(self.devices.len()).expect("few devices");
         (0..count).map(DeviceIndex)
     }
 
-    /// Whether a device was let go.
+    /// Returns true if a device was closed.
     pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
         let reach = &self.devices[device.index()].reach;
         matches!(reach, Reach::Left(_) | Reach::Nothing)
     }
 
-    /// What carries the I/O, and why it is not `io_uring`.
+    /// Returns the name of the I/O queue, and the reason if it is not `io_uring`.
     pub(crate) fn io(&self) -> (&'static str, Option<String>) {
         match &self.queue {
             None => ("inline", None),
@@ -303,7 +304,7 @@ impl Members {
         }
     }
 
-    /// A new buffer of zeros.
+    /// Allocates a buffer of zeros.
     pub(crate) fn allocate(&mut self, blocks: u32) -> BufferId {
         let buffer = self.buffers.allocate(blocks).expect("memory for buffers");
         if let Some(chosen) = &mut self.queue {
@@ -313,7 +314,7 @@ impl Members {
         buffer
     }
 
-    /// A name for a buffer that is to be provided later.
+    /// Returns the name of a buffer whose memory `provide` adds later.
     pub(crate) fn reserve(&mut self) -> BufferId {
         self.buffers.allocate(0).expect("memory for buffers")
     }
@@ -337,13 +338,13 @@ impl Members {
         self.devices[device.index()].counters
     }
 
-    /// The device's size.
+    /// Returns the device's size.
     pub(crate) fn blocks(&self, device: DeviceIndex) -> u64 {
         self.facts(device).bytes / u64::from(self.block_size.bytes())
     }
 
-    /// Starts an operation; the result at once where the device does everything at once, else
-    /// later from `next_done`.
+    /// Starts an operation. Returns the result if the device is synchronous; otherwise `next_done`
+    /// returns it later.
     pub(crate) fn start(
         &mut self,
         tag: Tag,
@@ -418,7 +419,7 @@ impl Members {
         Some(result)
     }
 
-    /// Hands over what was started, which goes on meanwhile.
+    /// Submits started operations without waiting for them.
     pub(crate) fn hand_over(&mut self) {
         self.advance();
         if let Some(chosen) = &mut self.queue {
@@ -426,7 +427,7 @@ impl Members {
         }
     }
 
-    /// The next operation that has ended.
+    /// Returns the next completed operation.
     pub(crate) fn next_done(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
         let done = self.queue.as_mut()?.queue.next_done();
         let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
@@ -438,34 +439,34 @@ impl Members {
         Some((started.tag, result))
     }
 
-    /// An operation of the device ended with an error, as `next_done` said.
+    /// Counts an error that `next_done` returned for an operation of the device.
     pub(crate) fn count_error(&mut self, device: DeviceIndex, error: MemberError) {
         let device = &mut self.devices[device.index()];
         device.counters.errors += 1;
         device.had_no_space |= error == MemberError::NoSpace;
     }
 
-    /// Whether a write failed as there was no space where the device lies.
+    /// Returns true if a write failed because the storage below the device was full.
     pub(crate) fn had_no_space(&self, device: DeviceIndex) -> bool {
         self.devices[device.index()].had_no_space
     }
 
-    /// There is no space for a write where the device lies.
+    /// Records that the storage below the device has no space for a write.
     pub(crate) fn lacks_space(&mut self, device: DeviceIndex) {
         self.devices[device.index()].had_no_space = true;
     }
 
-    /// Whether any device takes space when it is written.
+    /// Returns true if writing any device takes space.
     pub(crate) fn has_holes(&self) -> bool {
         self.devices.iter().any(|device| device.holes.is_some())
     }
 
-    /// The device, if it takes space when it is written.
+    /// Returns the device's holes; `None` if writing it takes no space.
     pub(crate) fn holes(&self, device: DeviceIndex) -> Option<&Holes> {
         self.devices[device.index()].holes.as_ref()
     }
 
-    /// Hands over what was started and collects what has ended.
+    /// Submits started operations, and collects completed ones.
     pub(crate) fn turn(&mut self, wait: Wait) {
         self.advance();
         let wait = self.limited(wait);
@@ -493,7 +494,7 @@ impl Members {
         }
     }
 
-    /// The devices that answer later.
+    /// Returns the devices with a `Later` that are not closed.
     fn later(&mut self) -> impl Iterator<Item = &mut Box<dyn Later>> {
         let devices = self.devices.iter_mut();
         devices.filter_map(|device| match &mut device.reach {
@@ -502,7 +503,7 @@ impl Members {
         })
     }
 
-    /// Those that answer later go as far as they can, and look out for what they wait for.
+    /// Lets each `Later` device make progress, and polls the descriptors that it waits for.
     fn advance(&mut self) {
         for (own, device) in (0..).zip(&self.later) {
             let Reach::Later(later) = &mut self.devices[device.index()].reach else {
@@ -525,7 +526,7 @@ impl Members {
         }
     }
 
-    /// How long a turn may wait so that no device that answers later is left alone.
+    /// Limits the wait of a turn, so that no `Later` device misses its wake-up time.
     fn limited(&mut self, wait: Wait) -> Wait {
         if wait == Wait::No || self.later.is_empty() {
             return wait;
@@ -545,7 +546,7 @@ impl Members {
         }
     }
 
-    /// Looks out for a descriptor with the turns that follow, until it is ready.
+    /// Polls a descriptor in the following turns, until it is ready.
     pub(crate) fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
         let watched = self.queue()?.queue.watch(watch);
         watched.map_err(|source| OpenError::Io {
@@ -555,24 +556,25 @@ impl Members {
         })
     }
 
-    /// Threads that carry operations begin anew: with what the calling thread may.
+    /// Restarts the threads that carry operations, so that they inherit the calling thread's
+    /// restrictions.
     pub(crate) fn restart_threads(&mut self) -> std::io::Result<()> {
         let chosen = self.queue.as_mut();
         chosen.map_or(Ok(()), |chosen| chosen.queue.restart_threads())
     }
 
-    /// The next descriptor that a turn has found ready.
+    /// Returns the next descriptor that a turn found ready.
     pub(crate) fn next_ready(&mut self) -> Option<WatchId> {
         self.ready.pop_front()
     }
 
-    /// Whether a descriptor is looked out for, or one is ready.
+    /// Returns true if a descriptor is polled or ready.
     pub(crate) fn watches(&self) -> bool {
         let chosen = self.queue.as_ref();
         !self.ready.is_empty() || chosen.is_some_and(|chosen| chosen.queue.watches())
     }
 
-    /// Whether an operation was started and not yet given back by `next_done`.
+    /// Returns true if an operation was started and `next_done` has not returned it yet.
     pub(crate) fn busy(&self) -> bool {
         let queue = self.queue.as_ref();
         queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
@@ -583,7 +585,7 @@ impl Members {
     }
 }
 
-/// Keeps an operation that begins; returns what its queue calls it.
+/// Stores an operation in flight; returns its tag in the queue.
 #[inline]
 fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
     if let Some(number) = free.pop() {
@@ -595,7 +597,6 @@ fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
 }
 
 impl Device {
-    /// An operation begins.
     #[inline]
     fn begin(&mut self, now: Moment) {
         if self.in_flight == 0 {
@@ -604,7 +605,6 @@ impl Device {
         self.in_flight += 1;
     }
 
-    /// An operation ends.
     #[inline]
     fn end(&mut self, started: &Started, now: Moment) {
         self.in_flight -= 1;
@@ -619,7 +619,7 @@ impl Device {
     }
 }
 
-/// The same without asking for anything durable; `None` where nothing is left of it.
+/// Returns the operation without its durability request; `None` if nothing else is left of it.
 fn unflushed(operation: Operation) -> Option<Operation> {
     match operation {
         Operation::Flush => None,

@@ -1,4 +1,4 @@
-//! Members go and come: one is put out, a device is let go, and one is added, with the meaning that
+//! Takes a member out, releases its device, and adds a device, with the semantics that
 //! administrators know from md.
 
 use crate::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
@@ -15,12 +15,12 @@ use spindles_layout::Expression;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Between two looks at what is being made durable.
+/// Pause between two checks whether a change is durable.
 const PAUSE: Duration = Duration::from_millis(5);
-/// So long it is waited for a spare that takes a place.
+/// How long to wait for a spare to take a place.
 const SPARE_MAX: Duration = Duration::from_secs(2);
 
-/// The place of a member whose device nobody has any more.
+/// The place of a member whose device was released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
     /// Its array.
@@ -29,12 +29,13 @@ pub struct Out {
     pub member: MemberIndex,
 }
 
-/// Puts the member out that a device is: the array goes on without it. An array that nobody serves, and that was not
-/// closed in order, is put in order first; `progress` gets how far that is, and with `false` it is not waited for.
+/// Takes out the member on that device; the array continues without it. An unserved array that was
+/// not closed in order is recovered first. `progress` gets the progress of that; it returns `false`
+/// to skip it.
 ///
 /// # Errors
 ///
-/// It is none that works, or the level does not survive it: nothing was written.
+/// If it is no active member, or the level does not survive its loss: nothing was written.
 pub fn fail<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -48,7 +49,7 @@ pub fn fail<'a>(
     host.look(options)?;
     let mut opened = host.open(options)?;
     if let Host::Devices(_) = host {
-        // What a crash left in doubt is settled while all members are there.
+        // Resync blocks in doubt after a crash while all members are present.
         await_resync(opened.target.as_mut(), progress);
     }
     let mut out = match opened.target.fail(device) {
@@ -68,7 +69,7 @@ pub fn fail<'a>(
     Ok(out)
 }
 
-/// Waits until it is durable that a member is out: after a crash it stays so.
+/// Waits until it is durable that a member is out, so that it stays out after a crash.
 fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Result<(), ChangeError> {
     // Until the server has ended.
     while let Some(status) = target.status_of(array) {
@@ -86,13 +87,13 @@ fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Resul
     })
 }
 
-/// Waits for a while until a spare has taken the place of a member that is out. Which it was, since those that can't are
-/// passed over; or which is about to.
+/// Waits for a while until a spare has taken the place of a member that is out. Returns that spare,
+/// since unsuitable ones are skipped; otherwise the one that is next.
 fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
     let end = Instant::now() + SPARE_MAX;
     let mut next = out.spare.clone();
     loop {
-        // With the events comes what happened to spares.
+        // Fetching the events also updates the results of the spares.
         while target.next_event().is_some() {}
         for taken in target.spares_taken() {
             if taken.array != out.array || taken.member != out.member {
@@ -110,7 +111,7 @@ fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
     }
 }
 
-/// The devices of an array and one of them, which need not have been given with the others.
+/// Returns the devices of an array, and one that may be missing among them.
 fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
     let mut given = host.devices();
     let all: Vec<&str> = given.iter().map(String::as_str).chain([device]).collect();
@@ -119,22 +120,22 @@ fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
     given
 }
 
-/// What was removed.
+/// The removed device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// A member that is out: nobody has its device any more.
+    /// A member that is out; its device was released.
     Member(Out),
-    /// What was a member before this device took its place: nobody has its device any more.
+    /// A former member whose place this device took; its own device was released.
     Replaced(Out, String),
-    /// A spare, and what became of it.
+    /// A spare, and the results.
     Spare(Vec<spare::Removed>),
 }
 
-/// Lets go the device of a member that is out, or makes a plain device of a spare.
+/// Releases the device of a member that is out, or unlabels a spare.
 ///
 /// # Errors
 ///
-/// It is neither.
+/// If it is neither.
 pub fn remove<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -162,11 +163,12 @@ pub fn remove<'a>(
             out: Vec::new(),
         },
     };
-    // The server has no such device open: the member was out at opening, or its device was released before.
+    // The server has no such device open: the member was out at opening, or its device was released
+    // before.
     Ok(out_of(&opened.report, device).ok_or(not_out)?)
 }
 
-/// What a device was that the array does not have, by what it says.
+/// Returns the former role, by its superblock, of a device that the array does not have.
 fn out_of(report: &ArrayReport, device: &str) -> Option<Removed> {
     let found = Probe::glance(device)?.found();
     let (record, own) = found.record().ok()?;
@@ -185,21 +187,21 @@ fn out_of(report: &ArrayReport, device: &str) -> Option<Removed> {
     }
 }
 
-/// What a device has become.
+/// The role of an added device.
 #[derive(Debug)]
 pub enum Added {
-    /// A member: again, or anew.
+    /// A member, returned or new.
     Member(Box<Rebuilt>),
     /// A spare.
     Spare(spare::Added),
 }
 
-/// Adds a device: a member that was out is brought up to date by what it missed; any other takes the place of one
-/// that is missing, and is a spare where none is.
+/// Adds a device. A member that was out catches up. Any other device takes a vacant place, or
+/// becomes a spare if there is none.
 ///
 /// # Errors
 ///
-/// Before the device takes its place, nothing was written to any.
+/// Errors before the device takes its place leave all devices unwritten.
 pub fn add<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -243,7 +245,8 @@ pub fn add<'a>(
     };
     let rebuilt = rebuild(host, &options, progress)?;
     if let Host::Served(_) = host {
-        // With an array inside that came back, its members that a command put out before are still out.
+        // If the device brought back an inner array, members of it that a command took out are
+        // still out.
         let mut opened = host.open(&options.assemble)?;
         if opened.target.bring_back(device).is_ok() {
             return Ok(Added::Member(Box::new(fill(opened, None, progress)?)));
@@ -253,7 +256,7 @@ pub fn add<'a>(
     Ok(Added::Member(Box::new(rebuilt)))
 }
 
-/// Returns the members that went out because too much of them could not be read or written.
+/// Returns the members that went out because of too many read or write errors.
 fn doubtful_members(target: &dyn Managed) -> MemberSet {
     let members = target.status().map(|status| status.members);
     let doubtful = members.into_iter().flatten().filter(|it| {
@@ -268,11 +271,11 @@ fn doubtful_members(target: &dyn Managed) -> MemberSet {
     doubtful.map(|it| it.member).collect()
 }
 
-/// Whether a device may be a member that is out, and can be brought up to date.
+/// Returns true if a device may be a member that is out and can catch up.
 fn comes_back(host: Host<'_>, device: &str, options: &RebuildOptions) -> bool {
     match host {
-        // Whether it can the server knows. A copy is no member that comes back: which of the two is meant nobody could
-        // say later.
+        // The server decides whether it can. A copy is no returning member: later it would be
+        // unclear which of the two is meant.
         Host::Served(_) => report_of(&with_device(host, device)).is_ok(),
         Host::Devices(devices) => {
             let with = [devices, &[device]].concat();

@@ -1,6 +1,6 @@
-//! What a command is doing with arrays, for others that want to know: a small file of its own user
-//! that is locked while the command lives, and gone with it. A number of a process may have a new owner;
-//! a lock has none that is dead.
+//! Publishes the work of a command on arrays to other processes. Each notice is a small file that
+//! belongs to the command's user, is locked while the command lives, and is removed with it. The
+//! lock proves that the command is alive, whereas a process ID may be reused.
 
 use crate::sockets::{connect_to, listens};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -12,39 +12,39 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, Open
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The first word of each; another one means something else.
+/// The first word of each notice; it names the format.
 const MAGIC: &str = "spindles-notice-1";
-/// As long as a notice may be.
+/// Maximum length of a notice.
 const BYTES_MAX: usize = 4096;
-/// So many are looked at.
+/// Maximum number of notices read in one folder.
 const NOTICES_MAX: usize = 1024;
-/// Between two of one command.
+/// Minimum time between two updates of a notice.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Something that a program is doing with an array.
+/// The work of a program on an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// What it is: `rebuild`, `scrub`.
+    /// The kind of work: `rebuild`, `scrub`.
     pub what: String,
-    /// How much of it is done.
+    /// Bytes done so far.
     pub done_bytes: u64,
-    /// And of how much.
+    /// Total bytes.
     pub total_bytes: u64,
-    /// How long it still takes if it goes on as it went; `None` where that can't be said yet.
+    /// Estimated seconds left at the average speed so far; `None` if not known yet.
     pub left_s: Option<u64>,
 }
 
 impl Work {
-    /// How much of it is done.
+    /// Returns the share done, in percent.
     #[must_use]
     pub fn percent(&self) -> u64 {
         percent(self.done_bytes, self.total_bytes)
     }
 }
 
-/// How much of a whole a part is; all of nothing.
+/// Returns `part` as a percentage of `whole`; 100 if `whole` is 0.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> u64 {
     let percent = u128::from(part.min(whole)) * 100;
@@ -53,7 +53,7 @@ pub fn percent(part: u64, whole: u64) -> u64 {
         .map_or(100, |percent| u64::try_from(percent).unwrap_or(100))
 }
 
-/// A notice of this process; gone when it is dropped.
+/// A notice of this process; removed when dropped.
 #[derive(Debug)]
 pub struct Notice {
     file: File,
@@ -61,13 +61,13 @@ pub struct Notice {
     what: String,
     arrays: String,
     started: Instant,
-    /// What was done at the first update.
+    /// Bytes done at the first update.
     first_bytes: Option<u64>,
     updated: Option<Instant>,
 }
 
 impl Notice {
-    /// Writes a notice. `None` where that is not possible; notices are not essential.
+    /// Creates a notice. `None` if that fails; notices are not essential.
     #[must_use]
     pub fn put(what: &str, arrays: &[Uuid]) -> Option<Self> {
         let folder = own_folder()?;
@@ -97,7 +97,7 @@ impl Notice {
         Some(notice)
     }
 
-    /// How far it is. Cheap: call it as often as you like.
+    /// Reports progress. Cheap enough for frequent calls.
     pub fn update(&mut self, done_bytes: u64, total_bytes: u64) {
         let first = *self.first_bytes.get_or_insert(done_bytes);
         if self
@@ -114,10 +114,11 @@ impl Notice {
         let (pid, what, arrays) = (std::process::id(), &self.what, &self.arrays);
         let mut text =
             format!("{MAGIC} {pid} {what} {done_bytes} {total_bytes} {left} {arrays} end");
-        // As long as any of the same notice, so that nothing of the one before is left behind it.
+        // Pad to the longest text of this notice, so that nothing of an earlier one remains at its
+        // end.
         let room = MAGIC.len() + what.len() + arrays.len() + 100;
         text = format!("{text:room$}");
-        // Where it can't be written, it is not read.
+        // A notice that can't be written is merely not read.
         drop(self.file.write_all_at(text.as_bytes(), 0));
     }
 }
@@ -128,8 +129,8 @@ impl Drop for Notice {
     }
 }
 
-/// What is being done with these arrays, as far as whoever asks may know. Only notices of the same user
-/// and of the administrator are trusted.
+/// Returns the work on these arrays, as far as this user may know. Trusts only notices of the same
+/// user and of root.
 #[must_use]
 pub fn work_on(arrays: &[Uuid]) -> Vec<Work> {
     let arrays: Vec<String> = arrays.iter().map(Uuid::to_string).collect();
@@ -155,7 +156,7 @@ fn read(path: &Path, owner: u32, arrays: &[String]) -> Option<Work> {
     if !metadata.is_file() || metadata.uid() != owner {
         return None;
     }
-    // Nobody has it any more: the command ended without a word.
+    // No process holds the lock: the command died without removing its notice.
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         return None;
     }
@@ -188,13 +189,13 @@ fn parse(text: &str, arrays: &[String]) -> Option<Work> {
     (end == "end" && of.iter().any(|uuid| arrays.iter().any(|it| it == uuid))).then_some(work)
 }
 
-/// Where whoever serves an array listens for commands about it. `None` where there is no folder for that.
+/// Returns the path of the control socket of a served array. `None` if there is no folder for it.
 #[must_use]
 pub fn own_socket(array: Uuid) -> Option<PathBuf> {
     own_folder().map(|folder| folder.join(socket(array)))
 }
 
-/// Where such sockets may be that this user can trust.
+/// Returns the existing control sockets of an array in folders that this user trusts.
 #[must_use]
 pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
     let folders = folders().into_iter();
@@ -203,7 +204,7 @@ pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
     sockets.filter(|path| path.exists()).collect()
 }
 
-/// All such sockets, each with the UUID of its array.
+/// Returns all control sockets, each with the UUID of its array.
 #[must_use]
 pub fn sockets() -> Vec<(String, PathBuf)> {
     let of_array = |path: PathBuf| Some((uuid_of_socket(&path)?.to_owned(), path));
@@ -214,7 +215,8 @@ pub fn sockets() -> Vec<(String, PathBuf)> {
     paths.filter_map(of_array).collect()
 }
 
-/// Those of them whose array is called so, or has that UUID: for whoever is not where its devices are.
+/// Returns the control sockets of arrays with that name or UUID. Finds arrays whose devices are out
+/// of the caller's reach.
 #[must_use]
 pub fn sockets_named(name: &str) -> Vec<(String, PathBuf)> {
     let mut sockets = sockets();
@@ -225,7 +227,7 @@ pub fn sockets_named(name: &str) -> Vec<(String, PathBuf)> {
     sockets
 }
 
-/// What an array is called by now that was called so when its serving began, or since then.
+/// Returns the current name of a served array that had this name when serving began, or since then.
 #[must_use]
 pub fn renamed(name: &str) -> Option<String> {
     sockets().into_iter().find_map(|(_, path)| {
@@ -236,28 +238,28 @@ pub fn renamed(name: &str) -> Option<String> {
     })
 }
 
-/// What the array of that socket is called, where a server of this user or of root noted it.
+/// Returns the array's name for a control socket, if a server of this user or of root noted it.
 #[must_use]
 pub fn name_at(socket: &Path) -> Option<String> {
     names_at(socket).lines().next().map(str::to_owned)
 }
 
-/// The names of a served array, a line each: the one that it has, and those that it had.
+/// Returns the names of a served array, one per line: the current one first, then the earlier ones.
 fn names_at(socket: &Path) -> String {
     fs::read_to_string(socket.with_extension(NAME)).unwrap_or_default()
 }
 
-/// A socket that is younger may not be listened on yet.
+/// A younger socket may not be listening yet.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
-/// The extension of the file that has the name of a served array; its stem is that of the socket.
+/// The extension of the file with the names of a served array; its stem is that of the socket.
 const NAME: &str = "name";
 
-/// A file next to the socket of a served array, with the names of the array. Dropped, it is removed.
+/// The file with the names of a served array, next to its socket. Removed when dropped.
 #[derive(Debug)]
 pub struct Named(PathBuf);
 
 impl Named {
-    /// `None` where there can be none; then the array is found by its devices.
+    /// Creates the file. `None` if that fails; the array is then found only by its devices.
     #[must_use]
     pub fn put(array: Uuid, name: &str) -> Option<Self> {
         let path = own_socket(array)?.with_extension(NAME);
@@ -269,12 +271,12 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Another process may have removed it already.
         drop(fs::remove_file(&self.0));
     }
 }
 
-/// Removes the sockets of servers that were killed, and the files with the names of their arrays.
+/// Removes the sockets of killed servers, and the files with the names of their arrays.
 fn sweep_sockets(folder: &Path, older_than: Duration) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -299,7 +301,7 @@ fn sweep_sockets(folder: &Path, older_than: Duration) {
     }
 }
 
-/// An array that may be served is called so from now on.
+/// Records a new name for an array, if it is served.
 pub(crate) fn rename(array: Uuid, name: &str) {
     let Some(socket) = own_socket(array) else {
         return;
@@ -309,15 +311,16 @@ pub(crate) fn rename(array: Uuid, name: &str) {
         let before = names_at(&socket);
         let before = before.lines().filter(|before| *before != name);
         let names: Vec<&str> = [name].into_iter().chain(before).collect();
-        // Where it can't be written, the array is found by its devices.
+        // If this fails, the array is still found by its devices.
         drop(fs::write(path, names.join("\n")));
     }
 }
 
-/// As long as a UUID is written.
+/// Length of a UUID in text form.
 const UUID_CHARS: usize = 36;
 
-/// The UUID of the array whose control socket is called so: `--control` and `--nbd` may put others there.
+/// Returns the UUID in the name of a control socket. `None` for other sockets, which `--control`
+/// and `--nbd` may create here.
 fn uuid_of_socket(path: &Path) -> Option<&str> {
     let file = path.file_name()?.to_str()?;
     let uuid = file.strip_prefix("array-")?.strip_suffix(".sock")?;
@@ -328,7 +331,7 @@ fn socket(array: Uuid) -> String {
     format!("array-{array}.sock")
 }
 
-/// Where notices of this user lie, and those of the administrator.
+/// Returns the folders for notices of this user and of root.
 fn folders() -> Vec<PathBuf> {
     let uid = geteuid().as_raw();
     let mut folders = vec![PathBuf::from("/run/spindles")];
@@ -343,18 +346,18 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The first of them that this user may have, made where there is none.
+/// Returns the first folder that this user owns; creates it if missing.
 #[must_use]
 pub fn own_folder() -> Option<PathBuf> {
     let uid = geteuid().as_raw();
     folders().into_iter().find(|folder| {
-        // Another one's, or none that can be made, shows below.
+        // Errors, and folders of other users, fail the check below.
         drop(DirBuilder::new().mode(0o755).create(folder));
         trusted(folder) == Some(uid)
     })
 }
 
-/// The owner of a folder, if that is this user or the administrator and no other user may write there.
+/// Returns the owner of a folder if that is this user or root, and no other user may write there.
 fn trusted(folder: &Path) -> Option<u32> {
     let metadata = fs::symlink_metadata(folder).ok()?;
     let owner = metadata.uid();
@@ -362,10 +365,11 @@ fn trusted(folder: &Path) -> Option<u32> {
     (metadata.is_dir() && is_known && metadata.mode() & 0o022 == 0).then_some(owner)
 }
 
-/// How the names of files begin that stand for exports.
+/// The prefix of files that stand for exports.
 pub(crate) const EXPORT: &str = "export-";
 
-/// Removes files that stand for exports which nobody uses. Whoever locks one looks afterwards whether it is still there.
+/// Removes unused files that stand for exports. A process that locks such a file must check
+/// afterwards that it still exists.
 pub(crate) fn sweep(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -373,7 +377,7 @@ pub(crate) fn sweep(folder: &Path) {
         if !name.as_encoded_bytes().starts_with(EXPORT.as_bytes()) {
             continue;
         }
-        // As long as this is open nobody locks it.
+        // No process locks it while this lock is held.
         let file = File::open(entry.path());
         if file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()) {
             drop(fs::remove_file(entry.path()));
@@ -381,7 +385,7 @@ pub(crate) fn sweep(folder: &Path) {
     }
 }
 
-/// Removes what commands left that were killed.
+/// Removes the files of killed commands.
 fn clear(folder: &Path) {
     sweep(folder);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -401,7 +405,7 @@ fn clear(folder: &Path) {
 mod tests {
     use super::*;
 
-    /// Only what nobody listens on goes, and only once it is old.
+    /// Removes only sockets without a listener, and only once they are old.
     #[test]
     fn sockets_of_killed_servers_are_swept() {
         use std::os::unix::net::UnixListener;
@@ -460,7 +464,7 @@ mod tests {
         notice.update(200, 400);
         assert_eq!(work_on(&[array])[0].left_s, Some(100));
         assert_eq!(work_on(&[Uuid([99; 16])]), []);
-        // What is not locked is nobody's any more.
+        // An unlocked notice has no living owner.
         flock(&notice.file, FlockOperation::Unlock).unwrap();
         assert_eq!(work_on(&[array]), []);
     }

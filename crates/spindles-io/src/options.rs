@@ -1,43 +1,44 @@
-//! How devices are to be opened.
+//! Options for opening devices.
 
 use crate::Locks;
 use spindles_block::BlockSize;
 use spindles_engine::{READ_POLICIES, ReadPolicy};
 use std::time::Duration;
 
-/// How a target is to be opened. `Default` is right for most.
+/// Options for opening a target. The default suits most uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// The unit of requests; `None` for 4096 bytes, or 512 where the size asks for it.
+    /// The unit of requests. `None` selects 4096 bytes, or 512 if the size requires that.
     pub block_size: Option<BlockSize>,
-    /// Refuse writes; the device is opened for reading only.
+    /// Refuse writes; open the device for reading only.
     pub read_only: bool,
-    /// With `read_only`: look at files that another program may have locked and be writing to.
+    /// With `read_only`: read files even if another program has locked them and may be writing.
     pub unlocked: bool,
-    /// Requests in flight at most. Each costs an array scratch space for a stripe range,
-    /// reserved and registered at opening: 64 KiB a chunk.
+    /// Most requests in flight. Each costs an array scratch space for a stripe range, reserved and
+    /// registered at opening: 64 KiB per chunk.
     pub requests_max: u32,
-    /// What jobs such as a resync are guaranteed while there are clients, in bytes of each member per
-    /// second; while no client waits they go as fast as they can.
+    /// Guaranteed rate of jobs such as a resync while clients are active, in bytes of each member
+    /// per second. Jobs run at full speed while no client waits.
     pub job_rate: u64,
-    /// Which copy a read of a mirror takes.
+    /// How a read of a mirror chooses a copy.
     pub read_policy: &'static ReadPolicy,
-    /// What carries the I/O of files and devices.
+    /// What performs the I/O of files and devices.
     pub io: IoChoice,
-    /// Whether to go past the page cache.
+    /// Whether to bypass the page cache.
     pub direct: Direct,
-    /// For measurements, to know what flushes cost: members are asked for none, and a write with FUA is a write. **A
-    /// crash may then lose what was answered as durable, and tear stripes.**
+    /// Ignore flushes, to measure their cost: members get none, and a write with FUA is a plain
+    /// write. **A crash may then lose data that was answered as durable, and tear stripes.**
     pub ignore_flushes: bool,
-    /// How long a busy device is waited for: the kernel ends what a program that was killed had in flight
-    /// before others get its devices, and a slow disk takes seconds for that.
+    /// How long to wait for a busy device. After a program was killed, the kernel completes its I/O
+    /// before others get the devices, which takes seconds on a slow disk.
     pub busy_timeout: Duration,
-    /// The locks of the array, which its server keeps while it closes and opens it.
+    /// The locks of the array, which its server keeps while it closes and reopens the array.
     pub locks: Locks,
-    /// How long servers are waited for.
+    /// Timeouts for servers of devices.
     pub peer_timeouts: PeerTimeouts,
-    /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
-    /// then no times are noted either, and nothing is marked ahead of writes. `None` for the kernel's randomness.
+    /// A fixed seed in place of the kernel's randomness, for reproducible contents, as in tests.
+    /// Then no times are recorded and no regions are marked ahead of writes. `None` for the
+    /// kernel's randomness.
     pub drawn: Option<u64>,
 }
 
@@ -62,7 +63,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the locks that this opening takes over and gives back: an opening for reading holds none of its own.
+    /// Returns the locks that this opening takes over and gives back: an opening for reading holds
+    /// none of its own.
     pub(crate) fn own_locks(&self) -> Locks {
         if self.read_only {
             Locks::default()
@@ -71,7 +73,7 @@ impl OpenOptions {
         }
     }
 
-    /// For what is only looked at, also while another program has it open.
+    /// Returns options for inspecting a device, even while another program has it open.
     pub(crate) fn looking() -> Self {
         Self {
             read_only: true,
@@ -82,14 +84,15 @@ impl OpenOptions {
     }
 }
 
-/// How long the server of a device is waited for.
+/// Timeouts for the server of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerTimeouts {
-    /// Until it has answered a new client.
+    /// For the answer to a new client.
     pub connect: Duration,
-    /// Until a connection that was lost is there again. Then the device is given up.
+    /// For restoring a lost connection. After that the device is dropped.
     pub reconnect: Duration,
-    /// A server that owes an answer and says nothing for so long is taken for one that is gone.
+    /// For the answer to a pending request. A server that sends nothing for this long counts as
+    /// gone.
     pub silence: Duration,
 }
 
@@ -103,11 +106,11 @@ impl Default for PeerTimeouts {
     }
 }
 
-/// What carries the I/O of files and devices. The environment variable `SPINDLES_IO` (`io_uring`
-/// or `threads`) decides where this says `Auto`.
+/// What performs the I/O of files and devices. For `Auto`, the environment variable `SPINDLES_IO`
+/// (`io_uring` or `threads`) decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoChoice {
-    /// `io_uring`, or threads where the system forbids it.
+    /// `io_uring`, or threads if the system forbids it.
     #[default]
     Auto,
     /// `io_uring` or an error.
@@ -116,13 +119,13 @@ pub enum IoChoice {
     Threads,
 }
 
-/// Whether I/O goes past the page cache.
+/// Whether I/O bypasses the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Where the file system allows it.
+    /// If the file system allows it.
     #[default]
     Auto,
-    /// Or an error.
+    /// Always; otherwise an error.
     Always,
     /// Through the page cache.
     Never,

@@ -1,26 +1,28 @@
-//! A table of open files for one thread.
+//! Gives a thread its own descriptor table.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 
-/// The first that is no standard stream.
+/// The first descriptor after the standard streams.
 const FIRST: RawFd = 3;
 
-/// Gives the calling thread a table of descriptors of its own, as a process has, with the standard streams and `kept` in
-/// it. Threads that share a table pay for it in every system call: the kernel counts who uses a file, and locks its
-/// position, which costs a tenth of a `read` of 8 KiB from memory (Linux, `fs/file.c`, `fdget_pos`).
+/// Gives the calling thread its own descriptor table, as a process has, with the standard streams
+/// and `kept` in it. A shared table costs time in every system call: the kernel counts the users of
+/// a file and locks its position. That takes a tenth of a `read` of 8 KiB from memory (Linux,
+/// `fs/file.c`, `fdget_pos`).
 ///
-/// What this thread opens from now on is open in its own table alone, and what others have open is not, so no descriptor
-/// may be handed from or to another thread afterwards. What is still open at its end is closed then.
+/// Files that this thread opens afterwards exist only in its own table, and it does not see those
+/// of other threads. So no descriptor may be passed between this thread and another. The
+/// descriptors still open when it ends are closed then.
 ///
 /// # Errors
 ///
-/// There is no memory for it, or the kernel is older than 5.9. The thread goes on with the table that it shares.
+/// If memory is short, or the kernel is older than 5.9. The thread continues with the shared table.
 pub fn use_own_descriptors(kept: BorrowedFd<'_>) -> io::Result<()> {
     let kept = kept.as_raw_fd();
     let behind = FIRST.max(kept + 1);
     close_range(behind, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)?;
-    // Otherwise what others close, a connection for example, would stay open here.
+    // Otherwise files closed by other threads, such as connections, would stay open here.
     if kept > FIRST {
         close_range(FIRST, kept - 1, 0)?;
     }
@@ -29,8 +31,8 @@ pub fn use_own_descriptors(kept: BorrowedFd<'_>) -> io::Result<()> {
 
 #[expect(unsafe_code, reason = "no crate here has this system call")]
 fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io::Result<()> {
-    // SAFETY: no memory is touched. The descriptors are those of a table that only this thread has, and their owners in
-    // other threads have them in theirs.
+    // SAFETY: no memory is touched. The descriptors are those of a table that only this thread has,
+    // and their owners in other threads have them in theirs.
     let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     match answer {
         0 => Ok(()),
@@ -67,7 +69,7 @@ mod tests {
                 ended.wait();
             });
             begun.wait();
-            // What another thread closes is closed, whatever this one still does.
+            // A file that another thread closes is really closed, whatever this thread does.
             drop(there);
             here.set_read_timeout(Some(std::time::Duration::from_secs(5)))
                 .expect("a time");

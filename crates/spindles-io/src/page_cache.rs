@@ -1,4 +1,4 @@
-//! How much of a file the page cache holds: `cachestat(2)`, since Linux 6.5.
+//! Measures how much of a file the page cache holds: `cachestat(2)`, since Linux 6.5.
 
 #![expect(
     unsafe_code,
@@ -8,10 +8,10 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
-/// Its number, the same on all architectures.
+/// The number of the system call, the same on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// A part of a file; a length of 0 goes to its end.
+/// A range of a file; a length of 0 extends to its end.
 #[repr(C)]
 struct Range {
     offset: u64,
@@ -29,14 +29,16 @@ struct Pages {
     recently_evicted: u64,
 }
 
-/// Bytes of a file that the page cache holds, in whole pages. `None` where the kernel does not say.
+/// Returns the bytes of a file that the page cache holds, in whole pages. `None` if the kernel
+/// can't say.
 pub fn cached_bytes(file: &File) -> Option<u64> {
     let range = Range {
         offset: 0,
         length: 0,
     };
     let mut pages = Pages::default();
-    // SAFETY: both structures live through the call and are laid out as the kernel's, and the flags are none.
+    // SAFETY: both structures live through the call and have the kernel's layout, and no flags are
+    // set.
     let answer = unsafe {
         libc::syscall(
             SYS_CACHESTAT,

@@ -1,10 +1,9 @@
-//! Which physical device a file or block device lies on, and what `/sys` says of
-//! it.
+//! Finds the physical device under a file or block device, and its properties in `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is known of the physical device; nothing where the system does not say.
+/// Properties of a physical device; each is `None` if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Physical {
     pub(crate) name: Option<String>,
@@ -13,37 +12,37 @@ pub(crate) struct Physical {
     pub(crate) medium_bytes: Option<u32>,
 }
 
-/// What every disk writes as a whole.
+/// The unit that every disk writes atomically.
 const SECTOR_BYTES: u32 = 512;
 
 impl Physical {
-    /// How much is written as a whole: no more than a sector where nobody says it, as of network file
-    /// systems and those of FUSE.
+    /// Returns the unit that is written atomically: one sector if unknown, as for network file
+    /// systems and FUSE.
     pub(crate) fn whole_bytes(&self) -> u32 {
         self.medium_bytes.unwrap_or(SECTOR_BYTES)
     }
 }
 
-/// How many bytes one command makes zeros of at most; 0 where there is no such command.
+/// Most bytes zeroed by one command; 0 if the device has no such command.
 const WRITE_ZEROES: &str = "queue/write_zeroes_max_bytes";
-/// The same of those that give space back.
+/// Most bytes discarded by one command; 0 if the device has no such command.
 const DISCARD: &str = "queue/discard_max_bytes";
 
-/// A loop device on a file on a loop device on a file... as deep as anybody goes.
+/// Limit for loop devices on files on loop devices.
 const DEPTH_MAX: u32 = 8;
 
-/// The physical device under the device of that number.
+/// Finds the physical device under the block device with that number.
 pub(crate) fn physical(major: u32, minor: u32) -> Physical {
     beneath(Path::new("/sys"), major, minor, 0)
 }
 
-/// The physical device under a file or folder, where the kernel says which; the word `memory` of one in
+/// Returns the physical device under a file or folder, if known; `memory` for a file system in
 /// memory.
 pub fn physical_device_of(path: &Path) -> Option<String> {
     let (major, minor) = device_numbers(path).ok()?;
     let known = physical(major, minor).name;
     known.or_else(|| {
-        // btrfs has numbers for its subvolumes that stand in no table.
+        // btrfs gives subvolumes device numbers that are in no table.
         let mask = rustix::fs::StatxFlags::MNT_ID;
         let facts = rustix::fs::statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty(), mask);
         let id = facts.ok()?.stx_mnt_id.to_string();
@@ -52,31 +51,31 @@ pub fn physical_device_of(path: &Path) -> Option<String> {
     })
 }
 
-/// Whether the kernel refuses writes to the block device of that number.
+/// Returns true if the kernel refuses writes to the block device with that number.
 pub(crate) fn is_write_protected(major: u32, minor: u32) -> bool {
     let file = format!("/sys/dev/block/{major}:{minor}/ro");
     text(Path::new(&file)).as_deref() == Some("1")
 }
 
-/// Whether the block device of that number makes zeros of its own, so that the kernel need not write
-/// them.
+/// Returns true if the block device with that number can zero ranges itself, so that the kernel
+/// need not write the zeros.
 pub(crate) fn zeroes_without_moving_bytes(major: u32, minor: u32) -> bool {
     has_command(Path::new("/sys"), (major, minor), WRITE_ZEROES)
 }
 
-/// Whether the block device of that number gives space back.
+/// Returns true if the block device with that number takes discards.
 pub(crate) fn takes_discards(major: u32, minor: u32) -> bool {
     has_command(Path::new("/sys"), (major, minor), DISCARD)
 }
 
-/// Whether a device has that command: it says the most bytes of one.
+/// Returns true if a device has that command, by its reported maximum.
 fn has_command(sys: &Path, (major, minor): (u32, u32), command: &str) -> bool {
     let most = disk(sys, major, minor).and_then(|disk| text(&disk.join(command)));
     most.and_then(|bytes| bytes.parse().ok())
         .is_some_and(|bytes: u64| bytes > 0)
 }
 
-/// The folder of a block device; of a partition that of its disk.
+/// Returns the folder of a block device; for a partition, that of its disk.
 fn disk(sys: &Path, major: u32, minor: u32) -> Option<PathBuf> {
     let mut folder = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))).ok()?;
     if folder.join("partition").exists() {
@@ -115,8 +114,8 @@ fn beneath(sys: &Path, major: u32, minor: u32, depth: u32) -> Physical {
     }
 }
 
-/// A file system without a device of its own number: one that says in the mount table what it is
-/// on, or one in memory.
+/// Resolves a file system without a device number of its own: the mount table names its device, or
+/// it is in memory.
 fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
     let table = text(Path::new("/proc/self/mountinfo")).unwrap_or_default();
     let number = format!("{major}:{minor}");
@@ -126,14 +125,14 @@ fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
     }
 }
 
-/// What a file system is on that says `source` in the mount table.
+/// Resolves the device under a file system by its type and its source in the mount table.
 fn of_mount((kind, source): (String, String), depth: u32) -> Physical {
     if matches!(kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs") {
         return Physical {
             name: Some("memory".to_owned()),
             rotational: Some(false),
             logical_bytes: None,
-            // A page: only the process ends, and that it does between two of them.
+            // A page: only the process can be interrupted, and only between two pages.
             medium_bytes: Some(4096),
         };
     }
@@ -153,7 +152,7 @@ fn of_mount((kind, source): (String, String), depth: u32) -> Physical {
     }
 }
 
-/// File system and source of the mount that says `value` in that column, from the text of `mountinfo`.
+/// Returns type and source of the mount with `value` in that column of `mountinfo`.
 fn mounted(table: &str, column: usize, value: &str) -> Option<(String, String)> {
     table.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -165,7 +164,7 @@ fn mounted(table: &str, column: usize, value: &str) -> Option<(String, String)> 
     })
 }
 
-/// The numbers of the device that a path is, or is on.
+/// Returns the numbers of the device that a path is, or is on.
 fn device_numbers(path: &Path) -> rustix::io::Result<(u32, u32)> {
     let status = rustix::fs::stat(path)?;
     let number = match rustix::fs::FileType::from_raw_mode(status.st_mode) {
@@ -175,7 +174,7 @@ fn device_numbers(path: &Path) -> rustix::io::Result<(u32, u32)> {
     Ok((rustix::fs::major(number), rustix::fs::minor(number)))
 }
 
-/// The one device that a device is made of, where it is made of one.
+/// Returns the only device under a device, if it has exactly one.
 fn only_slave(folder: &Path) -> Option<PathBuf> {
     let mut slaves = fs::read_dir(folder.join("slaves")).ok()?;
     let slave = slaves.next()?.ok()?.path();
@@ -227,14 +226,14 @@ mod tests {
         assert!(!has_command(sys.path(), (8, 9), WRITE_ZEROES));
     }
 
-    /// What a medium writes as a whole is not guessed to be more than a sector.
+    /// The atomic unit of an unknown medium is assumed to be one sector.
     #[test]
     fn an_unknown_medium_tears_blocks() {
         let on = |path: &str| {
             let (major, minor) = device_numbers(Path::new(path)).unwrap();
             physical(major, minor)
         };
-        // As of a network file system nobody says what it lies on.
+        // The device under a network file system is unknown, for example.
         assert_eq!(on("/proc").name.as_deref(), Some("proc"));
         assert_eq!(on("/proc").whole_bytes(), 512);
         assert_eq!(Physical::default().whole_bytes(), 512);

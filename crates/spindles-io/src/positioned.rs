@@ -1,5 +1,5 @@
-//! System calls that the kernel puts off (EAGAIN) or interrupts (EINTR) are made again, but not for
-//! ever: a device that answers nothing else is one that fails.
+//! Retries system calls that the kernel postpones (EAGAIN) or interrupts (EINTR), up to a limit: a
+//! device that answers nothing else has failed.
 
 use std::fs::File;
 use std::io;
@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two attempts.
+/// Pause between two attempts.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(5);
-/// Attempts without anything moved in between, at most.
+/// Most attempts in a row without progress.
 const RETRIES_MAX: u32 = 1000;
-/// And for how long.
+/// Longest time without progress.
 const RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// How often a call was put off since it moved anything, and since when.
+/// Counts the attempts without progress, and since when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retries {
     count: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// The call was put off. Whether it is to be made again.
+    /// Counts a failed attempt. Returns true to try again.
     pub(crate) fn again(&mut self) -> bool {
         self.count += 1;
         let since = self.since.get_or_insert_with(Instant::now);
@@ -30,7 +30,8 @@ impl Retries {
     }
 }
 
-/// Calls until `bytes` are moved: each call gets how many are, and moves some more.
+/// Repeats `call` until `bytes` are moved. Each call gets the number moved so far, and moves some
+/// more.
 fn move_all(bytes: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
     let (mut done, mut retries) = (0, Retries::default());
     while done < bytes {
@@ -52,12 +53,12 @@ fn is_put_off(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | WouldBlock)
 }
 
-/// Where in a file it goes on.
+/// Returns the file offset at which to continue.
 fn at(offset: u64, done: usize) -> u64 {
     offset + u64::try_from(done).expect("64 bits")
 }
 
-/// Reads as many bytes as there is room for.
+/// Fills the buffer.
 pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     move_all(bytes.len(), |done| {
         file.read_at(&mut bytes[done..], at(offset, done))

@@ -1,5 +1,5 @@
-//! A look at devices before anything is opened for use: what they carry.
-//! Through the page cache, at any alignment, and never writing.
+//! Reads the records and signatures on devices before they are opened for use. Reads go through the
+//! page cache, at any alignment; nothing is written.
 
 use crate::at_rest::{Access, AtRest};
 use crate::backends;
@@ -23,9 +23,9 @@ use std::time::Duration;
 pub(crate) struct Probe {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// Whether it is still there when the process has ended.
+    /// True if the device outlives the process.
     pub(crate) outlives_process: bool,
-    /// `None` for what lives in memory: it is fresh each time.
+    /// `None` for a device in memory, which is new each time.
     device: Option<Box<dyn AtRest>>,
     /// `None` for a device that another process, or the caller, has open.
     facts: Option<DeviceFacts>,
@@ -55,8 +55,8 @@ impl Probe {
         })
     }
 
-    /// The same for a device that somebody may be writing to: superblocks can be read at any
-    /// moment, since a torn one doesn't pass for a good one.
+    /// Opens a device that another process may be writing to. Superblocks can be read at any
+    /// moment, since a torn one fails its checksum.
     pub(crate) fn peek(name: &str) -> Result<Self, OpenError> {
         let at_once = OpenOptions {
             busy_timeout: Duration::ZERO,
@@ -68,7 +68,7 @@ impl Probe {
         }
     }
 
-    /// The same for a device that whoever asks has open for writing.
+    /// Opens a device that the caller has open for writing.
     pub(crate) fn held(name: &str) -> io::Result<Self> {
         let device = backends::at_rest(name, Access::Read)?;
         Ok(Self {
@@ -81,8 +81,9 @@ impl Probe {
         })
     }
 
-    /// A regular file, a block device or an export that may carry something of ours, whoever has it. `None` for
-    /// anything else, and for what can't be read. Never waits for one that nobody writes to.
+    /// Opens a regular file, a block device or an export that may hold a superblock, even if it is
+    /// in use. `None` for other kinds, and for unreadable ones. Never waits on a pipe without a
+    /// writer.
     pub(crate) fn glance(name: &str) -> Option<Self> {
         if is_address(name) {
             return Self::glance_at_export(name).ok();
@@ -92,7 +93,7 @@ impl Probe {
             matches!(kind, FileType::RegularFile | FileType::BlockDevice).then_some(())
         };
         may_carry(stat(name).ok()?.st_mode)?;
-        // Something else may have taken its name meanwhile.
+        // Another file may have taken its name meanwhile.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(files::open(name, flags).ok()?);
         may_carry(fstat(&file).ok()?.st_mode)?;
@@ -107,7 +108,7 @@ impl Probe {
         })
     }
 
-    /// The same for an export, and why not.
+    /// Does the same for an export, and returns the error.
     pub(crate) fn glance_at_export(name: &str) -> Result<Self, OpenError> {
         let options = OpenOptions {
             unlocked: true,
@@ -116,14 +117,14 @@ impl Probe {
         Self::open_with(name, &options)
     }
 
-    /// Checks that the device can serve blocks of this size, as opening it will. A device that is open already was checked
-    /// then.
+    /// Checks that the device can serve blocks of this size, as opening it will. A device that is
+    /// already open was checked then.
     pub(crate) fn check_blocks(&self, block_size: BlockSize) -> Result<(), OpenError> {
         let facts = self.facts.as_ref();
         facts.map_or(Ok(()), |facts| backends::check_blocks(facts, block_size))
     }
 
-    /// What lies in the superblock slots.
+    /// Reads the superblock slots.
     pub(crate) fn found(&self) -> Found {
         let slots = SLOT_BYTES.map(|offset| self.slot(offset));
         let slots = slots.each_ref().map(|slot| match slot {
@@ -144,7 +145,7 @@ impl Probe {
         Ok(bytes)
     }
 
-    /// The device's copy of the list of bad blocks, as far as it can be read.
+    /// Reads the device's copy of the list of bad blocks, as far as possible.
     pub(crate) fn bad_pages(&self) -> Vec<BadPage> {
         let found = self.found();
         let (Ok((array, record)), Some(device)) = (found.record(), &self.device) else {
@@ -153,7 +154,7 @@ impl Probe {
         read_pages(array, record, &mut |at, into| device.read(into, at).is_ok())
     }
 
-    /// What else the device carries.
+    /// Returns the other signatures on the device.
     pub(crate) fn sightings(&self) -> Result<Vec<Sighting>, OpenError> {
         let Some(device) = &self.device else {
             return Ok(Vec::new());
@@ -166,7 +167,7 @@ impl Probe {
         })
     }
 
-    /// What of a known kind it holds, which nobody wants overwritten, with its article.
+    /// Describes, with its article, data of a known kind that must not be overwritten.
     pub(crate) fn holds(&self, sightings: &[Sighting]) -> Option<String> {
         let found = self.found();
         if found.spare().is_some() {
@@ -187,8 +188,8 @@ impl Probe {
         })
     }
 
-    /// Where the first byte lies that is not zero, in a regular file. What its file system knows to
-    /// be empty is not read.
+    /// Returns the offset of the first nonzero byte in a regular file. Skips holes that the file
+    /// system knows.
     pub(crate) fn first_data(&self) -> io::Result<Option<u64>> {
         const STEP_BYTES: u64 = 1 << 20;
         let Some(file) = self.device.as_ref().and_then(|device| device.as_file()) else {
@@ -198,7 +199,7 @@ impl Probe {
         let mut bytes = zeros.clone();
         let mut at = 0;
         while at < self.bytes {
-            // File systems that know of no holes refuse to look for them: there all is data.
+            // File systems without holes refuse the query: all bytes count as data.
             at = match seek(file, SeekFrom::Data(at)) {
                 Err(Errno::NXIO) => return Ok(None),
                 found => found.unwrap_or(at),
@@ -211,15 +212,14 @@ impl Probe {
                 return Ok(Some(at + u64::try_from(before).expect("within a MiB")));
             }
             if read == 0 {
-                break; // It is shorter by now.
+                break; // The file has shrunk meanwhile.
             }
             at += u64::try_from(read).expect("within a MiB");
         }
         Ok(None)
     }
 
-    /// Whether all bytes of a range are known to be zeros without reading them: a file without
-    /// data there.
+    /// Returns true if a range is known to be zeros without a read: a file without data there.
     pub(crate) fn is_hole(&self, from_bytes: u64, to_bytes: u64) -> bool {
         let Some(device) = &self.device else {
             return true;
@@ -234,7 +234,8 @@ impl Probe {
     }
 }
 
-/// Whether it is a file or a block device that carries something of ours, whoever has it.
+/// Returns true if it is a file or a block device with a Spindles superblock or label, even if it
+/// is in use.
 #[must_use]
 pub fn holds_superblock(name: &str) -> bool {
     Probe::glance(name).is_some_and(|probe| {
@@ -243,7 +244,7 @@ pub fn holds_superblock(name: &str) -> bool {
     })
 }
 
-/// Whether it is a file or a block device that this user may not read.
+/// Returns true if it is a file or a block device that this user may not read.
 pub(crate) fn is_denied(name: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let is_device = stat(name).is_ok_and(|it| {

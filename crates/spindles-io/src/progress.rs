@@ -1,27 +1,27 @@
-//! How far jobs are.
+//! The progress of jobs.
 
 use spindles_engine::ScrubStatus;
 
-/// How far the rebuilds of a target are.
+/// The progress of a target's rebuilds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildProgress {
-    /// Bytes of the arrays gone through.
+    /// Bytes of the arrays processed so far.
     pub done_bytes: u64,
     /// Bytes of the arrays.
     pub total_bytes: u64,
 }
 
-/// How far the scrubs of a target's arrays are.
+/// The progress of the scrubs of a target's arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
-    /// Whether one goes on.
+    /// True if a scrub is running.
     pub going: bool,
-    /// Bytes of arrays gone through.
+    /// Bytes of arrays processed so far.
     pub done_bytes: u64,
     /// Bytes of arrays.
     pub total_bytes: u64,
-    /// Stretches of the arrays that could not be looked at, for lack of members.
+    /// Stretches of the arrays that could not be read for lack of members.
     pub failed: u64,
-    /// What was found.
+    /// The findings.
     pub found: ScrubStatus,
 }

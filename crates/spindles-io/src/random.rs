@@ -5,7 +5,7 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 use spindles_format::Uuid;
 
-/// So many random bytes.
+/// Returns `N` random bytes.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
     let mut bytes = [0; N];
     let mut done = 0;
@@ -16,12 +16,12 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
     Ok(bytes)
 }
 
-/// A number that nobody can guess.
+/// Returns an unpredictable number.
 pub(crate) fn nonce() -> Result<u64, OpenError> {
     Ok(u64::from_le_bytes(bytes()?))
 }
 
-/// A new identity.
+/// Returns a new identity.
 pub(crate) fn uuid() -> Result<Uuid, OpenError> {
     Ok(Uuid::from_random(bytes()?))
 }

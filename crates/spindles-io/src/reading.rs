@@ -3,16 +3,17 @@
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Assembled, assemble};
 use crate::report::{GivenUp, positions};
 
-/// Assembles an array that is only read. An unclean array is opened for writing first, so that what is
-/// read once stays: recovery runs, and nothing else. No growth or rebuild continues, and no spare is
-/// taken. The superblocks then record which members are missing; `warn` says so before it happens.
+/// Assembles an array for reading only. An unclean array is first opened for writing, so that
+/// repeated reads return the same data: recovery runs, and nothing else. No growth or rebuild
+/// continues, and no spare is taken. The superblocks then record which members are missing; `warn`
+/// gets a message before that.
 ///
-/// Recovery is skipped with `options.force`, and while something would be given up by it that missing
-/// members hold, unless `options` or the array allow it.
+/// Recovery is skipped with `options.force`. It is also skipped if it would discard data of missing
+/// members, unless `options` or the array allow that.
 ///
 /// # Errors
 ///
-/// As `assemble`.
+/// As for `assemble`.
 pub fn assemble_to_read(
     devices: &[&str],
     options: &AssembleOptions,
@@ -48,7 +49,7 @@ pub fn assemble_to_read(
     assemble(devices, &options)
 }
 
-/// What an array that is put in order says first, where that matters to a member that may come back.
+/// Returns the warning before a recovery that affects a returning member.
 fn before_recovering(array: &ArrayReport) -> String {
     let away = positions(array.away);
     let lost = if array.given_up.last_writes.is_empty() {

@@ -1,5 +1,5 @@
-//! Rebuilds an array: opened, a blank device put in the place of a missing one,
-//! filled, closed. A rebuild that was stopped goes on where it was.
+//! Rebuilds an array: opens it, attaches a blank device in place of a missing one, fills that, and
+//! closes the array. A stopped rebuild continues from its checkpoint.
 
 use crate::assemble::{
     self, ArrayReport, AssembleOptions, Assembled, Build, Lost, Standing, put_together,
@@ -22,45 +22,49 @@ use spindles_format::Uuid;
 use spindles_layout::Expression;
 use std::cmp::Reverse;
 
-/// Onto what, and how.
+/// Options of a rebuild.
 #[derive(Clone, Debug, Default)]
 pub struct RebuildOptions {
-    /// How the array is to be assembled.
+    /// How to assemble the array.
     pub assemble: AssembleOptions,
-    /// The device that takes the place. An array may take it too: of blank devices, or of those left
-    /// of the array that was there. Where that array lacks one device only, giving the device alone
-    /// creates it again. `None` continues a rebuild that was stopped, and brings members that came
-    /// back up to date.
+    /// The device, or array, that takes the place.
+    ///
+    /// An array may consist of blank devices, or of the remaining devices of the array that was
+    /// there before. If that array lacks only one device, give that device alone to create the
+    /// array again.
+    ///
+    /// `None` continues a stopped rebuild, and brings returned members up to date.
     pub onto: Option<Expression>,
-    /// The position; `None` for the first that is missing.
+    /// The position; `None` for the first one that is missing.
     pub member: Option<MemberIndex>,
-    /// Overwrite what the device holds.
+    /// True to overwrite data on the device.
     pub overwrite: bool,
 }
 
-/// How a rebuild ended.
+/// The result of a rebuild.
 #[derive(Clone, Debug)]
 pub struct Rebuilt {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// The positions that are active again, each with the name of its array; none where none was
+    /// The positions that became active, each with the name of its array. Empty if no member was
     /// missing.
     pub members: Vec<(String, MemberIndex)>,
-    /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
+    /// True if it finished. Otherwise `progress` stopped it, and the next rebuild continues there.
     pub through: bool,
-    /// Stretches that could not be read, so that the device does not count yet.
+    /// Stretches that could not be read. The device does not count as a member until they are
+    /// filled.
     pub failed: u64,
-    /// What the device held that was overwritten.
+    /// Data on the device that was overwritten.
     pub wiped: Vec<(String, String)>,
-    /// The array that was made to be filled.
+    /// The array that was created as the replacement.
     pub made: Option<Made>,
-    /// Whether the member that came back had gone out because too much of it could not be read or
-    /// written: what it did not miss was not read since.
+    /// True if the returned member had gone out because of too many read or write errors. Blocks
+    /// that it did not miss were not read since.
     pub is_doubtful: bool,
 }
 
 impl Rebuilt {
-    /// No member was missing.
+    /// The result if no member was missing.
     fn nothing(report: ArrayReport) -> Self {
         Self {
             report,
@@ -73,7 +77,7 @@ impl Rebuilt {
         }
     }
 
-    /// The arrays that lack members still, and which.
+    /// Returns the arrays that still lack members, and the positions.
     #[must_use]
     pub fn still_missing(&self) -> Vec<(String, String)> {
         let lacking = self.report.arrays().into_iter().filter_map(|array| {
@@ -86,13 +90,13 @@ impl Rebuilt {
     }
 }
 
-/// Opens an array and fills a device, or an array made of devices, that takes the place of a missing
-/// one. `progress` gets the bytes of the array that are done and those that there are; `false` stops
-/// the rebuild.
+/// Opens an array and fills a device, or an array of devices, in place of a missing member.
+/// `progress` gets the bytes done and the total bytes of the array; it returns `false` to stop the
+/// rebuild.
 ///
 /// # Errors
 ///
-/// Before the device is attached, nothing was written to any.
+/// Errors before the device is attached leave all devices unwritten.
 pub fn rebuild<'a>(
     host: impl Into<Host<'a>>,
     options: &RebuildOptions,
@@ -124,8 +128,9 @@ pub fn rebuild<'a>(
     Ok(Rebuilt { wiped, ..rebuilt })
 }
 
-/// The devices that a server has to open in addition, when the array must be closed and opened again: to make an array
-/// inside it anew, or to take one back. `None` where the array can stay open.
+/// Returns the devices that a server must open in addition, if the array has to be closed and
+/// opened again: to create an inner array again, or to take one back. `None` if the array can stay
+/// open.
 fn to_open(
     served: &dyn Served,
     options: &RebuildOptions,
@@ -140,7 +145,7 @@ fn to_open(
     if let Some(device) = device {
         away.retain(|array| array.has(device));
         if !away.is_empty() {
-            // It may take more devices than this one.
+            // The array may need more devices than this one; remember it for later.
             served.remember(device);
         }
         if let Some(array) = away.iter().find(|array| !array.returns) {
@@ -157,8 +162,8 @@ fn to_open(
     Ok(comes_back.then_some(devices))
 }
 
-/// Does it with an array that is served: its server closes it for that, and goes on with what has become of it and of
-/// `more` devices.
+/// Rebuilds a served array that its server must close first. The server then reopens the rebuilt
+/// array, with `more` devices.
 fn while_server_waits(
     served: &dyn Served,
     more: Vec<String>,
@@ -170,12 +175,12 @@ fn while_server_waits(
         ..options.clone()
     };
     let is_made_anew = matches!(options.onto, Some(Expression::Array { .. }));
-    // It hears all that happens from here on.
+    // Subscribe first, so that no event is lost.
     let target = served.managed();
     let made = while_closed(served, Restructure::default(), move |devices, assemble| {
         let options = RebuildOptions {
             assemble: AssembleOptions {
-                // What comes back may be older than what is away still.
+                // The returning member may be older than members still missing.
                 degraded: is_made_anew && assemble.degraded || options.assemble.degraded,
                 ..assemble.clone()
             },
@@ -215,7 +220,7 @@ fn with_absolute_names(expression: Expression) -> Expression {
     }
 }
 
-/// Opens an array, and puts what is to be filled in its place.
+/// Opens an array and attaches the replacement.
 fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Made>), ChangeError> {
     let Ready {
         devices,
@@ -239,7 +244,7 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
             None
         }
         Replacement::Array(inner, _) => Some(inner.made()),
-        // What returned may have what it missed already.
+        // A returned member may already have caught up.
         Replacement::None
             if assembled.target.rebuild_progress().is_some()
                 || assembled.report.has_returning() =>
@@ -251,7 +256,7 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
     Ok((assembled, made))
 }
 
-/// The same of an array that is served.
+/// Does the same for a served array.
 fn begin_served(
     served: &dyn Served,
     ready: Ready,
@@ -272,8 +277,8 @@ fn begin_served(
     Ok(opened)
 }
 
-/// Closes an array none of whose places is being filled. A spare that would do for another place is too
-/// small for this one.
+/// Closes an array in which no place is being filled. Spares that don't fit are listed as refused:
+/// they may be too small for this place though large enough for another.
 fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> {
     let (target, mut report) = (assembled.target, assembled.report);
     let spares = report.spares.iter();
@@ -285,7 +290,7 @@ fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> 
     Ok(report.nothing_to_rebuild())
 }
 
-/// Works until all places are filled, or `progress` stops that, and closes the array.
+/// Works until all places are filled or `progress` stops it, then closes the array.
 pub(crate) fn fill(
     opened: Opened,
     made: Option<Made>,
@@ -307,10 +312,10 @@ pub(crate) fn fill(
         failed == 0
     };
     let through = attach::work_through(target.as_mut(), None, on_event, progress)
-        // A new array without bitmaps has redundancy of its own to be made.
+        // A new array without bitmaps must first build its own redundancy.
         && (made.is_none() || await_resync(target.as_mut(), progress));
     let report = Opened { target, report }.close()?;
-    // Where one failed, a spare may have gone on.
+    // After one spare failed, another one may have filled the place.
     out.retain(|place| through && !members.contains(place));
     match out.pop() {
         Some((array, member)) => Err(ChangeError::RebuildOut { array, member }),
@@ -326,32 +331,32 @@ pub(crate) fn fill(
     }
 }
 
-/// What is to be filled.
+/// The replacement to be filled.
 enum Replacement {
-    /// What was begun, members that returned, and spares.
+    /// None: continue a started rebuild, and fill returned members and spares.
     None,
     Device(String),
     Array(Box<Inner>, Box<Vacancy>),
 }
 
-/// What is to be done.
+/// The result of the checks before a rebuild.
 enum Looked {
-    /// This.
+    /// A rebuild is possible.
     Ready(Ready),
-    /// Nothing: no member is missing.
+    /// No member is missing.
     Whole(Box<ArrayReport>),
 }
 
-/// What a rebuild is to be done with.
+/// The inputs of a rebuild.
 struct Ready {
     devices: Vec<String>,
     replacement: Replacement,
-    /// Of the array and of those inside it.
+    /// The identities of the array and of those inside it.
     uuids: Vec<Uuid>,
 }
 
 impl Ready {
-    /// What new devices hold that is overwritten, where it may be.
+    /// Returns the data on new devices that is to be overwritten, if the options permit that.
     fn may_overwrite(
         &self,
         options: &RebuildOptions,
@@ -370,7 +375,7 @@ impl Ready {
     }
 }
 
-/// Looks at everything for reading only, so that what can go wrong does so before anything is written.
+/// Checks everything read-only, so that errors appear before anything is written.
 fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let onto = options.onto.as_ref();
     let new = onto.map_or(Vec::new(), Expression::leaves);
@@ -424,7 +429,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     }))
 }
 
-/// The same of an array that is served. Devices that returned are the ones to go on with.
+/// Does the same for a served array. Returned devices are the ones to continue with.
 fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let Opened { target, report } = Opened::served(served);
     let uuids = report.uuids();
@@ -466,8 +471,9 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
     }))
 }
 
-/// The array of these devices, for reading, with those of the new ones that belong to it: what was stopped
-/// on its way made them members, and an array may be made of what is left of one.
+/// Assembles the array read-only from `devices` and those of `new` that belong to it. A stopped
+/// rebuild has already made new devices members, and an array may be created from the rest of an
+/// earlier one.
 fn look_with<'a>(
     devices: &[&'a str],
     new: &[&'a str],
@@ -499,7 +505,7 @@ fn look_with<'a>(
         let returning = returning(build);
         members.extend(returning.iter().map(String::as_str));
         let is_member = |device: &&str| members.contains(device);
-        // What is a member already, or returns, is only overwritten where that is asked for.
+        // Members and returning devices are overwritten only on request.
         let keeps = build.stack.rebuild_progress().is_some() || !options.overwrite;
         ours.iter().any(is_lost) || keeps && ours.iter().any(is_member)
     };
@@ -507,7 +513,7 @@ fn look_with<'a>(
         let all = [devices.as_slice(), &ours].concat();
         match put_together(&all, &reading) {
             Ok(build) if is_of_use(&build) => return Ok((all, build)),
-            // As they are they do nothing.
+            // The new devices change nothing as they are; assemble without them.
             Ok(_) | Err(_) => {}
         }
     }
@@ -515,12 +521,13 @@ fn look_with<'a>(
     Ok((devices, build))
 }
 
-/// Whether nothing is lost with it.
+/// Returns true if nothing is lost with this array.
 fn is_spoilt(lost: &Lost) -> bool {
     lost.standing == Standing::Spoilt
 }
 
-/// Devices that get what they missed when the array is used, and those of arrays inside it that do.
+/// Returns the devices that catch up when the array is used, including those of returning inner
+/// arrays.
 fn returning(build: &Build) -> Vec<String> {
     let arrays = build.report.arrays();
     let devices = arrays.iter().flat_map(|array| &array.returning);
@@ -535,7 +542,7 @@ fn returning(build: &Build) -> Vec<String> {
         .collect()
 }
 
-/// What is new, and which place it would take.
+/// Determines the replacement and checks that it fits the vacant place.
 fn look_at(
     onto: &Expression,
     build: Build,
@@ -546,7 +553,7 @@ fn look_at(
     let of_place = |lost: &&Lost| lost.record.name.as_str() == place;
     let lost = build.lost.iter().filter(|lost| is_spoilt(lost));
     let mut lost: Vec<&Lost> = lost.filter(of_place).collect();
-    // The one that was made last for it first.
+    // The array created last comes first.
     lost.sort_by_key(|lost| Reverse(lost.record.created_s));
     let expression = match onto {
         Expression::Array { .. } => Some(onto.clone()),
@@ -572,7 +579,7 @@ fn look_at(
     let like = lost.first().map(|lost| &lost.record);
     let like = like.or(vacancy.inside.as_ref()).unwrap_or(&vacancy.around);
     let like = like.clone();
-    // Or nobody could have its devices for writing.
+    // Release the devices; otherwise they can't be opened for writing.
     drop(build);
     let wanted = Wanted {
         expression: &expression,
@@ -585,7 +592,8 @@ fn look_at(
     Ok(Replacement::Array(Box::new(inner), Box::new(vacancy)))
 }
 
-/// Whether a device is a member of the array of these, or of one around or inside it.
+/// Returns true if a device is a member of the array on these devices, or of one around or inside
+/// it.
 fn is_related(device: &str, devices: &[&str]) -> bool {
     let uuids = |device: &str| {
         let found = Probe::glance(device)?.found();
@@ -601,12 +609,12 @@ fn is_related(device: &str, devices: &[&str]) -> bool {
     own.any(|uuid| uuid != Uuid::NIL && known.contains(&uuid))
 }
 
-/// An array with a new device in the place of the one that it lacks. `None` where it lacks several, or
-/// is made of arrays.
+/// Returns the expression of an inner array with a new device in place of its missing one. `None`
+/// if it lacks several, or consists of arrays.
 fn made_anew(lost: &Lost, device: &str) -> Option<Expression> {
     let geometry = geometry_of(&lost.record).ok()?;
     let is_device = |name: &String| lost.leaves.contains(name);
-    // It was made a member of it already where an earlier rebuild was stopped.
+    // A stopped rebuild may already have made it a member.
     let is_member = lost.leaves.iter().any(|leaf| leaf == device);
     let new = lost
         .members

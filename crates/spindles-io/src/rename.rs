@@ -1,4 +1,4 @@
-//! Renames an array. Arrays inside it are named after it.
+//! Renames an array. The arrays inside it are named after it.
 
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::attach::ChangeError;
@@ -9,13 +9,13 @@ use spindles_block::MemberIndex;
 use spindles_format::{Text, Uuid};
 use std::collections::BTreeMap;
 
-/// Gives the array of these devices this name, which no other array in `places` may have, as
-/// `scan::resolve` takes them. `progress` gets how far an array that was not closed
-/// in order is put in order. Returns the array as it was found; where it was called so, nothing is done.
+/// Gives the array on these devices a new name. No other array in `places`, as for `scan::resolve`,
+/// may have it. `progress` gets the progress of the resync of an array that was not closed in
+/// order. Returns the array as found; does nothing if it already has the name.
 ///
 /// # Errors
 ///
-/// The array has its old name.
+/// The array keeps its old name.
 pub fn rename<'a>(
     host: impl Into<Host<'a>>,
     to: &str,
@@ -56,8 +56,8 @@ pub fn rename<'a>(
     Ok(report)
 }
 
-/// What an array and those inside it are to be called: by their places, as when they were created, so
-/// that what a rename left that was killed makes no difference.
+/// Collects the new names of an array and those inside it. Inner names follow from the places, as
+/// at creation, so the leftovers of a killed rename make no difference.
 fn name(
     array: &ArrayReport,
     to: &str,
@@ -75,7 +75,8 @@ fn name(
     Ok(())
 }
 
-/// A member that the array counts on, and that was not given: using the array would put it out.
+/// Returns a member that the array counts on but that was not given: using the array would take it
+/// out.
 fn not_given(report: &ArrayReport) -> Option<(String, MemberIndex)> {
     (0..)
         .zip(&report.members)

@@ -1,6 +1,6 @@
-//! Replaces a member of an array: opened, the member that works copied onto
-//! a blank replacement device, the place given to it, closed, and the superblock of the
-//! old device cleared. Redundancy is never less meanwhile.
+//! Replaces a member of an array: opens the array, copies the active member to a blank replacement
+//! device, and gives that the place. Then it closes the array and clears the superblock of the old
+//! device. Redundancy is never reduced meanwhile.
 
 use crate::assemble::{ArrayReport, AssembleOptions};
 use crate::attach::{self, ChangeError, Use};
@@ -11,43 +11,44 @@ use spindles_block::MemberIndex;
 use spindles_engine::{Event, ReplaceEnd};
 use std::cell::Cell;
 
-/// Whom, onto what, and how.
+/// Options of a replacement.
 #[derive(Clone, Debug, Default)]
 pub struct ReplaceOptions {
-    /// How the array is to be assembled.
+    /// How to assemble the array.
     pub assemble: AssembleOptions,
-    /// The device that is a member.
+    /// The member device.
     pub old: String,
-    /// The device that takes its place.
+    /// The replacement device.
     pub onto: String,
-    /// Overwrite what that device holds.
+    /// True to overwrite data on the replacement device.
     pub overwrite: bool,
 }
 
-/// How a replacement ended.
+/// The result of a replacement.
 #[derive(Clone, Debug)]
 pub struct Replaced {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// The array of the member, and its position.
+    /// The array of the member.
     pub array: String,
-    /// See `array`.
+    /// The position of the member in `array`.
     pub member: MemberIndex,
-    /// The old device went out meanwhile: its place was rebuilt from the others.
+    /// True if the old device went out meanwhile: its place was rebuilt from the others.
     pub rebuilt: bool,
-    /// Why the old device still has its superblock, where it has: then it must not be given alone.
+    /// Why the old device still has its superblock; `None` if it was cleared. With a superblock it
+    /// must not be given alone.
     pub not_cleared: Option<String>,
-    /// What the new device held that was overwritten.
+    /// Data on the new device that was overwritten.
     pub wiped: Vec<(String, String)>,
 }
 
-/// Opens an array and copies a member that works onto a device that takes its place. `progress`
-/// gets how many bytes of the array are done and how many there are; with `false` it stops.
+/// Opens an array and copies an active member to a device that takes its place. `progress` gets the
+/// bytes done and the total bytes of the array; it returns `false` to stop.
 ///
 /// # Errors
 ///
-/// Before the new device is attached, nothing was written to any. With any error but `MemberLost`
-/// and `Failed` the array is as it was.
+/// Errors before the new device is attached leave all devices unwritten. The array is unchanged
+/// after all errors but `MemberLost` and `ReplaceFailed`.
 pub fn replace<'a>(
     host: impl Into<Host<'a>>,
     options: &ReplaceOptions,
@@ -87,10 +88,10 @@ pub fn replace<'a>(
     let (array, member) = target.replace(old, onto)?;
     let (mut replaced, mut rebuilt, ended) = (None, false, Cell::new(None));
     let mut is_over = false;
-    // A server goes on with what else is under way.
+    // A server continues its other pending work.
     let is_served = matches!(host, Host::Served(_));
     let on_event = &mut |of: String, event| {
-        // Another replacement of that array may have begun since.
+        // Another replacement in that array may have begun since.
         if of != array || is_over {
             return !is_served || !is_over;
         }
@@ -119,7 +120,8 @@ pub fn replace<'a>(
         && ended.get().is_none()
         && !target.has_ended()
     {
-        // Nothing is stopped before it has begun. A rebuild that it became goes on next time.
+        // A job can't be stopped before it has begun. If it became a rebuild, that continues next
+        // time.
         target.stop_job("replace");
         target.work();
     }
@@ -129,7 +131,7 @@ pub fn replace<'a>(
         report.note_replaced(&array, member, old, faults, &status);
     }
     let (old, onto) = (old.clone(), onto.clone());
-    // Another command may have given either of the two another part since.
+    // Another command may have given either device a new role since.
     let is_free = |device: &str| !has_now.iter().any(|now| identity::share_bytes(now, device));
     if replaced.is_none() && is_free(&onto) {
         leave_empty(&onto);
@@ -153,8 +155,8 @@ pub fn replace<'a>(
             return Err(ChangeError::ReplaceFailed { array, old });
         }
     }
-    // It is durable, in both slots of all members, that the other device has the place: what the old
-    // one says of itself could only mislead from here on.
+    // Both slots of all members durably record the new device, so the superblock on the old one
+    // could only mislead.
     let not_cleared = is_free(&old).then(|| wipe::clear(&old).err()).flatten();
     Ok(Replaced {
         report,
@@ -166,8 +168,8 @@ pub fn replace<'a>(
     })
 }
 
-/// Whether an earlier replacement of `old` was killed right after it wrote to `onto`, so that only the
-/// superblock there says that `onto` has the place.
+/// Returns true if an earlier replacement of `old` was killed right after it wrote to `onto`. Only
+/// the superblock there says that `onto` has the place.
 fn is_left_over(old: &str, onto: &str) -> bool {
     let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
         return false;
@@ -183,8 +185,8 @@ fn is_left_over(old: &str, onto: &str) -> bool {
     }
 }
 
-/// Removes half a copy from a device that did not become a member, and what makes it a spare. If that
-/// fails, it stays one.
+/// Clears a partial copy, and any spare label, from a device that did not become a member. If that
+/// fails, it stays a spare.
 fn leave_empty(onto: &str) {
     let found = Probe::open(onto).map(|probe| probe.found());
     if found.is_ok_and(|found| found.record().is_err()) {

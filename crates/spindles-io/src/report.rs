@@ -1,4 +1,4 @@
-//! What an array is and what it is made of, for users.
+//! Describes an array and its members for users.
 
 use crate::clock::utc;
 use crate::errors::ChangeError;
@@ -17,7 +17,7 @@ use spindles_layout::{Level, Redundancy};
 use std::fmt;
 use std::path::Path;
 
-/// What an array is and what it is made of, as found at assembly.
+/// An array and its members, as found at assembly.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -30,99 +30,100 @@ pub struct ArrayReport {
     pub uuid: Uuid,
     /// Its level.
     pub level: &'static Level,
-    /// The layout's name; empty where the level has no choice.
+    /// The layout's name; empty if the level has only one.
     pub layout: String,
     /// The consistency policy's name.
     pub consistency: &'static str,
-    /// The checksum of blocks.
+    /// The checksum of every block.
     pub checksum: &'static str,
     /// The chunk size.
     pub chunk_bytes: u64,
-    /// The block.
+    /// The block size.
     pub block_bytes: u32,
-    /// What it holds.
+    /// The capacity.
     pub bytes: u64,
-    /// What it may hold on the members that it has, where that is more.
+    /// The capacity that its members have room for. `None` if that is not more than `bytes`.
     pub room_bytes: Option<u64>,
     /// The generation of its superblocks.
     pub generation: u64,
-    /// When its superblocks were last written, in seconds since 1970; 0 where the time was not known.
+    /// When its superblocks were last written, in seconds since 1970; 0 if unknown.
     pub last_written_s: u64,
-    /// When a scrub of it last came to its end, in seconds since 1970; 0 for never.
+    /// When the last scrub finished, in seconds since 1970; 0 for never.
     pub last_scrub_s: u64,
-    /// What that one found wrong and could not repair; of one that was stopped at least that.
+    /// Bytes that the last scrub found wrong and could not repair. A lower bound if that scrub was
+    /// stopped.
     pub scrub_left_bytes: u64,
-    /// What is lost of it and was not written since, where that was looked at: by a survey and a
-    /// scrub.
+    /// Bytes lost and not written since. Counted only by a survey and a scrub.
     pub lost_bytes: u64,
-    /// Whether it was closed in order.
+    /// True if it was closed in order.
     pub clean: bool,
-    /// Where a scrub of it goes on that was stopped; 0 for none.
+    /// Where a stopped scrub resumes; 0 if none was stopped.
     pub scrub_stopped_bytes: u64,
-    /// More is missing than its level survives: it can't be opened.
+    /// True if more members are missing than its level survives: it can't be opened.
     pub failed: bool,
-    /// Whoever has it open writes nothing more, though enough members are there: what must be durable
-    /// before could not be made so.
+    /// True if an open array stopped writing although it has enough members: data that must be
+    /// durable first could not be made durable.
     pub stopped_writing: bool,
-    /// Devices that it lacks may be there: not everything could be read. Then a failure is not certain.
+    /// True if missing devices may be present but unreadable. A failure is then uncertain.
     pub hides_devices: bool,
-    /// Whether a server has it that does not answer.
+    /// True if a server that does not answer may have its members.
     pub is_elsewhere: bool,
-    /// So many members more may be lost, whichever they are, besides those that are missing or not
-    /// filled yet.
+    /// How many more members may be lost, whichever they are. Missing and unfilled members are
+    /// already subtracted.
     pub survives_more: u8,
-    /// Opened for reading only because of a feature in use.
+    /// True if a feature in use allows only reading.
     pub read_only: bool,
-    /// Whether it is open for writing.
+    /// True if it is open for writing.
     pub for_writing: bool,
-    /// Whether somebody else has it open, who goes on with it.
+    /// True if another process has it open and continues its pending work.
     pub(crate) is_open: bool,
-    /// Members that it counted on when it was last written, and that are not there.
+    /// Missing members that it counted on at the last write.
     pub away: MemberSet,
-    /// What they hold that is given up when it is written without them.
+    /// What a write without the missing members discards.
     pub given_up: GivenUp,
-    /// Whether that may be, without `--degraded`.
+    /// True if writes may discard that without `--degraded`.
     pub degraded_writes: bool,
-    /// While it grows: what it was before.
+    /// `Some` while it grows: its earlier shape.
     pub growing: Option<Growing>,
-    /// Where its journal lies, if it logs.
+    /// Where its journal lies, if it has one.
     pub journal: JournalReport,
-    /// Of an array inside another, while it is being rebuilt: bytes of the outer one that are done.
+    /// `Some` while an outer array rebuilds this one: bytes of the outer array done so far.
     pub filled_bytes: Option<u64>,
-    /// Every position.
+    /// The member at every position.
     pub members: Vec<MemberReport>,
-    /// Devices and arrays that can't take part, and why.
+    /// Devices and arrays that can't take part, each with the reason.
     pub refused: Vec<String>,
-    /// Those of them whose position another device has.
+    /// Entries of `refused` whose position another device has.
     pub replaced: Vec<String>,
     /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
-    /// Refused members that catch up as soon as the array is open for writing, and what they are.
+    /// Refused members that catch up as soon as the array is open for writing, with their devices.
     pub returning: Vec<(MemberIndex, String)>,
-    /// Refused members that a command put out: they catch up when they are added.
+    /// Refused members that a command took out. They catch up when they are added.
     pub held_out: Vec<String>,
-    /// Refused devices that hold an older state of a member, and which: an old copy, or one the array went on without.
+    /// Refused devices with an older state of a member: an old copy, or a member that the array
+    /// continued without.
     pub stale: Vec<(MemberIndex, String)>,
-    /// Spares that were given, for it and for arrays inside it.
+    /// Spares available to it and to the arrays inside it.
     pub spares: Vec<SpareReport>,
-    /// What of them takes a place since it was opened.
+    /// Spares that took a place since it was opened.
     pub taken: Vec<Taken>,
-    /// What went wrong on its devices, and on those of arrays inside it, while it was open.
+    /// Errors of its devices, and of the devices of arrays inside it, while it was open.
     pub incidents: Vec<Incident>,
 }
 
-/// Members that are away, by what of theirs is given up when the array is written without them.
+/// Missing members, by the data that a write without them discards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenUp {
-    /// They hold all data of the array by themselves: they may have been written since.
+    /// Members that hold all data of the array by themselves, and may have been written since.
     pub newer: MemberSet,
-    /// They were there when the array was not closed in order, and alone may hold blocks of the last
+    /// Members that were present before an unclean end. They alone may hold blocks of the last
     /// writes.
     pub last_writes: MemberSet,
 }
 
 impl GivenUp {
-    /// Whether nothing is.
+    /// Returns true if no data is discarded.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self.newer.union(self.last_writes).is_empty()
@@ -136,7 +137,7 @@ pub struct SpareReport {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// Whether other arrays may take it too.
+    /// True if other arrays may take it too.
     pub shared: bool,
     /// Its label.
     pub record: SpareRecord,
@@ -155,7 +156,7 @@ impl SpareReport {
 }
 
 impl ArrayReport {
-    /// Which members are not there.
+    /// Returns the missing members.
     #[must_use]
     pub fn missing(&self) -> MemberSet {
         let members = (0_u8..).zip(&self.members);
@@ -165,8 +166,8 @@ impl ArrayReport {
             .collect()
     }
 
-    /// What it and arrays inside it count on and is not there, for people: a member that is out is not
-    /// counted on.
+    /// Describes the missing members that this array and the arrays inside it still count on.
+    /// Members taken out are not counted on. `None` if none is missing.
     #[must_use]
     pub fn awaited(&self) -> Option<String> {
         self.lacks(|member| {
@@ -180,7 +181,7 @@ impl ArrayReport {
         })
     }
 
-    /// The members of it and of arrays inside it that are so, for people.
+    /// Describes the members, of this array and of the arrays inside it, that `is_so` selects.
     fn lacks(&self, is_so: impl Fn(&MemberReport) -> bool) -> Option<String> {
         let of_array = |array: &Self| {
             let members = (0_u8..).zip(&array.members);
@@ -193,10 +194,10 @@ impl ArrayReport {
         (!lacking.is_empty()).then(|| lacking.join(", "))
     }
 
-    /// That nothing fills what is missing, and what to do.
+    /// Returns the error that nothing fills the missing places, with a remedy.
     pub(crate) fn nothing_to_rebuild(&self) -> ChangeError {
         let held_out = || self.arrays().into_iter().flat_map(|array| &array.held_out);
-        // What to do about these is the remedy.
+        // Skip the devices that the remedy already names.
         let is_named = |refused: &&String| {
             let mut held_out = held_out();
             !held_out.any(|device| refused.starts_with(&format!("{device}: ")))
@@ -211,7 +212,7 @@ impl ArrayReport {
         }
     }
 
-    /// A member by the name of its device, or else by its number.
+    /// Names a member by its device, or by its number if it has none.
     #[must_use]
     pub fn name_of(&self, member: MemberIndex) -> String {
         match self.members.get(usize::from(member.0)) {
@@ -222,7 +223,7 @@ impl ArrayReport {
         }
     }
 
-    /// Which members are not there, or not filled yet.
+    /// Returns the members that are missing or not filled yet.
     #[must_use]
     pub fn lacking(&self) -> MemberSet {
         let members = (0_u8..)
@@ -235,7 +236,7 @@ impl ArrayReport {
         members.map(|(index, _)| MemberIndex(index)).collect()
     }
 
-    /// Whether this array or one inside it lacks members.
+    /// Returns true if this array or one inside it lacks members.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.members.iter().any(|member| match member {
@@ -247,7 +248,7 @@ impl ArrayReport {
         })
     }
 
-    /// How it is, in a word.
+    /// Returns the health in one word.
     #[must_use]
     pub fn health(&self) -> Health {
         let lacks = |array: &&Self| array.journal == JournalReport::DeviceMissing;
@@ -264,13 +265,13 @@ impl ArrayReport {
         }
     }
 
-    /// Notes that members which are not found may be there all the same.
+    /// Notes that missing members may be present but unseen, in a server that does not answer.
     pub fn note_members_elsewhere(&mut self) {
         self.note_hidden_devices();
         self.is_elsewhere = true;
     }
 
-    /// Notes that devices which it, or an array inside it, lacks may be there.
+    /// Notes that devices missing from it, or from an array inside it, may be present.
     pub fn note_hidden_devices(&mut self) {
         self.hides_devices = true;
         for member in &mut self.members {
@@ -280,7 +281,7 @@ impl ArrayReport {
         }
     }
 
-    /// Whether a member of this array or of one inside it is about to get what it missed.
+    /// Returns true if a member of this array, or of one inside it, is about to catch up.
     pub(crate) fn has_returning(&self) -> bool {
         !self.returning.is_empty()
             || self.members.iter().any(|member| match member {
@@ -289,7 +290,7 @@ impl ArrayReport {
             })
     }
 
-    /// This array and those inside it.
+    /// Returns this array and those inside it.
     #[must_use]
     pub fn arrays(&self) -> Vec<&Self> {
         let mut arrays = vec![self];
@@ -301,12 +302,13 @@ impl ArrayReport {
         arrays
     }
 
-    /// Of it and of the arrays inside it.
+    /// Returns the identities of this array and of those inside it.
     pub(crate) fn uuids(&self) -> Vec<Uuid> {
         self.arrays().iter().map(|array| array.uuid).collect()
     }
 
-    /// The devices of members that are no longer where they were: only a server that has them open still reaches them.
+    /// Returns member devices whose path is gone. Only a server that has them open still reaches
+    /// them.
     #[must_use]
     pub fn moved_devices(&self) -> Vec<&str> {
         let mut devices = self.devices();
@@ -314,7 +316,7 @@ impl ArrayReport {
         devices
     }
 
-    /// The devices of it and of the arrays inside it that are members.
+    /// Returns the member devices of this array and of those inside it.
     #[must_use]
     pub fn devices(&self) -> Vec<&str> {
         let members = self.members.iter().flat_map(|member| match member {
@@ -325,12 +327,12 @@ impl ArrayReport {
         members.collect()
     }
 
-    /// Whether something is given up by writing to it, and it is not set that it is written all the same.
+    /// Returns true if a write discards data and `degraded_writes` does not allow it.
     pub(crate) fn must_ask_to_write(&self) -> bool {
         !self.given_up.is_nothing() && !self.degraded_writes
     }
 
-    /// Another device has the place of a member: adds what went wrong on the one before it.
+    /// Adds the incidents of the device that another one replaced at `member`.
     pub(crate) fn note_replaced(
         &mut self,
         array: &str,
@@ -355,7 +357,7 @@ impl ArrayReport {
         self.incidents.extend(incident);
     }
 
-    /// The array of that name: this one, or one inside it.
+    /// Finds an array by name: this one, or one inside it.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
         if self.name == name {
             return Some(self);
@@ -366,8 +368,8 @@ impl ArrayReport {
         })
     }
 
-    /// Takes over from an earlier report the arrays in it that its server has open, and whose devices are not found by
-    /// their names any more: without them their superblocks can't be read.
+    /// Copies from an earlier report the inner arrays that the server has open and whose devices
+    /// have lost their names. Their superblocks can't be read by name.
     pub fn keep_open(&mut self, before: &Self, open: &[ArraySnapshot]) {
         let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
             return;
@@ -390,15 +392,18 @@ impl ArrayReport {
                     self.given_up.last_writes = self.given_up.last_writes.difference(kept);
                     *found = MemberReport::Array(before.clone());
                 }
-                // Its devices hold something else by now: its server gives it up as soon as it reads that.
+                // Its devices now hold other data. The server drops the array once it reads that.
                 _ => {}
             }
         }
     }
 
-    /// How it is for whoever has it open, where that is more than its superblocks say: those of an array that has
-    /// failed stay as they were, those of a device that has just come or gone follow, and members may not be found by their names.
-    /// Whoever has it knows what is in each position: name and state of a device are both from there.
+    /// Updates the report from the process that has the array open, which knows more than the
+    /// superblocks. The superblocks of a failed array stay as they were, those of a device that has
+    /// just come or gone lag behind, and devices may have lost their names.
+    ///
+    /// The open array knows the device at each position: take both its name and its state from
+    /// there.
     pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
         for member in &mut self.members {
             if let MemberReport::Array(inner) = member {
@@ -450,7 +455,7 @@ impl ArrayReport {
         }
     }
 
-    /// Somebody has it open, and knows whether redundancy agrees with data.
+    /// Notes that the array is open, and whether redundancy agrees with data.
     pub(crate) fn note_open(&mut self, in_sync: bool) {
         self.clean = in_sync;
         self.is_open = true;
@@ -461,7 +466,7 @@ impl ArrayReport {
         }
     }
 
-    /// Whether it was closed in order, and all arrays in it.
+    /// Returns true if it and all arrays inside it were closed in order.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.clean
@@ -471,14 +476,14 @@ impl ArrayReport {
             })
     }
 
-    /// Whether it, or an array inside it, may return wrong bytes near what was being written before a
-    /// crash: it takes force to open it.
+    /// Returns true if this array, or one inside it, may return wrong bytes near the last writes
+    /// before a crash. Opening it takes `--force`.
     #[must_use]
     pub fn may_be_wrong(&self) -> bool {
         self.arrays().into_iter().any(Self::hides_the_write_hole)
     }
 
-    /// The same of this array alone.
+    /// Returns true if that holds for this array alone.
     fn hides_the_write_hole(&self) -> bool {
         let logs = self.write_hole() == Some(WriteHole::Closed)
             && self.journal != JournalReport::DeviceMissing;
@@ -493,11 +498,11 @@ impl ArrayReport {
         Policy::by_name(self.consistency).map(|policy| policy.write_hole)
     }
 
-    /// As a command takes it that writes to it: its name, and the option that says that it is written
-    /// without members that are away.
+    /// Returns the arguments that name this array to a writing command: its name, and `--degraded`
+    /// if a write discards data of missing members.
     #[must_use]
     pub fn as_written(&self) -> String {
-        // Once it was, the others are known to be out of date.
+        // An array open for writing has already marked the missing members out of date.
         let asks = !self.for_writing && self.arrays().iter().any(|array| array.must_ask_to_write());
         let option = if asks { " --degraded" } else { "" };
         format!("{}{option}", shell_word(&self.name))
@@ -511,7 +516,7 @@ impl ArrayReport {
             })
     }
 
-    /// How current what is here is, as far as that is known.
+    /// Describes how current the members present are, as far as known.
     fn age(&self) -> String {
         let written = match self.last_written_s {
             0 => "written at a time that is not known".to_owned(),
@@ -529,8 +534,8 @@ impl ArrayReport {
         }
     }
 
-    /// When pending work of an array that is not in use continues: now, or with the command `by` on the
-    /// `outermost` array, which is as that takes it.
+    /// Describes when pending work of an unused array continues: now, or with the command `by`.
+    /// `outermost` is the argument that command takes.
     fn when(&self, by: &str, outermost: &str) -> String {
         if self.for_writing {
             "now".to_owned()
@@ -541,15 +546,14 @@ impl ArrayReport {
         }
     }
 
-    /// What whoever uses the array has to know: one line for each thing that is not as it should be,
-    /// inner arrays first.
+    /// Returns one line for each problem of the array that a user must know, inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings_while(self.is_open, &self.as_written())
     }
 
-    /// Devices that were replaced and still hold a superblock of the array, or of one inside it. They change nothing for
-    /// its commands. `warnings` has those of arrays that lack members: they do not fill the place.
+    /// Describes replaced devices that still hold a superblock of this array or of one inside it.
+    /// They change nothing for its commands. For arrays that lack members, `warnings` lists them.
     #[must_use]
     pub fn replaced_texts(&self) -> Vec<String> {
         let whole = self.arrays().into_iter().filter(|it| !it.is_degraded());
@@ -557,7 +561,8 @@ impl ArrayReport {
         replaced.map(|text| format!("left out: {text}")).collect()
     }
 
-    /// The same while another program has it, without what that one is doing or will do.
+    /// Returns the same lines while another program has the array, without that program's current
+    /// or pending work.
     #[must_use]
     pub fn warnings_in_use(&self) -> Vec<String> {
         self.warnings_while(true, &self.as_written())
@@ -585,7 +590,7 @@ impl ArrayReport {
         } else {
             "when the array is next written"
         };
-        // Whoever has it may be writing one.
+        // The program that has the array may be writing a superblock just now.
         let damaged = self.damaged.iter().filter(|_| !in_use);
         lines.extend(damaged.map(|(device, why)| {
             format!(
@@ -628,7 +633,7 @@ impl ArrayReport {
         lines
     }
 
-    /// What is missing, if anything.
+    /// Describes the missing members, if any.
     fn loss(&self, in_use: bool) -> Option<String> {
         let name = &self.name;
         let lost = (0_u8..).zip(&self.members);
@@ -640,7 +645,7 @@ impl ArrayReport {
                 None => format!("{} survives", self.level.name),
             };
             let then = match (in_use, self.clean) {
-                // Whoever has it does not take members back.
+                // An open array does not take members back.
                 (true, _) => ", then stop the server, and serve it again,",
                 (false, true) => ", copy what can still be read with `spindles copy --rescue`,",
                 (false, false) => "",
@@ -664,7 +669,7 @@ impl ArrayReport {
         }
     }
 
-    /// What goes on when the array is next open for writing.
+    /// Describes the work that continues when the array is next open for writing.
     fn unfinished(&self, outermost: &str) -> Vec<String> {
         let name = &self.name;
         let mut lines = Vec::new();
@@ -743,8 +748,9 @@ impl ArrayReport {
 }
 
 impl ArrayReport {
-    /// The arrays in which the last scrub could not repair everything. Not those without redundancy inside
-    /// one that has it: what of them that one uses and can't repair is among its own.
+    /// Returns the arrays in which the last scrub left something unrepaired. Skips arrays without
+    /// redundancy inside a redundant one: the outer array counts what it uses of them and can't
+    /// repair.
     fn with_left(&self, is_redundant_above: bool) -> Vec<&Self> {
         let is_redundant = self.level.redundancy != Redundancy::None;
         let counts = self.scrub_left_bytes > 0 && (is_redundant || !is_redundant_above);
@@ -757,7 +763,7 @@ impl ArrayReport {
         arrays
     }
 
-    /// What the last scrub of this array and of those inside it could not repair.
+    /// Describes what the last scrub of this array and of those inside it could not repair.
     #[must_use]
     pub fn left_by_scrub(&self) -> Vec<String> {
         let arrays = self.with_left(false).into_iter();
@@ -777,7 +783,7 @@ impl ArrayReport {
         .collect()
     }
 
-    /// Takes note of what is lost of it and of the arrays inside it.
+    /// Records the lost bytes of this array and of those inside it.
     pub(crate) fn note_lost(&mut self, lost: &[LostBytes]) {
         let of_it = lost.iter().filter(|lost| lost.array == self.name);
         self.lost_bytes = of_it.map(LostBytes::count).sum();
@@ -788,7 +794,7 @@ impl ArrayReport {
         }
     }
 
-    /// What is lost of this array and of those inside it, and what to do about it.
+    /// Describes the lost bytes of this array and of those inside it, with remedies.
     #[must_use]
     pub fn lost_texts(&self) -> Vec<String> {
         self.lost_texts_in(&self.name, false)
@@ -823,7 +829,7 @@ impl ArrayReport {
         lines
     }
 
-    /// What can be done about missing members of an array that is not in use.
+    /// Returns the remedy for missing members of an unused array.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let name = &self.name;
@@ -896,7 +902,7 @@ impl ArrayReport {
         })
     }
 
-    /// Whether nothing fills a position of this array or of one inside it.
+    /// Returns true if a position of this array, or of one inside it, is empty.
     fn lacks_members(&self) -> bool {
         self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
@@ -906,7 +912,7 @@ impl ArrayReport {
     }
 }
 
-/// Returns true if a file or device is no longer where it was.
+/// Returns true if a file or device is no longer at its path.
 fn was_moved(device: &str) -> bool {
     !is_address(device) && !Path::new(device).exists()
 }
@@ -931,58 +937,58 @@ pub fn positions(members: MemberSet) -> String {
     }
 }
 
-/// An array that grows: what it was before, and how far it is.
+/// A growing array: its earlier shape, and its progress.
 #[derive(Clone, Debug)]
 pub struct Growing {
-    /// The level before.
+    /// The earlier level.
     pub level: String,
-    /// How many members it had.
+    /// The earlier number of members.
     pub members: usize,
-    /// The chunk size before.
+    /// The earlier chunk size.
     pub chunk_bytes: u64,
-    /// Bytes of the array that are where they will be.
+    /// Bytes of the array that are already at their final places.
     pub moved_bytes: u64,
 }
 
-/// Where the journal of an array lies, if it logs.
+/// Where the journal of an array lies, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalReport {
     /// On its members.
     Members,
     /// On a device of its own.
     Device(String),
-    /// On its members: the device that it has for that is not there.
+    /// On its members, because its journal device is missing.
     DeviceMissing,
 }
 
-/// What fills a position.
+/// The member at a position.
 #[derive(Clone, Debug)]
 pub enum MemberReport {
     /// A device.
     Device {
         /// Its name.
         name: String,
-        /// It missed the last superblock write before a crash; nothing is lacking on it.
+        /// True if it missed the last superblock write before a crash; its data is complete.
         lagging: bool,
-        /// While it is being filled: below which byte of the array it is good.
+        /// While it is being filled: it is valid below this byte of the array.
         filled_bytes: Option<u64>,
         /// Its errors since it became a member, or since they were cleared.
         errors: ErrorCounts,
     },
     /// An array.
     Array(Box<ArrayReport>),
-    /// Nothing.
+    /// No device.
     Missing {
-        /// Since which generation, if the superblocks say so; `None` when the array still counts
-        /// on it.
+        /// The generation at which it went out, if the superblocks record one; `None` if the array
+        /// still counts on it.
         out_since: Option<u64>,
-        /// An administrator put it out: it comes back when it is added, and not by itself.
+        /// True if an administrator took it out. It comes back only when it is added.
         held_out: bool,
     },
 }
 
 impl MemberReport {
-    /// Whether nothing of it can be counted on: it is not there, or an array that has failed.
+    /// Returns true if it provides nothing: it is missing, or an array that has failed.
     fn is_lost(&self) -> bool {
         match self {
             Self::Device { .. } => false,
@@ -992,16 +998,16 @@ impl MemberReport {
     }
 }
 
-/// How an array is, in a word.
+/// The health of an array, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// All redundancy is there.
+    /// All redundancy is present.
     Healthy,
-    /// Too few devices could be read to know it.
+    /// Too few devices could be read to decide.
     Unknown,
     /// Members are missing or not filled yet; all data can be read.
     Degraded,
-    /// Too much is missing.
+    /// Too many members are missing.
     Failed,
 }
 
@@ -1014,7 +1020,7 @@ pub struct Taken {
     pub member: MemberIndex,
     /// The spare.
     pub device: String,
-    /// Why it did not get the place; then the next spare was tried.
+    /// Why it did not get the place; the next spare was tried then.
     pub error: Option<String>,
 }
 
@@ -1046,8 +1052,8 @@ mod tests {
     use crate::create::{CreateOptions, create};
     use spindles_layout::Expression;
 
-    /// Of superblocks that were read before a spare took a place, and of an engine that was asked after that, the engine is
-    /// right: about the name of the device as well as about its state.
+    /// The engine is newer than superblocks that were read before a spare took a place. Its answer
+    /// wins, for a device's name and for its state.
     #[test]
     fn a_device_that_has_just_come_has_its_own_name() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -1072,7 +1078,7 @@ mod tests {
             (report.devices(), report.spares.len()),
             (vec![old, other], 1)
         );
-        // As after a rename that the superblocks do not say yet.
+        // As after a rename that the superblocks do not show yet.
         report.name = "lake".to_owned();
         target.fail(old).expect("it is a member");
         while target.work() {}
@@ -1082,7 +1088,7 @@ mod tests {
             (vec![spare, other], 0)
         );
         assert!(!report.is_degraded(), "{report:?}");
-        // One that writes nothing more has failed, and is not merely degraded.
+        // An array that stopped writing has failed; it is not merely degraded.
         report.stopped_writing = true;
         report.members[0] = MemberReport::Missing {
             out_since: None,

@@ -4,21 +4,21 @@ use crate::assemble::{ArrayReport, AssembleError, AssembleOptions};
 use crate::await_resync;
 use crate::host::Host;
 
-/// How a resync ended.
+/// The result of a resync.
 #[derive(Clone, Debug)]
 pub struct Resynced {
-    /// The array, as it was found.
+    /// The array as found.
     pub report: ArrayReport,
-    /// Whether it went through; otherwise `progress` stopped it, and it starts over next time.
+    /// True if it finished. Otherwise `progress` stopped it, and the next resync starts over.
     pub through: bool,
 }
 
-/// Opens an array and waits until its redundancy agrees with its data, that of arrays inside it too. `progress`
-/// gets the bytes that are done and the bytes that there are; `false` stops the resync.
+/// Opens an array and waits until its redundancy, and that of inner arrays, agrees with the data.
+/// `progress` gets the bytes done and the total bytes; it returns `false` to stop the resync.
 ///
 /// # Errors
 ///
-/// Other than at closing, nothing was written.
+/// Errors before closing leave the array unwritten.
 pub fn resync<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,

@@ -1,14 +1,14 @@
-//! Whether a new device has room for what it is to hold: one answer, in the same words, for every
-//! command that takes a device.
+//! Checks that a new device has enough room. All commands that take a device share this check and
+//! its message.
 
 use spindles_block::SizeBytes;
 use spindles_format::TooSmall as Lack;
 use thiserror::Error;
 
-/// What a spare of members of several sizes should be.
+/// The reason for the size of a spare for members of several sizes.
 pub(crate) const FOR_ALL: &str = " to have a spare for any member";
 
-/// A new device has too little room.
+/// A new device is too small.
 #[derive(Clone, Debug, Error)]
 #[error(
     "{device} is too small{part}: it has {}, and needs {}; take a larger device{or}",
@@ -17,16 +17,16 @@ pub(crate) const FOR_ALL: &str = " to have a spare for any member";
 pub struct TooSmall {
     /// The device.
     pub(crate) device: String,
-    /// What it has and needs.
+    /// Its size and the size needed.
     pub(crate) lack: Lack,
-    /// As what, where that is not plain: " for a journal".
+    /// Its role, if that is not obvious: " for a journal".
     part: String,
-    /// What else would help: " or a smaller --chunk".
+    /// Another remedy: " or a smaller --chunk".
     or: &'static str,
 }
 
 impl TooSmall {
-    /// Names the device that lacks room.
+    /// Adds the name of the device that lacks room.
     pub(crate) fn of(device: &str) -> impl FnOnce(Lack) -> Self {
         let device = device.to_owned();
         |lack| Self {
@@ -37,7 +37,7 @@ impl TooSmall {
         }
     }
 
-    /// A device, its size and the size it needs.
+    /// Describes a device, its size and the size it needs.
     pub(crate) fn new(device: &str, device_bytes: u64, needed_bytes: u64) -> Self {
         Self::of(device)(Lack {
             device_bytes,
@@ -45,7 +45,7 @@ impl TooSmall {
         })
     }
 
-    /// Names what the device would hold, and a remedy other than a larger device.
+    /// Adds the device's role, and a remedy other than a larger device.
     pub(crate) fn with_part(self, part: String, or: &'static str) -> Self {
         Self { part, or, ..self }
     }

@@ -1,5 +1,5 @@
-//! Finds arrays by their names: which devices in some folders, and which block devices, carry
-//! something of ours. So no member is forgotten by typing, and one that was is named.
+//! Finds arrays by name: looks in some folders and at block devices for devices with a Spindles
+//! superblock. Users need not type every member, and a forgotten member is reported by name.
 
 use crate::assemble::outermost;
 use crate::errors::few;
@@ -27,15 +27,16 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where to look, separated by colons, unless whoever calls says so. In the address of an export no colon follows its
-/// host and port but as `%3A`.
+/// The places to look in, separated by colons, unless the caller gives some. In the address of an
+/// export, write `%3A` for each colon after its host and port.
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Files and devices of one folder.
+    /// Files and devices examined in one folder.
     files: usize,
-    /// Time until no further file or device is looked at: a disk that hardly answers must not stop commands on other disks.
+    /// Time after which no further file or device is examined. A disk that hardly answers must not
+    /// block commands on other disks.
     time: Duration,
 }
 
@@ -44,53 +45,53 @@ const LIMITS: Limits = Limits {
     time: Duration::from_secs(30),
 };
 
-/// How often superblocks inside arrays are looked at that others are using.
+/// Attempts to read superblocks inside arrays that others are using.
 const LOOKS_MAX: u32 = 10;
-/// Between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The devices that a user means.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// Those that were given, and those of the arrays whose names were given.
+    /// The devices given, and those of the arrays given by name.
     pub devices: Vec<String>,
-    /// What belongs to their arrays, was found and was not given.
+    /// Devices of their arrays that were found but not given.
     pub forgotten: Vec<Forgotten>,
     /// Their arrays, and those around and inside them.
     pub arrays: Vec<Uuid>,
-    /// Places to look at that could not be looked at, or not wholly, and why.
+    /// Places that could not be searched, or only partly, each with the reason.
     pub skipped: Vec<String>,
-    /// Devices that their arrays have replaced, for people.
+    /// Messages about devices that their arrays have replaced.
     pub replaced: Vec<String>,
-    /// What this user may not read, where that may be what their arrays lack.
+    /// Devices that this user may not read and that their arrays may lack.
     pub unreadable: Vec<String>,
-    /// Why nothing may be written to an array that was given by its name, for people: it lacks devices, and the scan ended
-    /// before it saw everything.
+    /// A message why an array given by name must not be written: it lacks devices and the scan was
+    /// cut short. `None` if writing is fine.
     pub may_have_missed: Option<String>,
-    /// Where arrays whose names were given lack members that they count on, and nothing else explains it: where was
-    /// looked, and how to look elsewhere too, for people.
+    /// A message where the scan looked and how to search elsewhere too. `Some` if arrays given by
+    /// name lack members that they count on, and nothing else explains it.
     pub elsewhere: Option<String>,
 }
 
-/// A device that belongs to an array of which others were given.
+/// A device of a given array that was itself not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// The device.
     pub device: String,
-    /// The array's name; of an array inside another, the name of that.
+    /// The array's name; for an inner array, its own name.
     pub array: String,
     /// The array.
     pub uuid: Uuid,
-    /// What it is there.
+    /// Its role in the array.
     pub role: Role,
 }
 
-/// What a device is in its array.
+/// The role of a device in its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A member.
     Member(MemberIndex),
-    /// The device of its journal.
+    /// The journal device.
     Journal,
     /// A spare.
     Spare,
@@ -108,7 +109,7 @@ impl fmt::Display for Forgotten {
 }
 
 impl Given {
-    /// Names what may not be read, for people.
+    /// Names the unreadable devices; `None` if there are none.
     #[must_use]
     pub fn denied(&self) -> Option<String> {
         let names = several(&self.unreadable)?;
@@ -120,14 +121,14 @@ impl Given {
         Some(format!("{names} can't be read: permission denied{remedy}"))
     }
 
-    /// Returns true if devices that the arrays lack may be there: the scan ended early, or this user may not read them. A
-    /// device that root can't read is nobody's member.
+    /// Returns true if devices that the arrays lack may be present: the scan was cut short, or this
+    /// user may not read them. A device that even root can't read is no member.
     #[must_use]
     pub fn hides_devices(&self) -> bool {
         self.may_have_missed.is_some() || !self.unreadable.is_empty() && !may_read_all()
     }
 
-    /// Names what was forgotten, for people.
+    /// Names the forgotten devices; `None` if there are none.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let forgotten = self.forgotten.iter().map(ToString::to_string);
@@ -144,12 +145,13 @@ impl Given {
     }
 }
 
-/// Returns true for a user whom permissions do not stop.
+/// Returns true if permissions do not restrict this user.
 fn may_read_all() -> bool {
     geteuid().is_root()
 }
 
-/// Keeps the unreadable devices that may belong to an array of these: files of files, block devices of block devices.
+/// Keeps the unreadable devices that may belong to the array on `devices`: files if those are
+/// files, block devices if those are block devices.
 fn of_same_kind(unreadable: &[String], devices: &[String]) -> Vec<String> {
     let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
     let of_blocks: Vec<bool> = devices.iter().map(is_block).collect();
@@ -158,21 +160,26 @@ fn of_same_kind(unreadable: &[String], devices: &[String]) -> Vec<String> {
     same
 }
 
-/// The names, the first of them if they are many; `None` for none.
+/// Joins the names, or only the first few if there are many; `None` if there are none.
 fn several(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| few(names))
 }
 
-/// Which devices are meant. What exists as a file or block device, and what has a '/' or a ':' in it,
-/// is a device; anything else is the name or the identity of an array. Several are separated by
-/// commas, and quoted as in array expressions; `array:` may stand in front. `apart` are devices that
-/// get another part in what is about to be done, so they are not taken for forgotten. It is looked in
-/// `places`: files, block devices and folders, without those in them; where there are none, in those
-/// that the environment names, or else in the current folder and at all block devices.
+/// Splits arguments into devices and array names, and finds the devices of those arrays.
+///
+/// A word that exists as a file or block device, or contains a '/' or ':', is a device. Any other
+/// word is the name or the identity of an array. Commas separate several words, which are quoted as
+/// in array expressions. `array:` may precede them.
+///
+/// `apart` lists devices with another role in the coming command; they are not reported as
+/// forgotten.
+///
+/// `places` lists files, block devices and folders to search, without subfolders. If it is empty,
+/// the environment variable decides, or else the current folder and all block devices are searched.
 ///
 /// # Errors
 ///
-/// Says what was found instead.
+/// If a name matches no array or several; the error lists the arrays found.
 pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<Given, ScanError> {
     resolve_within(arguments, apart, places, LIMITS)
 }
@@ -196,7 +203,7 @@ fn resolve_within(
         ..Scan::new(places)
     };
     if names.is_empty() && !given.iter().any(|found| found.record().is_ok()) {
-        // Nothing that others could belong to.
+        // Without a superblock among them, nothing can be forgotten.
         return Ok(Given {
             devices,
             ..Given::default()
@@ -213,10 +220,10 @@ fn resolve_within(
     };
     for name in names {
         let array = choose(&name, &arrays, &scan)?;
-        meant.insert(array.uuid); // Also if all its devices that were found are those apart.
+        meant.insert(array.uuid); // Also if `apart` has all its devices.
         for device in &array.devices {
             let identity = identity(device);
-            // A file may be meant by the name of a loop device on it, and the other way round.
+            // One name may be a loop device, and the other the file under it.
             let is_apart = apart.iter().any(|apart| share_bytes(apart, device));
             if is_apart || identity.is_some_and(|it| !taken.insert(it)) {
                 continue;
@@ -237,7 +244,7 @@ fn resolve_within(
         .iter()
         .any(|it| matches!(it.role, Role::Member(_)))
     {
-        // A spare must not take the place of a member that is there.
+        // A spare must not take the place of a member that is present.
         let is_spare = |name: &String| {
             given
                 .iter()
@@ -321,8 +328,8 @@ fn resolve_within(
     })
 }
 
-/// The array that is called so, or has that identity, in these places, as `resolve` takes them. `None`
-/// where there is none, and for what is a device.
+/// Finds the array with that name or identity, in `places` as for `resolve`. `None` if there is
+/// none, and if `name` is a device.
 #[must_use]
 pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
     if is_device(name) {
@@ -333,9 +340,12 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
     choose(name, &scan.arrays(), &scan).ok().cloned()
 }
 
-/// Devices that `resolve` gave for these arguments, by the arrays that they belong to, each with the first argument that
-/// means it, and in that order. A spare is given to each that may take it: the first that needs it does. What belongs to
-/// none is left to whoever opens the array, where there is only one; of several it stands by itself.
+/// Groups the devices that `resolve` returned for `arguments` by array. Each group comes with the
+/// index of the first argument that names it, and groups are in that order.
+///
+/// A spare joins the group of each array that may take it; the first array that needs it gets it.
+/// If there is only one array, devices of no array join its group; otherwise each of them is a
+/// group of its own.
 #[must_use]
 pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<String>)> {
     let mut scan = Scan::new(devices);
@@ -373,23 +383,23 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
     groups
 }
 
-/// What a look at some places found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Overview {
     /// The arrays.
     pub arrays: Vec<FoundArray>,
-    /// Where was looked, for people.
+    /// Describes the places searched.
     pub places: String,
-    /// What could not be looked at, and why.
+    /// Places that could not be searched, each with the reason.
     pub skipped: Vec<String>,
-    /// The scan ended before it saw everything.
+    /// True if the scan was cut short.
     is_cut_off: bool,
-    /// What this user may not read.
+    /// Devices that this user may not read.
     unreadable: Vec<String>,
 }
 
 impl Overview {
-    /// As [`Given::hides_devices`], of an array on these devices that lacks some.
+    /// Returns [`Given::hides_devices`] for an incomplete array on the devices `of`.
     #[must_use]
     pub fn hides_devices(&self, of: &[String]) -> bool {
         let may_be_theirs = || !of_same_kind(&self.unreadable, of).is_empty();
@@ -397,7 +407,7 @@ impl Overview {
     }
 }
 
-/// All arrays in these places, as `resolve` takes them.
+/// Finds all arrays in `places`, as for `resolve`.
 #[must_use]
 pub fn overview(places: &[String]) -> Overview {
     let mut scan = Scan::new(places);
@@ -416,7 +426,8 @@ pub fn overview(places: &[String]) -> Overview {
     }
 }
 
-/// Whether a look at these places, as `resolve` takes them, comes across some of these devices and not across that one.
+/// Returns true if a search of `places`, as for `resolve`, finds some of `devices` but not
+/// `device`.
 #[must_use]
 pub fn is_out_of_sight(device: &str, devices: &[&str], places: &[String]) -> bool {
     let mut scan = Scan::new(places);
@@ -425,7 +436,7 @@ pub fn is_out_of_sight(device: &str, devices: &[&str], places: &[String]) -> boo
     !is_found(device) && devices.iter().any(|name| is_found(name))
 }
 
-/// The array in these places that a device belongs to, as `resolve` takes them.
+/// Finds the array in `places`, as for `resolve`, that a device belongs to.
 #[must_use]
 pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
     let mut scan = Scan::new(places);
@@ -434,12 +445,12 @@ pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
     scan.arrays().into_iter().find(has)
 }
 
-/// Refuses a name for an array where another one in these places has it, as `resolve` takes them.
-/// `gives_way` says which do not count: the array itself, or one that is about to be overwritten.
+/// Refuses a name that another array in `places`, as for `resolve`, already has. `gives_way`
+/// selects arrays that do not count: the array itself, or one that is about to be overwritten.
 ///
 /// # Errors
 ///
-/// Names them.
+/// If the name is taken; the error lists the arrays.
 pub fn refuse_taken(
     name: &str,
     places: &[String],
@@ -456,15 +467,15 @@ pub fn refuse_taken(
     Err(ScanError::Taken { name, found })
 }
 
-/// Whether an array lies wholly on these devices.
+/// Returns true if all devices of an array are among these.
 #[must_use]
 pub fn lies_on(array: &FoundArray, devices: &[&str]) -> bool {
     let is_one = |device: &String| devices.iter().any(|one| share_bytes(one, device));
     array.devices.iter().all(is_one)
 }
 
-/// The array of that name on these devices as a target: by its name where a scan finds it by that, with
-/// all of these and nothing else, otherwise by its devices.
+/// Returns the target string of the array with that name on these devices. Uses the name if a scan
+/// finds exactly these devices by it, and lists the devices otherwise.
 #[must_use]
 pub fn target_of(name: &str, devices: &[&str]) -> String {
     let by_name = format!("array:{}", quoted(name));
@@ -483,12 +494,12 @@ pub fn target_of(name: &str, devices: &[&str]) -> String {
     format!("array:{}", devices.join(","))
 }
 
-/// What an argument names: one thing that exists, or several between commas, quoted as in array
+/// Splits an argument: one existing path, or several words between commas, quoted as in array
 /// expressions.
 ///
 /// # Errors
 ///
-/// Where it is no such list.
+/// If it is no such list.
 pub fn split(argument: &str) -> Result<Vec<String>, ExpressionError> {
     match argument.strip_prefix("array:") {
         Some(list) => parse_devices(list),
@@ -497,11 +508,11 @@ pub fn split(argument: &str) -> Result<Vec<String>, ExpressionError> {
     }
 }
 
-/// The names of arrays among arguments, as `resolve` takes them; each once.
+/// Returns the distinct array names among arguments, as `resolve` parses them.
 ///
 /// # Errors
 ///
-/// Where one is no list.
+/// If an argument is no valid list.
 pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
     let mut names = Vec::new();
     for argument in arguments {
@@ -514,7 +525,7 @@ pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
     Ok(names)
 }
 
-/// No name of an array has a '/' or a ':' in it.
+/// Array names contain neither '/' nor ':'.
 fn is_device(word: &str) -> bool {
     word.contains(['/', ':']) || exists(word)
 }
@@ -557,28 +568,28 @@ fn choose<'a>(
     }
 }
 
-/// Whether that is the name or the identity of the array.
+/// Returns true if that is the name or the identity of the array.
 fn is_called(array: &FoundArray, name: &str) -> bool {
     array.name.as_deref() == Some(name) || array.uuid.to_string().eq_ignore_ascii_case(name)
 }
 
-/// A look at everything that may carry something of ours.
+/// A search for devices with a Spindles superblock.
 #[derive(Debug)]
 struct Scan {
     /// Files, block devices and folders.
     places: Vec<String>,
-    /// All block devices too.
+    /// True if all block devices are searched too.
     devices: bool,
-    /// What carries something of ours.
+    /// Devices with a superblock.
     found: Vec<Found>,
-    /// Others have their places.
+    /// Former members whose positions other devices have.
     left_over: Vec<Found>,
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
     limits: Limits,
-    /// Where the scan reached a limit and left something out, for people.
+    /// Messages about a limit that the scan reached, so that it left something out.
     cut_off: Vec<String>,
-    /// What this user may not read.
+    /// Devices that this user may not read.
     unreadable: Vec<String>,
 }
 
@@ -607,7 +618,7 @@ impl Scan {
         }
     }
 
-    /// Where it looks, for people.
+    /// Describes the places searched.
     fn described(&self) -> String {
         if self.devices {
             "the current folder or on block devices".to_owned()
@@ -616,7 +627,8 @@ impl Scan {
         }
     }
 
-    /// That members of the arrays on these devices are not where it looks, and how to look elsewhere too.
+    /// Says that members of the array on these devices are outside the searched places, and how to
+    /// search elsewhere too.
     fn elsewhere(&self, devices: &[String]) -> String {
         let mut places = Vec::new();
         if devices.is_empty() {
@@ -678,7 +690,7 @@ impl Scan {
             }
             self.look_at(&device);
         }
-        // What another one is made of is not to be used itself.
+        // A device under another found device must not be used itself.
         let beneath: Vec<_> = (self.found.iter())
             .filter_map(|found| identity(&file_of_loop(&found.name)?))
             .collect();
@@ -688,8 +700,8 @@ impl Scan {
         self.left_over = left_over::set_apart(&mut self.found);
     }
 
-    /// Leaves out names of bytes that another name has too, such as those of a loop device on a partition that is found as
-    /// well.
+    /// Drops second names of the same bytes, such as a loop device on a partition that was found
+    /// too.
     fn leave_out_second_names(&mut self) {
         let mut kept: Vec<Found> = Vec::new();
         for one in std::mem::take(&mut self.found) {
@@ -720,7 +732,7 @@ impl Scan {
                 return;
             }
         };
-        // One more than there may be, to see that there is one.
+        // One more than allowed, to detect an overrun.
         let names = names.take(self.limits.files.saturating_add(1));
         let printable = |name: String| {
             if name.contains(char::is_control) {
@@ -754,7 +766,8 @@ impl Scan {
         }
     }
 
-    /// Looks at a file whose name is not UTF-8 or has a control character. One of ours can't be used, and must not be missed.
+    /// Examines a file whose name is not UTF-8 or has a control character. Such a member can't be
+    /// used but must be reported.
     fn look_at_unnamed(&mut self, path: &Path) {
         let is_plain = fs::metadata(path).is_ok_and(|it| it.is_file());
         let Some(file) = is_plain.then(|| fs::File::open(path).ok()).flatten() else {
@@ -776,7 +789,7 @@ impl Scan {
     }
 
     fn look_at(&mut self, name: &str) {
-        // Most files of a large folder are none of ours.
+        // Skip the many small files of a large folder quickly.
         let is_short = |it: &fs::Metadata| it.is_file() && it.len() <= SLOT_BYTES[0];
         if fs::metadata(name).is_ok_and(|it| is_short(&it)) {
             return;
@@ -800,10 +813,10 @@ impl Scan {
         }
     }
 
-    /// The arrays that are no members of others, with what belongs to them.
+    /// Returns the outermost arrays, with all their devices.
     fn arrays(&self) -> Vec<FoundArray> {
-        // Of an array inside another the members say which, and its contents say what that is called.
-        // Of a device and a copy of it one tells that as well.
+        // The members' superblocks give the outer array's identity; its data holds its name. For a
+        // device and its copy, one is enough.
         let mut inner: Vec<(&ArrayRecord, &DeviceRecord, &str)> = (self.found.iter())
             .filter_map(|found| {
                 let (array, device) = found.record().ok()?;
@@ -820,7 +833,7 @@ impl Scan {
             }
         }
         let outer = of_parent.iter().filter_map(|(parent, devices)| {
-            // Somebody may be writing it just now.
+            // A server may be writing it just now, so retry.
             let looks = (0..LOOKS_MAX).map(|look| {
                 if look > 0 {
                     sleep(PAUSE);
@@ -832,7 +845,8 @@ impl Scan {
         });
         let outer: BTreeMap<Uuid, (Uuid, String)> = outer.collect();
         let mut arrays: Vec<FoundArray> = Vec::new();
-        // Of each array also the arrays inside it: spares and journals may be theirs.
+        // For each array, also the identities of inner arrays: spares and journals may belong to
+        // those.
         let mut uuids: Vec<BTreeSet<Uuid>> = Vec::new();
         for found in &self.found {
             let Ok((array, _)) = found.record() else {
@@ -855,7 +869,7 @@ impl Scan {
                 uuids.push(BTreeSet::from([uuid]));
                 arrays.len() - 1
             });
-            // Members that missed it may still say another name.
+            // Members that missed a rename still have the old name.
             let says = newest(&self.found, array.uuid);
             if says.is_some_and(|it| it.generation == array.generation) && name.is_some() {
                 arrays[at].name = name;
@@ -866,7 +880,7 @@ impl Scan {
         for found in &self.found {
             for (array, uuids) in arrays.iter_mut().zip(&uuids) {
                 let spare = found.spare().is_some_and(|it| {
-                    // A shared one may be meant for any other.
+                    // A shared spare may serve several arrays.
                     it.arrays.iter().any(|array| uuids.contains(array))
                 });
                 let journal = found.journal_device();
@@ -878,7 +892,7 @@ impl Scan {
         arrays
     }
 
-    /// Which of these arrays an array is inside of that is called so.
+    /// Returns the outermost of `arrays` that contains an inner array with that name or identity.
     fn around<'a>(&self, name: &str, arrays: &'a [FoundArray]) -> Option<&'a FoundArray> {
         let is_inside = |found: &&Found| {
             let record = found.record();
@@ -894,7 +908,7 @@ impl Scan {
             .find(|array| array.devices.contains(&inside.name))
     }
 
-    /// What was found, is not `taken` and belongs to the arrays of the devices given.
+    /// Returns the found devices of the given arrays that are not `taken`.
     fn forgotten(&self, given: &[Found], taken: &BTreeSet<Identity>) -> Vec<Forgotten> {
         let mut all = given.to_vec();
         all.extend(self.found.iter().cloned());
@@ -915,7 +929,7 @@ impl Scan {
                 let own = array.member[usize::from(device.member.0)].device_uuid;
                 let newest = newest(&all, array.uuid)?;
                 let place = newest.members().get(usize::from(device.member.0))?;
-                // Replaced, or the copy of a member that was given.
+                // It was replaced, or it is the copy of a given member.
                 if place.device_uuid != own || given.iter().any(|it| is_member(it, array.uuid, own))
                 {
                     return None;
@@ -953,14 +967,14 @@ impl Scan {
     }
 }
 
-/// All devices in the default places that carry something of ours.
+/// Finds all devices with a superblock in the default places.
 pub(crate) fn all() -> Vec<Found> {
     let mut scan = Scan::new(&[]);
     scan.look();
     scan.found
 }
 
-/// Whether the arrays on these devices count on members that are not among them.
+/// Returns true if the arrays on these devices count on members that are not among them.
 fn lacks_members(given: &[Found]) -> bool {
     let records: Vec<&ArrayRecord> = (given.iter())
         .filter_map(|found| Some(&found.record().ok()?.0))
@@ -976,7 +990,7 @@ fn lacks_members(given: &[Found]) -> bool {
                 .filter(|(at, _)| !missing.contains(MemberIndex(*at)));
             let is_here = |own| given.iter().any(|found| is_member(found, array.uuid, own));
             let others = counted_on.filter(|(_, member)| !is_here(member.device_uuid));
-            // Some may be arrays.
+            // Some of them may be inner arrays.
             let inner = records.iter().filter(|inner| inner.parent == array.uuid);
             let inner: BTreeSet<Uuid> = inner.map(|inner| inner.uuid).collect();
             others.count() > inner.len()
@@ -1009,7 +1023,8 @@ fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
     journals.any(|it| it.array == array.uuid && it.device_uuid == array.journal.device)
 }
 
-/// Returns true if both say the same of themselves: one device by two names, or a device and its copy.
+/// Returns true if both superblocks claim the same role: one device under two names, or a device
+/// and its copy.
 fn say_the_same(one: &Found, other: &Found) -> bool {
     let says = |found: &Found| {
         let member = found.record().ok().map(|(array, device)| {
@@ -1023,14 +1038,15 @@ fn say_the_same(one: &Found, other: &Found) -> bool {
     says(one) == says(other)
 }
 
-/// How far a name is from the device of its bytes: a name of another length than the member's is further than any.
+/// Ranks a name by its distance from the device that holds its bytes. A name whose length differs
+/// from the member's ranks last.
 fn distance(found: &Found) -> (bool, usize) {
     let record = found.record();
     let other_length = record.is_ok_and(|(_, device)| device.device_bytes != found.bytes);
     (other_length, depth(&found.name))
 }
 
-/// The places of a list that colons separate; those of an address are not taken for that as far as its host and port.
+/// Splits a list at colons, except for the colons of an address up to its host and port.
 fn places_of(list: &str) -> Vec<String> {
     let mut places = Vec::new();
     let mut rest = list;
@@ -1051,7 +1067,7 @@ fn places_of(list: &str) -> Vec<String> {
     places
 }
 
-/// All block devices that nothing stands on.
+/// Returns all block devices without holders.
 fn block_devices() -> Vec<String> {
     let Ok(table) = fs::read_to_string("/proc/partitions") else {
         return Vec::new();
@@ -1095,7 +1111,8 @@ mod tests {
         }
     }
 
-    /// An array by its name, of which the scan sees one member of two, may lack what it did not see.
+    /// If a cut-off scan finds only one of two members of an array given by name, the array may
+    /// lack the unseen one.
     #[test]
     fn a_scan_that_is_cut_off_says_what_it_may_have_missed() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -1126,7 +1143,7 @@ mod tests {
         assert!(words.iter().all(|it| missed.contains(it)), "{missed}");
         assert_eq!(some.devices, [a.as_str()]);
         assert_eq!(some.skipped.len(), 1);
-        // The user says what it is made of.
+        // Devices listed by the user need no scan.
         let given = scan(&[&a, &b], 1, 60).expect("both are there");
         assert!(given.may_have_missed.is_none() && given.skipped.len() == 1);
         let unnamed = folder.path().join(OsStr::from_bytes(b"b\xff"));

@@ -1,5 +1,5 @@
-//! Arrays that nobody will find again, for measuring and for tests: what is written to them
-//! is gone when they are closed, or at least lost.
+//! Temporary arrays for benchmarks and tests: their data is gone when they are closed, or at least
+//! not found again.
 
 use crate::create::{self, CreateError, CreateOptions};
 use crate::{Backend, NodeId, OpenError, OpenOptions, Stack, Target, open_device};
@@ -8,15 +8,15 @@ use spindles_engine::{Config, Limits, POLICIES};
 use spindles_layout::{Expression, ExpressionError, Geometry, GeometryError, Spec, chunk_blocks};
 use thiserror::Error;
 
-/// The leaf that stands for a device that is not there.
+/// The leaf that stands for a missing device.
 pub const MISSING: &str = "missing";
 
-/// How a scratch array is made.
+/// Options of a scratch array.
 #[derive(Clone, Debug, Default)]
 pub struct ScratchOptions {
-    /// How its devices are opened.
+    /// How to open its devices.
     pub open: OpenOptions,
-    /// The chunk of every array in the expression; `None` for each level's default.
+    /// The chunk size of every array in the expression; `None` for each level's default.
     pub chunk_bytes: Option<u64>,
 }
 
@@ -27,20 +27,20 @@ pub enum ScratchError {
     /// A device could not be opened.
     #[error(transparent)]
     Device(#[from] OpenError),
-    /// There is no such expression.
+    /// The expression is invalid.
     #[error("{source}")]
     Expression {
         /// What the user wrote.
         array: String,
-        /// What is wrong with it, and where.
+        /// The error in it, and its position.
         source: ExpressionError,
     },
-    /// There is no such array.
+    /// The array is invalid.
     #[error("{array}: {source}")]
     Geometry {
         /// The array, as in the expression.
         array: String,
-        /// What is wrong with it.
+        /// The reason.
         source: GeometryError,
     },
     /// The engine refused it.
@@ -48,7 +48,7 @@ pub enum ScratchError {
     Engine {
         /// The array, as in the expression.
         array: String,
-        /// Why.
+        /// The reason.
         source: spindles_engine::OpenError,
     },
     /// It could not be created.
@@ -62,13 +62,13 @@ pub enum ScratchError {
     },
 }
 
-/// Makes an array over devices as they are, without superblocks and without a resync: its
-/// redundancy is taken to agree with its data, as it does on devices full of zeros. Leaves are
+/// Creates an array over devices as they are, without superblocks and without a resync. Its
+/// redundancy is assumed to agree with its data, as it does on devices full of zeros. Leaves are
 /// devices, or `missing`. An expression without a level is the device itself.
 ///
 /// # Errors
 ///
-/// Says which device or array of the expression is wrong, and why.
+/// The device or array of the expression that is invalid, and the reason.
 pub fn open(
     expression: &Expression,
     options: &ScratchOptions,
@@ -81,12 +81,12 @@ pub fn open(
     Ok(stack.into_target(root))
 }
 
-/// As `open`, but as `create` makes arrays: by default with superblocks, checksums and log. The devices
-/// must hold zeros; their block size is the array's.
+/// Like `open`, but creates the array as `create` does: by default with superblocks, checksums and
+/// log. The devices must hold zeros; their block size is the array's.
 ///
 /// # Errors
 ///
-/// As `open`.
+/// As for `open`.
 pub fn open_created(
     expression: &Expression,
     options: &CreateOptions,
@@ -110,7 +110,7 @@ pub fn open_created(
     Ok(stack.into_target(root))
 }
 
-/// Whether all devices of the expression are gone, with what they hold, when the process ends.
+/// Returns true if all devices of the expression vanish with the process.
 #[must_use]
 pub fn is_scratch(expression: &Expression) -> bool {
     let leaves = expression.leaves();
@@ -118,8 +118,8 @@ pub fn is_scratch(expression: &Expression) -> bool {
     leaves.all(|leaf| !Backend::of(leaf).facts.outlives_process)
 }
 
-/// The expression with every leaf replaced by a fresh device of that kind, for example `mem:64M`
-/// for each device of `raid5(4)`.
+/// Replaces every leaf of the expression with a new device of that kind, for example `mem:64M` for
+/// each device of `raid5(4)`.
 #[must_use]
 pub fn on_each_leaf(expression: &Expression, device: &str) -> Expression {
     match expression {
@@ -140,7 +140,7 @@ pub fn on_each_leaf(expression: &Expression, device: &str) -> Expression {
     }
 }
 
-/// Adds what an expression says, from the leaves up; expressions are at most eight arrays deep.
+/// Adds the nodes of an expression, from the leaves up; expressions are at most eight arrays deep.
 fn add(
     stack: &mut Stack,
     expression: &Expression,

@@ -1,4 +1,4 @@
-//! Scrubs an array: opened, gone through, each place reported, closed.
+//! Scrubs an array: opens it, reads all of it, reports each faulty place, and closes it.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport};
 use crate::host::{Host, Opened};
@@ -13,71 +13,71 @@ use spindles_format::{DecodeError, SLOT_BYTES, SpareRecord};
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// Findings that neighbours may still be joined to.
+/// Findings that may still be merged with neighbours.
 const OPEN_MAX: usize = 64;
 
-/// Something that a scrub reports.
+/// A finding of a scrub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A place of a member where something was wrong.
+    /// A faulty place of a member.
     Place {
         /// The array.
         array: String,
         /// The device, or the array inside it.
         member: String,
-        /// Where it begins on that, in bytes.
+        /// Its start on the member, in bytes.
         offset_bytes: u64,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
-        /// Where in the array that is, in bytes, if it is data that is lost.
+        /// Its offset in the array, in bytes. `Some` only for lost data.
         array_offset_bytes: Option<u64>,
-        /// What was wrong.
+        /// The fault.
         flaw: Flaw,
-        /// What became of it.
+        /// The outcome.
         fate: Fate,
     },
-    /// A place in the metadata of a member where something was wrong.
+    /// A faulty place in the metadata of a member.
     Metadata {
         /// The array.
         array: String,
         /// The device, or the array inside it.
         member: String,
-        /// The area of metadata: `superblock`, `checksums` and the like.
+        /// The metadata area, such as `superblock` or `checksums`.
         area: &'static str,
-        /// Where it begins on that, in bytes.
+        /// Its start on the member, in bytes.
         offset_bytes: u64,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
-        /// What was wrong.
+        /// The fault.
         flaw: Flaw,
-        /// What became of it.
+        /// The outcome.
         fate: Fate,
     },
-    /// Copies, or data and parity, do not agree, and it can't be known which of them is wrong.
+    /// Copies disagree, or data and parity do, and none is known to be wrong.
     Disagreement {
         /// The array.
         array: String,
-        /// Where it begins in the array, in bytes: in the first chunk of the stripe.
+        /// Its start in the array, in bytes: in the first chunk of the stripe.
         offset_bytes: u64,
-        /// How long it is in each chunk.
+        /// Its length in each chunk.
         bytes: u64,
-        /// How many chunks of the array the stripe has.
+        /// Number of chunks of the array in the stripe.
         chunks: u8,
-        /// How long a chunk is.
+        /// Length of a chunk.
         chunk_bytes: u64,
-        /// Whether they were made to agree with the data.
+        /// True if they were made to agree with the data.
         made_to_agree: bool,
     },
-    /// Bytes of the array that are listed as lost: nothing knows them any more.
+    /// Lost bytes of the array, which no member can provide.
     Lost {
         /// The array.
         array: String,
-        /// Where they begin in the array.
+        /// Their start in the array.
         offset_bytes: u64,
-        /// How many they are.
+        /// Their number.
         bytes: u64,
     },
-    /// A member went out meanwhile.
+    /// A member went out during the scrub.
     Out {
         /// The array.
         array: String,
@@ -86,28 +86,28 @@ pub enum Finding {
     },
 }
 
-/// How a scrub ended.
+/// The result of a scrub.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
-    /// The array, as it was found, but for what is lost of it, which is what is left of that.
+    /// The array as assembled; only `lost_bytes` is updated to what is still lost after the scrub.
     pub report: ArrayReport,
-    /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
+    /// True if it finished. Otherwise `progress` stopped it, and the next scrub continues there.
     pub through: bool,
-    /// How far it came, and what it found.
+    /// Its progress and its findings.
     pub progress: ScrubProgress,
 }
 
-/// Why there was no scrub.
+/// Why a scrub failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ScrubError {
-    /// There is no array.
+    /// The array could not be assembled.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
-    /// There is nothing to compare.
+    /// The array has nothing to compare.
     #[error(
         "array '{array}' keeps no redundancy ({level}): there is nothing to compare its data with"
     )]
@@ -117,23 +117,24 @@ pub enum ScrubError {
         /// Its level.
         level: &'static str,
     },
-    /// The array does not take the command.
+    /// The array refused the command.
     #[error("array '{array}' can't be scrubbed: {reason}")]
     Refused {
         /// The array.
         array: String,
-        /// As the engine answered.
+        /// The engine's answer.
         reason: CommandError,
     },
 }
 
-/// Assembles an array and scrubs it, and arrays inside it. `report_finding` gets each
-/// finding, neighbouring ones as one; `progress` how many bytes are done and how many there are, and with `false` it stops
-/// the scrub.
+/// Assembles an array and scrubs it and the arrays inside it.
+///
+/// `report_finding` gets each finding; neighbouring ones are merged. `progress` gets the bytes done
+/// and the total bytes; it returns `false` to stop the scrub.
 ///
 /// # Errors
 ///
-/// Other than at closing, nothing was written.
+/// Errors before closing leave the array unwritten.
 pub fn scrub<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,
@@ -157,7 +158,7 @@ pub fn scrub<'a>(
     let (mut through, mut below, mut wanted) = (true, false, true);
     let (mut repaired_for_others, mut failed) = (0, 0);
     let mut state = loop {
-        // Read before the events: what a scrub sends at its end is then in the queue.
+        // Read this before the events: all events of a finished scrub are then in the queue.
         let state = target.scrub_progress();
         while let Some((name, event)) = target.next_event() {
             if let Event::Found(found) = event
@@ -199,7 +200,7 @@ pub fn scrub<'a>(
             target.stop_job("scrub");
         }
         if !target.work() {
-            // What it waits for does not come.
+            // The array waits for something that will not come.
             through = false;
             break target.scrub_progress();
         }
@@ -219,7 +220,7 @@ pub fn scrub<'a>(
         }
         report_finding(&finding);
     }
-    // An inner array repairs what the scrub of one around it meets there.
+    // An inner array repairs places that the scrub of an outer one reads.
     state.found.repaired_blocks += repaired_for_others;
     state.failed += failed;
     let open = open.make_contiguous();
@@ -242,12 +243,12 @@ pub fn scrub<'a>(
     })
 }
 
-/// The area of the metadata of a device that is a spare.
+/// The metadata area of a spare device.
 pub const SPARE_LABEL: &str = "label of a spare";
 /// Its length in bytes.
 pub const SPARE_LABEL_BYTES: u64 = 4096;
 
-/// Reads the labels of spares, and writes a damaged one again. A device without a label is only
+/// Reads the labels of spares, and rewrites damaged ones. A device without a label is only
 /// reported, since another program may have taken it.
 fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -279,8 +280,8 @@ fn spares(array: &str, spares: &[SpareReport], repairs: bool) -> Vec<Finding> {
     findings
 }
 
-/// Merges `next` with the places next to it. A scrub looks at several places at once and finishes them
-/// in any order, so the last few places are kept in `open`; when these are too many, the oldest is
+/// Merges `next` with adjacent findings. A scrub reads several places at once and finishes them in
+/// any order, so the last few findings stay in `open`. When `open` is full, the oldest finding is
 /// reported.
 fn join(open: &mut VecDeque<Finding>, mut next: Finding, report_finding: &mut dyn FnMut(&Finding)) {
     let neighbours = |(at, finding): (usize, &Finding), next: &Finding| {
@@ -304,7 +305,7 @@ fn join(open: &mut VecDeque<Finding>, mut next: Finding, report_finding: &mut dy
 }
 
 impl Finding {
-    /// Both as one, where `next` begins where this ends, and is the same otherwise.
+    /// Merges both if `next` begins where this ends and is otherwise equal.
     fn followed_by(&self, next: &Self) -> Option<Self> {
         let (Self::Place { bytes: more, .. }
         | Self::Metadata { bytes: more, .. }
@@ -355,7 +356,7 @@ impl Finding {
         (expected == *next).then_some(joined)
     }
 
-    /// Array, member and offset.
+    /// Returns the array, the member and the offset.
     fn place(&self) -> (&str, &str, u64) {
         match self {
             Self::Place {
@@ -385,14 +386,14 @@ impl Finding {
     }
 }
 
-/// What is told of an event in the array of that name.
+/// Returns the findings for an event in the array with that name.
 fn findings(target: &dyn Managed, report: &ArrayReport, name: &str, event: &Event) -> Vec<Finding> {
     let Some(array) = report.find(name) else {
         return Vec::new();
     };
     let block_bytes = u64::from(array.block_bytes);
     let found = match *event {
-        // What an array around it met and is left is found by a scrub too, or by that array.
+        // The scrub, or the outer array whose read found it, reports this place too.
         Event::Found(found) if !found.by_scrub && found.fate != Fate::Repaired => {
             return Vec::new();
         }
@@ -462,7 +463,7 @@ fn findings(target: &dyn Managed, report: &ArrayReport, name: &str, event: &Even
     places
 }
 
-/// What people call a member.
+/// Names a member for messages.
 fn member_name(array: &ArrayReport, member: MemberIndex) -> String {
     match &array.members[usize::from(member.0)] {
         MemberReport::Device { name, .. } => name.clone(),

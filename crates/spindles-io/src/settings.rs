@@ -1,4 +1,4 @@
-//! What of an array that lies in its superblocks may be set otherwise later.
+//! Settings in the superblocks of an array that can be changed later.
 
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::errors::{AttachError, ChangeError};
@@ -8,12 +8,12 @@ use crate::probe::Probe;
 use spindles_block::MemberIndex;
 use spindles_format::{ErrorCounts, Uuid};
 
-/// Sets whether an array, and arrays inside it, may be written without being asked for it while members
-/// are away that could have gone on alone. An array that was not closed in order is put in order.
+/// Sets whether an array, and arrays inside it, may be written without asking while members are
+/// missing that may have continued alone. Recovers an array that was not closed in order.
 ///
 /// # Errors
 ///
-/// Before the superblocks are written, nothing is changed.
+/// Errors before the superblocks are written leave the array unchanged.
 pub fn set_degraded_writes<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,
@@ -44,7 +44,7 @@ pub struct ClearedErrors {
     pub member: MemberIndex,
     /// The counts until then.
     pub errors: ErrorCounts,
-    /// The array's block, in bytes.
+    /// The array's block size, in bytes.
     pub block_bytes: u32,
 }
 
@@ -59,11 +59,11 @@ pub fn array_of_member(device: &str) -> Option<Uuid> {
     })
 }
 
-/// Sets the error counters of a member's device to 0.
+/// Resets the error counters of a member's device.
 ///
 /// # Errors
 ///
-/// The device is no member that is there. The counters stay.
+/// If the device is no present member. The counters stay.
 pub fn clear_errors<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,
@@ -85,7 +85,7 @@ pub fn clear_errors<'a>(
     host.change(&options, &change)?.close()?;
     let name = array.name.clone();
     let looked = host.look(&options)?.report;
-    // Reads while it was opened may have counted again.
+    // Reads during the opening may have counted again.
     let left = place_of(&looked, device).map(|(_, _, left)| left);
     if errors.is_empty() || left.is_some_and(|left| left != errors) {
         return Ok(ClearedErrors {
@@ -98,7 +98,7 @@ pub fn clear_errors<'a>(
     Err(ChangeError::NotRecorded { array: name })
 }
 
-/// Finds a device among the members that are there.
+/// Finds a device among the present members.
 fn place_of<'a>(
     report: &'a ArrayReport,
     device: &str,

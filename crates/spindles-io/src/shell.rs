@@ -1,9 +1,8 @@
-//! Texts as they are typed in a shell.
+//! Quotes text for a shell.
 
 use std::borrow::Cow;
 
-/// A text as it is typed in a shell: in single quotes where that would take a part of it for
-/// something else.
+/// Quotes a text for a shell, in single quotes if the shell would interpret a part of it.
 #[must_use]
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |char: char| char.is_alphanumeric() || "_-./:,=@%+".contains(char);

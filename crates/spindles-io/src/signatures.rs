@@ -1,39 +1,39 @@
-//! What a device may already hold that nobody wants overwritten: file systems, partition tables,
-//! members of other arrays. Own checks, one table; the facts are public.
+//! Finds existing data on a device that must not be overwritten: file systems, partition tables,
+//! members of other arrays. The checks are our own, in one table, from public facts.
 
 use std::io;
 
-/// Something known that lies on a device.
+/// A known signature on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// What it is, with its article: "an ext4 file system".
+    /// Its kind, with its article: "an ext4 file system".
     pub what: &'static str,
-    /// Where its magic lies.
+    /// The offset of its magic.
     pub offset_bytes: u64,
-    /// How long the magic is.
+    /// The length of its magic.
     pub length_bytes: u64,
 }
 
-/// A row of the table: what is there when one of its magics is.
+/// A row of the table: the data is present if one of its magics is.
 struct Signature {
     what: &'static str,
     places: &'static [Place],
-    /// What else must hold, given where the magic was found.
+    /// An additional condition, given the offset of the magic.
     check: fn(&Window, u64) -> bool,
 }
 
-/// Where a magic may be.
+/// A possible place of a magic.
 struct Place {
     from: From,
     magic: &'static [u8],
 }
 
-/// How a place is counted.
+/// How an offset is counted.
 enum From {
     Start(u64),
-    /// From the first byte beyond the end.
+    /// Back from the end of the device.
     End(u64),
-    /// From the last multiple of the first number, backwards by the second.
+    /// Back by the second number from the last multiple of the first.
     Aligned(u64, u64),
 }
 
@@ -223,20 +223,20 @@ static SIGNATURES: &[Signature] = &[
         check: |window, _| {
             let entry = |index: u64| window.at(446 + 16 * index, 16);
             let entries: Vec<&[u8]> = (0..4).filter_map(entry).collect();
-            // Boot sectors of file systems end like this too; their code isn't a table.
+            // Boot sectors of file systems end like this too, but their code is no table.
             entries.iter().all(|entry| matches!(entry[0], 0 | 0x80))
                 && entries.iter().any(|entry| entry[4] != 0)
         },
     },
 ];
 
-/// How much is looked at from each end.
+/// Bytes read at each end.
 const EDGE_BYTES: u64 = 512 << 10;
-/// Beyond it: the second superblock of btrfs.
+/// Bytes read beyond that: the second superblock of btrfs.
 const FAR_BYTES: u64 = 4096;
 const FAR_OFFSET: u64 = 0x400_0000;
 
-/// What was read of a device: a few stretches.
+/// The stretches read from a device.
 struct Window {
     bytes: u64,
     stretches: Vec<(u64, Vec<u8>)>,
@@ -278,7 +278,7 @@ impl Window {
         found
     }
 
-    /// ZFS has rings of uberblocks in four labels of 256 KiB, two at each end; those written last
+    /// ZFS keeps rings of uberblocks in four labels of 256 KiB, two at each end. The latest ones
     /// may be anywhere in the second half of a label.
     fn zfs(&self) -> impl Iterator<Item = Sighting> {
         const LABEL: u64 = 256 << 10;
@@ -314,9 +314,9 @@ impl Window {
     }
 }
 
-/// Looks for everything in the table on a device of that size. `read` fills a buffer from an
-/// offset; all it is asked for lies within the device and is aligned to 4096 bytes, or ends with
-/// the device.
+/// Searches a device of that size for all signatures in the table. `read` fills a buffer from an
+/// offset. All its ranges lie within the device, and are aligned to 4096 bytes or end at the
+/// device's end.
 pub fn look(
     device_bytes: u64,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
@@ -357,7 +357,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Each magic of each row at each of its places, on devices of several sizes.
+    /// Tests each magic of each row at each of its places, on devices of several sizes.
     #[test]
     fn every_signature_is_found_at_every_place() {
         for size in [1 << 20, (1 << 20) + 512, 3 << 20, (65 << 20) + 4096] {

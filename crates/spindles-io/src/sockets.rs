@@ -1,4 +1,4 @@
-//! The sockets of servers: connecting to one within a time limit, and the process that listens there.
+//! Sockets of servers: connects with a time limit, and finds the process that listens.
 
 #![expect(
     unsafe_code,
@@ -15,14 +15,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The limit of a connection attempt. A server accepts at once; one that is stopped does not, and its backlog fills up.
+/// The limit of a connection attempt. A running server accepts at once; a stopped one does not, and
+/// its backlog fills up.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Connects to a socket. A full backlog is an error after `CONNECT_MAX`, of the kind `WouldBlock`.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The error of the system.
 pub fn connect_to(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
@@ -44,7 +45,8 @@ pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// The process at the other end of a connection: the one that listened there, or connected. `None` if this user's namespace does not have it.
+/// Returns the process at the other end of a connection: the one that listened there, or connected.
+/// `None` if this user's namespace does not have it.
 #[must_use]
 pub fn process_behind(stream: &UnixStream) -> Option<u32> {
     let mut peer = libc::ucred {
@@ -53,7 +55,8 @@ pub fn process_behind(stream: &UnixStream) -> Option<u32> {
         gid: 0,
     };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
-    // SAFETY: the structure and its length live through the call, which writes at most that many bytes of plain numbers.
+    // SAFETY: the structure and its length live through the call, which writes at most that many
+    // bytes of plain numbers.
     let answer = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

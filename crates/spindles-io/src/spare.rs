@@ -1,4 +1,4 @@
-//! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
+//! Manages spares: devices reserved for arrays, which take the place of a lost member.
 
 use crate::assemble::{AssembleOptions, SpareReport};
 use crate::attach::{self, ChangeError, Use};
@@ -12,37 +12,37 @@ use crate::{OpenOptions, TooSmall, backends, clearing, labels, random};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::{SpareRecord, Uuid, areas_for};
 
-/// Whose spares devices become.
+/// The arrays that spares serve.
 #[derive(Clone, Copy, Debug)]
 pub enum For<'a> {
-    /// Any array's.
+    /// Any array.
     All,
-    /// That array's.
+    /// This array.
     Array(Host<'a>),
 }
 
-/// Spares that there are now.
+/// The result of adding spares.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// Name and UUID of the array that they belong to; `None` for shared spares.
+    /// Name and UUID of their array; `None` for shared spares.
     pub array: Option<(String, Uuid)>,
     /// Warnings about that array and the devices given for it.
     pub warnings: Vec<String>,
-    /// Whether that array lacks members whose places spares may take.
+    /// True if that array has vacant places for spares.
     pub is_degraded: bool,
-    /// Spares that took such a place at once, or tried to: of an array that is served.
+    /// Spares that took such a place at once, or tried to. Only for a served array.
     pub taken: Vec<Taken>,
-    /// The spares; one that was shared before still is.
+    /// The spares. A shared spare stays shared.
     pub spares: Vec<SpareReport>,
-    /// What was overwritten: device and what it was.
+    /// Overwritten data: each device, and a description.
     pub wiped: Vec<(String, String)>,
 }
 
-/// Makes spares of devices. One that is a spare already serves the array as well as those before.
+/// Makes spares of devices. An existing spare serves the array in addition to its earlier ones.
 ///
 /// # Errors
 ///
-/// Nothing was written to any, unless the operating system refuses that.
+/// No device was written, unless the operating system refused a write.
 pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
     let members = match whose {
         For::All => Vec::new(),
@@ -81,7 +81,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             let unfit = unfit.iter().map(ToString::to_string);
             warnings.get_or_insert_default().extend(unfit);
         } else {
-            // As large as the smallest member there can be.
+            // Large enough for the smallest possible member.
             let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
             areas.map_err(TooSmall::of(device))?;
         }
@@ -134,7 +134,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
         for device in devices {
             let at_once = array.target.provide_spare(device)?;
-            // It is the server's, by its whole name.
+            // The server reports it under its absolute name.
             taken.extend(at_once.map(|taken| Taken {
                 device: (*device).to_owned(),
                 ..taken
@@ -155,7 +155,8 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     })
 }
 
-/// A spare that serves an array as well as those before, or any.
+/// Returns the record of a spare that serves an array in addition to its earlier ones, or any
+/// array.
 fn serving_too(
     known: &SpareRecord,
     device: &str,
@@ -171,21 +172,21 @@ fn serving_too(
     }
 }
 
-/// What became of a spare.
+/// The result of removing a spare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removed {
     /// It is a plain device.
     Plain,
-    /// That array, of this name, does not take it any more; others may.
+    /// The array with this name no longer takes it; others may.
     Of(String),
 }
 
-/// Makes plain devices of spares. Where an array is given they are to be its spares, and those that serve others too
-/// stay spares of these.
+/// Makes plain devices of spares. If an array is given, they must be its spares; those that also
+/// serve others stay spares of these.
 ///
 /// # Errors
 ///
-/// Nothing was written to any, unless the operating system refuses that.
+/// No device was written, unless the operating system refused a write.
 pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, ChangeError> {
     let looking = AssembleOptions {
         force: true,
@@ -193,7 +194,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
     };
     let mut spares = Vec::new();
     for device in devices {
-        // One that a server has, as it has its members, is none that anybody waits for.
+        // A server has its spares open, like its members; don't wait for these.
         let found = match Probe::glance(device) {
             Some(probe) => probe.found(),
             None => Probe::open(device)?.found(),
@@ -207,7 +208,8 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             target.may_leave(device)?;
         }
     }
-    // What is no spare may be a member, without which the array could not be opened.
+    // A device that is no spare may be a member, without which the array can't be opened. So check
+    // that first.
     let mut array = of.map(|host| host.look(&looking)).transpose()?;
     let mut left = Vec::new();
     for (device, spare) in devices.iter().zip(spares) {
@@ -216,7 +218,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             None => Vec::new(),
             Some(array) => {
                 let others = spare.arrays_but(array.report.uuid);
-                // A shared one that a server has is one of its array.
+                // A shared spare that a server has belongs to its array.
                 let is_its = matches!(of, Some(Host::Served(_))) && spare.is_shared();
                 let others = others.or_else(|| is_its.then(Vec::new));
                 others.ok_or_else(|| ChangeError::NoSpareOf {
@@ -226,7 +228,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
                 })?
             }
         };
-        // Without arrays it would be one of all of them.
+        // An empty list would make it a shared spare.
         left.push((!others.is_empty()).then(|| SpareRecord {
             arrays: others,
             ..spare.clone()

@@ -1,4 +1,4 @@
-//! Devices and arrays put together from the leaves up.
+//! Builds devices and arrays into a target, from the leaves up.
 
 use crate::core::manage::{self, Vacancy};
 use crate::core::{Core, Node, progress, spares, tree};
@@ -19,22 +19,22 @@ use spindles_format::DeviceRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(Node);
 
-/// Devices and arrays that are being put together, from the leaves up, all on this thread. What
-/// is there can be read and written at once, so that an array inside another can be examined
-/// before the outer one is made.
+/// Devices and arrays under construction, from the leaves up, all on this thread. Existing nodes
+/// can be read and written at once, so an inner array can be examined before the outer one is
+/// built.
 #[derive(Debug)]
 pub struct Stack {
     core: Core,
-    /// For reads and writes while it is being put together.
+    /// For reads and writes during construction.
     buffer: Option<(BufferId, u32)>,
 }
 
 impl Stack {
-    /// Nothing yet. All that is added has the same block size, queue and buffers.
+    /// Creates an empty stack. All its nodes share the block size, the queue and the buffers.
     ///
     /// # Errors
     ///
-    /// When the system refuses memory.
+    /// If the system refuses memory.
     pub fn new(options: &OpenOptions) -> Result<Self, OpenError> {
         Ok(Self {
             core: Core::new(options)?,
@@ -42,7 +42,7 @@ impl Stack {
         })
     }
 
-    /// The unit of all requests.
+    /// Returns the unit of all requests.
     pub fn block_size(&self) -> BlockSize {
         self.core.carry.members().block_size()
     }
@@ -51,7 +51,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the device.
+    /// If the device can't be opened.
     pub fn add_device(&mut self, name: &str) -> Result<NodeId, OpenError> {
         self.core
             .carry
@@ -59,7 +59,7 @@ impl Stack {
             .map(|device| NodeId(Node::Device(device)))
     }
 
-    /// Adds a device of a test's own.
+    /// Adds a test device.
     #[cfg(test)]
     pub(crate) fn add_inline(
         &mut self,
@@ -71,7 +71,7 @@ impl Stack {
         ))
     }
 
-    /// Puts a queue of a test's own before the one that carries I/O on files.
+    /// Wraps the queue for I/O on files in a test queue.
     #[cfg(test)]
     pub(crate) fn wrap_queue(
         &mut self,
@@ -80,12 +80,12 @@ impl Stack {
         self.core.carry.members_mut().wrap_queue(wrap);
     }
 
-    /// Opens an array over nodes that are not members of another. The buffers that `config` names
-    /// are replaced by the stack's own. Work that is due at opening has begun when this returns.
+    /// Opens an array over nodes that are not members of another one. The stack's own buffers
+    /// replace those in `config`. Work due at opening has begun when this returns.
     ///
     /// # Errors
     ///
-    /// As the engine answers.
+    /// The error of the engine.
     pub fn add_array(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl Stack {
         self.add_array_with_journal(name, config, members, None)
     }
 
-    /// As `add_array`, with the device that the array has for its journal.
+    /// Like `add_array`, with the array's journal device.
     pub(crate) fn add_array_with_journal(
         &mut self,
         name: &str,
@@ -125,8 +125,8 @@ impl Stack {
         Ok(NodeId(Node::Array(array)))
     }
 
-    /// Whether a node writes less than a block at once. What a disk calls its physical sector it
-    /// writes as a whole.
+    /// Returns true if a node may write less than a block atomically. A disk writes its physical
+    /// sector atomically.
     fn tears(&self, node: Node) -> bool {
         match node {
             Node::Device(device) => {
@@ -137,7 +137,7 @@ impl Stack {
         }
     }
 
-    /// Whether write-zeroes moves no bytes there.
+    /// Returns true if write-zeroes moves no bytes on a node.
     pub(crate) fn zeroes(&self, node: NodeId) -> bool {
         match node.0 {
             Node::Device(device) => {
@@ -151,12 +151,12 @@ impl Stack {
         }
     }
 
-    /// That something went wrong as there was no space, if that is so: where, and what to do.
+    /// Describes a lack of space, with a remedy; `None` if there was none.
     pub(crate) fn no_space(&self) -> Option<String> {
         no_space(&progress::incidents(&self.core.carry))
     }
 
-    /// Whether a node takes space only for what is written.
+    /// Returns true if a node takes space only for written data.
     fn is_thin(&self, node: NodeId) -> bool {
         match node.0 {
             Node::Device(device) => self.core.carry.members().facts(device).thin,
@@ -164,12 +164,12 @@ impl Stack {
         }
     }
 
-    /// The size of a node.
+    /// Returns the size of a node.
     pub fn blocks(&self, node: NodeId) -> u64 {
         self.core.carry.blocks(node.0)
     }
 
-    /// What a device is; `None` for an array.
+    /// Returns the facts of a device; `None` for an array.
     pub fn device_facts(&self, node: NodeId) -> Option<&DeviceFacts> {
         match node.0 {
             Node::Device(device) => Some(self.core.carry.members().facts(device)),
@@ -177,7 +177,7 @@ impl Stack {
         }
     }
 
-    /// The state of an array; `None` for a device.
+    /// Returns the state of an array; `None` for a device.
     pub fn status(&self, node: NodeId) -> Option<Status> {
         match node.0 {
             Node::Device(_) => None,
@@ -185,11 +185,11 @@ impl Stack {
         }
     }
 
-    /// Asks something of an array.
+    /// Sends a command to an array.
     ///
     /// # Errors
     ///
-    /// As the array answers, and for a device.
+    /// If the array refuses it, or the node is a device.
     pub fn command(&mut self, node: NodeId, command: Command) -> Result<(), CommandError> {
         match node.0 {
             Node::Device(_) => Err(CommandError::NoSuchMember),
@@ -197,29 +197,30 @@ impl Stack {
         }
     }
 
-    /// Ends what `Config::look_only` began, once the arrays around others have read of those what they are.
+    /// Ends the mode of `Config::look_only`, once the outer arrays have read their superblocks from
+    /// the inner ones.
     pub(crate) fn end_look(&mut self) {
         self.core.carry.end_look();
     }
 
-    /// Closes devices that no array has, as those that were left out, so that others may have them.
+    /// Closes unused devices, such as left-out ones, so that others may open them.
     pub(crate) fn let_go_unused(&mut self) {
         for device in tree::unused_devices(&self.core.carry) {
             self.core.carry.members_mut().let_go(device);
         }
     }
 
-    /// The first place that waits for a device, or the one that is wanted.
+    /// Returns the wanted vacant place, or the first one.
     pub(crate) fn vacancy(&self, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
         manage::vacancy(&self.core.carry, wanted)
     }
 
-    /// Whether it still does.
+    /// Checks that a place is still vacant.
     pub(crate) fn still_waits(&self, vacancy: &Vacancy) -> Result<(), AttachError> {
         manage::still_waits(&self.core.carry, vacancy).map(drop)
     }
 
-    /// Puts a node that holds nothing there, and has it filled.
+    /// Attaches an empty node at a vacant place, and begins to fill it.
     pub(crate) fn attach(
         &mut self,
         name: &str,
@@ -230,36 +231,36 @@ impl Stack {
         manage::attach_node(&mut self.core.carry, name, node.0, vacancy, areas)
     }
 
-    /// How far the devices are that are being filled, or that members are copied onto.
+    /// Returns the progress of the devices being filled or copied onto.
     pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
         progress::rebuild(&self.core.carry)
     }
 
-    /// What is lost of the arrays that are open.
+    /// Returns the lost bytes of the open arrays.
     pub(crate) fn lost(&self) -> Vec<LostBytes> {
         progress::lost(&self.core.carry)
     }
 
-    /// Gives the arrays spares, which take the places of what is missing now and later.
+    /// Gives the arrays spares, which take vacant places now and later.
     pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
         self.core.provide_spares(spares);
     }
 
-    /// Spares that were taken since this was asked last.
+    /// Returns the spares taken since the last call.
     pub(crate) fn spares_taken(&mut self) -> Vec<Taken> {
         self.core.spares.taken()
     }
 
-    /// Why a spare will never be taken by any of the arrays, if so.
+    /// Returns the reason why no array will ever take a spare; `None` if one may.
     pub(crate) fn spare_is_useless(&self, spare: &Spare) -> Option<String> {
         spares::is_useless(&self.core.carry, spare)
     }
 
-    /// Reads whole blocks of a node that is not a member yet, and waits for them.
+    /// Reads whole blocks of a node that is not a member yet, synchronously.
     ///
     /// # Errors
     ///
-    /// As the node answers.
+    /// The error of the node.
     pub fn read(
         &mut self,
         node: NodeId,
@@ -273,11 +274,11 @@ impl Stack {
         Ok(())
     }
 
-    /// Writes whole blocks of a node that is not a member yet, durably, and waits for it.
+    /// Writes whole blocks of a node that is not a member yet, synchronously and durably.
     ///
     /// # Errors
     ///
-    /// As the node answers.
+    /// The error of the node.
     pub fn write(
         &mut self,
         node: NodeId,
@@ -295,11 +296,11 @@ impl Stack {
         self.run(node, Operation::Write { fua: true }, block, blocks, buffer)
     }
 
-    /// Makes blocks of a node that is not a member yet zeros, durably, and waits for it.
+    /// Zeroes blocks of a node that is not a member yet, synchronously and durably.
     ///
     /// # Errors
     ///
-    /// As the node answers.
+    /// The error of the node.
     pub fn write_zeroes(
         &mut self,
         node: NodeId,
@@ -310,11 +311,11 @@ impl Stack {
         self.run(node, operation, block, blocks, BufferSlice::ZEROS)
     }
 
-    /// Makes everything written to a node durable, and waits for it.
+    /// Makes all data written to a node durable, synchronously.
     ///
     /// # Errors
     ///
-    /// As the node answers.
+    /// The error of the node.
     pub fn flush(&mut self, node: NodeId) -> Result<(), RequestError> {
         self.run(node, Operation::Flush, BlockIndex(0), 0, BufferSlice::NONE)
     }
@@ -371,20 +372,21 @@ impl Stack {
         }
     }
 
-    /// Makes the target whose requests go to `root`. What `root` does not need is still closed
-    /// with it.
+    /// Creates the target whose requests go to `root`. Nodes that `root` does not need are closed
+    /// together with it.
     #[must_use]
     pub fn into_target(self, root: NodeId) -> Box<dyn Target> {
         Driver::open(self.core, root.0)
     }
 }
 
-/// Opens a single device as a target: a path, the address of an export, `mem:SIZE` or `null:SIZE`. Its blocks are of 4096
-/// bytes, or of 512 if its length needs that, unless the options name a size.
+/// Opens a single device as a target: a path, the address of an export, `mem:SIZE` or `null:SIZE`.
+/// Unless the options name a block size, it is 4096 bytes, or 512 if the length requires that.
 ///
 /// # Errors
 ///
-/// Says what is wrong with the device. Its length is a whole number of blocks: otherwise its last bytes would be lost.
+/// If the device can't be opened. Its length must be a whole number of blocks: otherwise its last
+/// bytes would be lost.
 pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
     let (target, device_bytes) = match open_blocks(name, options) {
         Ok(target) => {
@@ -416,7 +418,7 @@ pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>,
     })
 }
 
-/// The same without bytes beyond the last whole block.
+/// Like `open_device`, without the bytes beyond the last whole block.
 pub(crate) fn open_blocks(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
     let mut stack = Stack::new(options)?;
     let device = stack.add_device(name)?;

@@ -1,5 +1,5 @@
-//! A device that does not answer for a while, for tests: its reads go to the kernel late, and so come
-//! late into memory.
+//! A device that does not answer for a while, for tests: its reads reach the kernel late, and so
+//! reach memory late.
 
 use crate::Stack;
 use crate::export::{Access, Export, ExportLimits};
@@ -17,15 +17,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
-/// A device that a test does not let go on earlier stalls so long: much longer than any read takes,
-/// however busy the machine is.
+/// A device stalls this long unless a test ends the stall earlier. Much longer than any read takes,
+/// even on a busy machine.
 const STALL: Duration = Duration::from_secs(30);
-/// So long reads go on, before, during and after a stall.
+/// How long reads go on before, during and after a stall.
 const PERIOD: Duration = Duration::from_millis(300);
-/// So often something is tried that a busy machine may prevent.
+/// Attempts at something that a busy machine may prevent.
 const ATTEMPTS: usize = 5;
 
-/// Until when files answer nothing.
+/// Times until which files answer no reads.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
     first: Instant,
@@ -33,7 +33,7 @@ struct Stalls {
 }
 
 impl Stalls {
-    /// For how long a file goes on to answer nothing.
+    /// Returns for how long a file still answers no reads.
     fn left(&self, file: FileIndex) -> Duration {
         let until = match file {
             FileIndex(0) => self.first.max(self.all),
@@ -124,12 +124,13 @@ impl Queue for Stalling {
     }
 }
 
-/// A byte that tells where a block lies.
+/// Returns a byte that depends on where a block lies.
 fn fill(block: usize) -> u8 {
     u8::try_from(block % 251).unwrap()
 }
 
-/// One at a time: each looks at how long reads take, and the others would keep them waiting too.
+/// Runs the tests one at a time: each measures how long reads take, and others would slow them
+/// down.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE
@@ -180,7 +181,7 @@ fn open(folder: &std::path::Path, level: &'static Level) -> (Box<dyn Target>, Un
     (stack.into_target(root), until)
 }
 
-/// The levels that a read can go around a member of.
+/// Returns the levels at which a read can bypass a member.
 fn redundant() -> impl Iterator<Item = &'static Level> {
     let fits = |level: &Level| level.members_min <= 4 && level.redundancy != Redundancy::None;
     LEVELS.iter().copied().filter(move |level| fits(level))
@@ -194,7 +195,7 @@ fn export(target: Box<dyn Target>) -> Export {
     Export::new(target, limits)
 }
 
-/// Every block gets bytes that tell where it lies.
+/// Fills every block with bytes that depend on where it lies.
 fn fill_all(target: Box<dyn Target>) -> Export {
     let mut export = export(target);
     let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
@@ -203,8 +204,8 @@ fn fill_all(target: Box<dyn Target>) -> Export {
     export
 }
 
-/// Reads single blocks, so many at once, until `end`, and looks at what comes. The longest that one
-/// took.
+/// Reads single blocks, several at once, until `end`, and checks their contents. Returns the
+/// longest time that one took.
 fn read_for(export: &mut Export, end: Instant, blocks: usize) -> Duration {
     let mut in_flight = Vec::new();
     let (mut next, mut longest) = (0, Duration::ZERO);
@@ -246,14 +247,14 @@ fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
         let (target, until) = open(folder.path(), level);
         let mut export = fill_all(target);
         let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
-        // How long reads take is known then.
+        // Let the engine learn how long reads take.
         read_for(&mut export, Instant::now() + PERIOD, blocks);
         until.lock().unwrap().first = Instant::now() + STALL;
         let longest = read_for(&mut export, Instant::now() + PERIOD, blocks);
         assert!(longest < STALL / 2, "{level}: {longest:?}");
         let counts = hedged(export.target());
         assert!(counts[0] > 0, "{level}: {counts:?}");
-        // What is late comes back while others use the memory.
+        // The late reads complete while others use the memory.
         until.lock().unwrap().first = Instant::now();
         read_for(&mut export, Instant::now() + PERIOD, blocks);
         let told: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
@@ -287,8 +288,8 @@ fn read_all(export: &mut Export) {
     }
 }
 
-/// Reads through the target itself, `length` blocks at a time and so many at once, until `end`, and
-/// looks at what comes. The longest that one took.
+/// Reads through the target itself, `length` blocks at a time and several at once, until `end`, and
+/// checks the contents. Returns the longest time that one read took.
 fn read_directly(target: &mut dyn Target, end: Instant, length: u32) -> Duration {
     const SLOTS: usize = 8;
     let mut areas = Areas::new(target, 8, length);
@@ -342,7 +343,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
         read_directly(&mut *target, Instant::now() + PERIOD, 1);
         let stall = |time| until.lock().unwrap().first = Instant::now() + time;
         stall(STALL);
-        // One after the other, as workloads: what is late of one comes while the next goes on.
+        // Workloads one after the other: late reads of one complete during the next.
         let mut counts = vec![hedged(&*target)];
         for length in [1, 2, 2] {
             let longest = read_directly(&mut *target, Instant::now() + PERIOD / 2, length);
@@ -350,7 +351,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
             counts.push(hedged(&*target));
         }
         assert!(counts[3][0] > counts[0][0], "{level}: {counts:?}");
-        // And then it stalls again, when all that was late is back.
+        // Stall again, once all late reads are back.
         let stalls_again = |_: &usize| {
             stall(Duration::ZERO);
             read_directly(&mut *target, Instant::now() + PERIOD, 4);
@@ -369,12 +370,13 @@ fn whoever_reads_through_a_target_is_served_so_too() {
     }
 }
 
-/// Where all members keep reads waiting for a moment, the one that stalls goes on to: nothing new is sent to it,
-/// where it would have to be hedged as well. Unless reads take so long on a busy machine that it does not stall.
+/// While all members delay reads for a moment, the stalled one still counts as stalled. It gets no
+/// new reads, which would have to be hedged too. On a very busy machine reads are too slow for it
+/// to count as stalled.
 #[test]
 fn a_member_stalls_on_while_all_are_busy() {
     let _alone = alone();
-    // With one parity, a read that goes around a member reads all others.
+    // With one parity, a read that bypasses a member reads all others.
     let level = redundant().find(|level| level.redundancy == Redundancy::Parity(1));
     let level = level.expect("there is one");
     let mut attempts = (0..ATTEMPTS).map(|_| hedged_before_and_after(level));
@@ -382,7 +384,7 @@ fn a_member_stalls_on_while_all_are_busy() {
     assert!(seen, "it is hedged each time");
 }
 
-/// How many reads are hedged before all members are busy, and after.
+/// Returns how many reads of the first member were hedged before all members were busy, and after.
 fn hedged_before_and_after(level: &'static Level) -> [u64; 2] {
     let folder = tempfile::tempdir().unwrap();
     let (mut target, until) = open(folder.path(), level);

@@ -1,5 +1,6 @@
-//! The state of an array, in use or not. The engine reports it where the array can be opened; the
-//! superblocks alone where another program has it or too much is missing. Nothing is written.
+//! Surveys the state of an array, in use or not. The engine reports it if the array can be opened.
+//! If another program has it, or too many members are missing, the superblocks alone describe it.
+//! Writes nothing.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
 pub use crate::holders::{Server, User, another_owner, server_of, servers_given};
@@ -16,20 +17,21 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often it is looked again where superblocks change meanwhile.
+/// Most attempts while superblocks keep changing.
 const LOOKS_MAX: u32 = 40;
-/// Between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How an array is.
+/// The state of an array.
 pub struct Survey {
-    /// The array. Several only where too much is missing to know the one around them.
+    /// The array. Several only if too many members are missing to know the outer array.
     pub reports: Vec<ArrayReport>,
-    /// One snapshot of the array and those inside it. Empty where it can't be opened, or another program has it.
+    /// A snapshot of the array and of each one inside it. Empty if it can't be opened, or another
+    /// program has it.
     pub open: Vec<ArraySnapshot>,
-    /// Who else has its devices.
+    /// The programs that have its devices.
     pub users: Vec<User>,
-    /// Why it is not opened for use unless that is forced.
+    /// Why it can't be opened for use without force; `None` if it can.
     pub needs_force: Option<String>,
 }
 
@@ -43,21 +45,22 @@ impl std::fmt::Debug for Survey {
 }
 
 impl Survey {
-    /// Notes that devices which the array lacks may be there.
+    /// Notes that devices which the array lacks may be present.
     pub fn note_hidden_devices(&mut self) {
         for report in &mut self.reports {
             report.note_hidden_devices();
         }
     }
 
-    /// Notes that members which are not found are elsewhere: they were not given, or a server has them and does not answer.
+    /// Notes that missing members are elsewhere: they were not given, or a server has them and does
+    /// not answer.
     pub fn note_members_elsewhere(&mut self) {
         self.reports
             .iter_mut()
             .for_each(ArrayReport::note_members_elsewhere);
     }
 
-    /// The worst of it.
+    /// Returns the worst health of the reports.
     #[must_use]
     pub fn health(&self) -> Health {
         let health = self.reports.iter().map(ArrayReport::health);
@@ -65,8 +68,8 @@ impl Survey {
     }
 }
 
-/// The command that ends the use of a device by a server of its array. `None` where no other process serves it, or its array
-/// can't be found.
+/// Returns the command that makes a server release a device of its array. `None` if no other
+/// process serves it, or its array can't be found.
 #[must_use]
 pub fn freed_by(device: &str) -> Option<String> {
     let server = server_of(&[device])?;
@@ -74,7 +77,7 @@ pub fn freed_by(device: &str) -> Option<String> {
         return None;
     }
     let path = Path::new(device);
-    // Block devices are looked at anyway.
+    // Block devices are always searched.
     let folder = path.parent().and_then(Path::to_str);
     let folder = folder.filter(|_| path.is_file());
     let folder = folder.map(|it| if it.is_empty() { "." } else { it }.to_owned());
@@ -96,11 +99,11 @@ pub fn freed_by(device: &str) -> Option<String> {
     })
 }
 
-/// Looks at an array.
+/// Surveys an array. Missing members are no error.
 ///
 /// # Errors
 ///
-/// Where the devices make no array. That too much is missing is none.
+/// If the devices make no array.
 pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
     match host.into() {
         Host::Devices(devices) => of_devices(devices),
@@ -108,7 +111,7 @@ pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
     }
 }
 
-/// Of an array that is served much is known that its superblocks do not say yet.
+/// Surveys a served array, of which the server knows more than the superblocks show.
 fn of_served(served: &dyn Served) -> Survey {
     let (mut report, target) = (served.report(), served.managed());
     let open = target.snapshot();
@@ -135,7 +138,7 @@ fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
             free(devices)
         };
         match surveyed {
-            // Somebody writes superblocks, or has just begun to use it.
+            // Another process writes superblocks, or has just begun to use the array.
             Err(AssembleError::Changed | AssembleError::Open(OpenError::Busy { .. }))
                 if looks < LOOKS_MAX =>
             {
@@ -152,7 +155,7 @@ fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
     let reports = describe(devices, &open)?;
     let users = users(devices, &reports);
     if users.iter().all(|user| user.pid.is_none()) && !is_in_use(devices) {
-        // Whoever had it is done.
+        // The other process has released it.
         return Err(AssembleError::Changed);
     }
     Ok(Survey {
@@ -175,12 +178,12 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     let mut assembled = assemble(devices, &options);
     let mut needs_force = None;
     if let Err(error @ AssembleError::UncleanDegraded { .. }) = &assembled {
-        // What is said is for whoever goes on to use it.
+        // The message is for a later opening with writes.
         options.open.read_only = false;
         let to_write = look(devices, &options).err();
         options.open.read_only = true;
         needs_force = Some(to_write.as_ref().unwrap_or(error).to_string());
-        // To be looked at, not to be trusted.
+        // Only to describe it; its data can't be trusted.
         options.force = true;
         assembled = assemble(devices, &options);
     }
@@ -203,8 +206,8 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     })
 }
 
-/// Whether another program holds one of the devices exclusively. Checked twice, since one that only
-/// looks holds it for a moment.
+/// Returns true if another program holds one of the devices exclusively. Checks twice, since a
+/// program that only examines a device holds it for a moment.
 fn is_in_use(devices: &[&str]) -> bool {
     let mut busy = devices.iter().filter(|device| is_busy(device)).peekable();
     if busy.peek().is_none() {
@@ -228,7 +231,7 @@ fn is_busy(device: &str) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-/// Who has the devices, and what they say of it.
+/// Finds the programs that have the devices, with the work they published.
 fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
     let mut users = users_by_notice(reports);
     for user in holders(devices) {

@@ -1,95 +1,96 @@
-//! What everything that carries block requests looks like from above: a single
-//! device, a file, memory, or an array.
+//! The interface of all targets of block requests: a single device, a file, memory, or an array.
 
 use crate::managed::Managed;
 use crate::queues::{Watch, WatchId};
 use crate::{OpenError, TargetFacts};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
 
-/// Carries block requests. It belongs to one thread, which polls it.
+/// Carries block requests. Belongs to one thread, which polls it.
 ///
-/// The bytes of a request belong to the target from `submit` to the reply: what `buffer` shows of
-/// them meanwhile is any mixture of old and new.
+/// The target owns the bytes of a request from `submit` to the reply. Meanwhile `buffer` may show
+/// any mixture of old and new ones.
 pub trait Target: Managed {
-    /// What it is, read when it was opened.
+    /// Returns facts about it, as of its opening.
     fn facts(&self) -> &TargetFacts;
 
-    /// A new buffer of zeros for requests of this target, aligned for direct I/O and registered
-    /// with the kernel where possible. It lives as long as the target.
+    /// Allocates a zeroed buffer for requests of this target, aligned for direct I/O and registered
+    /// with the kernel if possible. It lives as long as the target.
     fn allocate(&mut self, blocks: u32) -> BufferId;
 
-    /// The bytes of a buffer.
+    /// Returns the bytes of a buffer.
     fn buffer(&self, buffer: BufferId) -> &[u8];
 
-    /// The bytes of a buffer, to be changed.
+    /// Returns the bytes of a buffer, for changes.
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8];
 
-    /// The last reading of its clock, which costs nothing.
+    /// Returns the last reading of its clock, at no cost.
     fn now(&self) -> Instant;
 
-    /// Takes a request of at most `facts().request_blocks_max` blocks, or nothing. Reads fill the
-    /// buffer, writes are taken from it; [`spindles_block::BufferSlice::ZEROS`] may be written.
+    /// Takes a request of at most `facts().request_blocks_max` blocks, or refuses it. Reads fill
+    /// the buffer, writes take their data from it; [`spindles_block::BufferSlice::ZEROS`] may be
+    /// written.
     ///
     /// # Errors
     ///
-    /// `Busy` when as many requests are in flight as there is room for: try again after the next
-    /// reply.
+    /// `Busy` if the maximum number of requests is in flight: try again after the next reply.
     fn submit(&mut self, request: Request) -> Result<(), Busy>;
 
-    /// As `submit`. Where the request is a read, the reply may name other memory than the request
-    /// (`Reply::exchanged`): then that is the caller's from now on, and the request's memory, which
-    /// a device may still write into, is the target's. Both are as long as what was lent.
+    /// Like `submit`, but the reply to a read may name other memory than the request
+    /// (`Reply::exchanged`). The caller then owns that memory. The target owns the request's
+    /// memory, which a device may still write. Both have the length of the lent memory.
     ///
     /// # Errors
     ///
-    /// As `submit`.
+    /// As for `submit`.
     fn submit_exchangeable(&mut self, request: Request) -> Result<(), Busy> {
         self.submit(request)
     }
 
-    /// Lends the target memory of one of its buffers, for reads that redundancy is asked for because
-    /// a member keeps them waiting. Whether it has a use for it; all that is lent is equally long.
-    /// [`crate::Areas`] does it.
+    /// Lends the target memory of one of its buffers. Hedged reads use it: reads from redundancy
+    /// because a member is slow. Returns true if the target can use it. All lent areas must have
+    /// the same length. Used by [`crate::Areas`].
     fn lend(&mut self, _area: BufferSlice, _blocks: u32) -> bool {
         false
     }
 
-    /// Ends all lending: other memory may be lent from now on. A straggler may still fill what was
-    /// lent before, or given for it.
+    /// Ends all lending, after which other memory may be lent. A straggler may still fill memory
+    /// that was lent before, or exchanged for it.
     fn end_lending(&mut self) {}
 
-    /// Does what is to be done and gives the next reply, in the order in which requests end. With
-    /// `wait` it returns `None` only when no request is in flight.
+    /// Makes progress and returns the next reply, in completion order. With `wait` it returns
+    /// `None` only if no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
 
-    /// Returns true if the block `from` certainly lies on members that are missing, can't be computed from the others, and
-    /// is not known to be zeros; and the first block from which on that may differ, at most `end`.
+    /// Returns true if the block `from` certainly lies on missing members, can't be computed from
+    /// the others, and is not known to be zeros. Also returns the first block where that may
+    /// change, at most `end`.
     fn is_out_of_reach(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         (false, end)
     }
 
-    /// Whether the block `from` is known to read as zeros, as it was never written, and the first block from which on that
-    /// may differ, at most `end`. Where it is not known, it is taken for data.
+    /// Returns true if the block `from` was never written and is known to read as zeros. Also
+    /// returns the first block where that may change, at most `end`. Blocks not known to be zeros
+    /// count as data.
     fn reads_zeros(&self, _from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         (false, end)
     }
 
-    /// Threads of its own, where it has some, begin anew: with what the calling thread may by now. Call it after that
-    /// thread gave something up.
+    /// Restarts the target's own threads, if any, with the current rights of the calling thread.
+    /// Call it after that thread dropped rights.
     ///
     /// # Errors
     ///
-    /// There can be no threads.
+    /// If threads can't be started.
     fn restart_threads(&mut self) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Looks out for a descriptor, until `next_ready` gives its id: so that one thread waits for what the
-    /// target does and for its clients.
+    /// Watches a descriptor until `next_ready` returns its id. So one thread can wait for both the
+    /// target and its clients.
     ///
     /// # Errors
     ///
-    /// It can't look out for any.
+    /// If the target can't watch descriptors.
     fn watch(&mut self, _watch: Watch) -> Result<(), OpenError> {
         Err(OpenError::Io {
             device: self.facts().name.clone(),
@@ -98,15 +99,15 @@ pub trait Target: Managed {
         })
     }
 
-    /// The next descriptor that was found ready.
+    /// Returns the next descriptor found ready.
     fn next_ready(&mut self) -> Option<WatchId> {
         None
     }
 
-    /// Waits until something that is in flight has come a step further, or a descriptor is ready.
+    /// Waits until a request makes progress, or a descriptor is ready.
     fn wait(&mut self) {}
 }
 
-/// There is no room for another request; nothing was taken.
+/// There is no room for another request; it was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;

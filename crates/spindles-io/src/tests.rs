@@ -1,5 +1,5 @@
-//! What becomes of errors: devices that fail on demand, alone, under arrays and
-//! under arrays of arrays.
+//! Tests of error handling: devices that fail on demand, alone, under arrays and under nested
+//! arrays.
 
 use crate::backends::Inline;
 use crate::{BackendFacts, DeviceFacts, NodeId, OpenOptions, Stack, Target};
@@ -22,11 +22,11 @@ static FAULTY: BackendFacts = BackendFacts {
 
 const BYTES: usize = 256 << 10;
 
-/// What a device is to answer; shared with the test.
+/// The answers of a device; shared with the test.
 #[derive(Debug, Default)]
 struct Orders {
     reads: Option<MemberError>,
-    /// Only reads of these bytes fail.
+    /// Limits read errors to these bytes.
     bad: Option<Range<u64>>,
     writes: Option<MemberError>,
     flushes: Option<MemberError>,
@@ -78,8 +78,7 @@ impl Inline for Faulty {
     }
 }
 
-/// A stack with devices that fail on demand.
-/// An array without superblocks, for so many requests at once.
+/// Returns the configuration of an array without superblocks, for `depth` requests at once.
 pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
     Config {
         geometry: Geometry::new(spec).unwrap(),
@@ -107,6 +106,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
     }
 }
 
+/// A stack with devices that fail on demand.
 struct Bench {
     stack: Stack,
 }
@@ -130,7 +130,7 @@ impl Bench {
         self.device_that(false)
     }
 
-    /// One that writes zeros without moving bytes, or not.
+    /// Adds a device; `zeroes_without_moving_bytes` is one of its facts.
     fn device_that(&mut self, zeroes_without_moving_bytes: bool) -> (NodeId, Faults) {
         let faults = Faults::default();
         let facts = DeviceFacts {
@@ -212,7 +212,7 @@ impl Open {
         self.run(Operation::Write { fua: false })
     }
 
-    /// Reads everything, which must hold this.
+    /// Reads all blocks, which must hold this byte.
     fn expect(&mut self, fill: u8) {
         self.target.buffer_mut(self.buffer).fill(0xEE);
         self.run(Operation::Read).unwrap();
@@ -252,7 +252,7 @@ fn a_device_alone_answers_with_its_errors() {
     }
 }
 
-/// For measurements: a device that can't flush is not asked to.
+/// For benchmarks: a device that can't flush gets no flushes.
 #[test]
 fn flushes_are_ignored_where_that_is_asked_for() {
     let mut bench = Bench::with(&OpenOptions {

@@ -1,4 +1,5 @@
-//! What the kernel counted for one thread: CPU time in user space and in the kernel, and what it waited for.
+//! The kernel's resource counters of one thread: CPU time in user space and in the kernel, and
+//! waits.
 
 #![expect(
     unsafe_code,
@@ -7,7 +8,7 @@
 
 use std::mem::MaybeUninit;
 
-/// What the kernel counted for the thread that asks, since its begin.
+/// The kernel's counters for the calling thread, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUsage {
     /// CPU time in user space.
@@ -18,16 +19,16 @@ pub struct ThreadUsage {
     pub blocks_in: u64,
     /// Blocks of 512 bytes written to devices on its behalf.
     pub blocks_out: u64,
-    /// How often it waited, and gave its CPU away.
+    /// Times it waited and gave up its CPU.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it.
+    /// Times the CPU was taken from it.
     pub involuntary_switches: u64,
-    /// Page faults for which something was read.
+    /// Page faults that read from a device.
     pub major_faults: u64,
 }
 
 impl ThreadUsage {
-    /// Of the calling thread, now. Zeros where the kernel refuses.
+    /// Returns the counters of the calling thread. Zeros if the kernel refuses.
     pub fn now() -> Self {
         let mut filled = MaybeUninit::<libc::rusage>::uninit();
         // SAFETY: the structure is writable, and as large as the call expects.
@@ -35,7 +36,7 @@ impl ThreadUsage {
         if answer != 0 {
             return Self::default();
         }
-        // SAFETY: the call said that it filled it in.
+        // SAFETY: the call succeeded, so it filled in the structure.
         let usage = unsafe { filled.assume_init() };
         let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
         let time = |time: libc::timeval| {

@@ -1,5 +1,5 @@
-//! One operation on one file as a chain of system calls: what to call next, and
-//! what its result means. Both queues run these.
+//! One operation on one file as a chain of system calls: which call comes next, and what its result
+//! means. Both queues run these.
 
 use crate::buffers::Memory;
 use crate::positioned::Retries;
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIndex(pub(crate) u16);
 
-/// What the driver calls a transfer; comes back with its result.
+/// The driver's name for a transfer; returned with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(pub(crate) u64);
 
@@ -21,7 +21,7 @@ pub(crate) struct Tag(pub(crate) u64);
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) descriptor: OwnedFd,
-    /// How long it was, if it is a block device; otherwise 0.
+    /// Size of a block device when it was opened; 0 for other files.
     device_bytes: u64,
 }
 
@@ -33,13 +33,13 @@ impl OpenFile {
         }
     }
 
-    /// Whether it is a device that became shorter, as one does that was pulled out.
+    /// Returns true if the file is a device that became shorter, such as one that was pulled out.
     fn is_cut_off(&self) -> bool {
         device_bytes(&self.descriptor) < self.device_bytes
     }
 }
 
-/// How long a block device is; 0 for one that does not say it, and for other files.
+/// Returns the size of a block device; 0 if it reports none, and for other files.
 fn device_bytes(file: &OwnedFd) -> u64 {
     let is_device =
         fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device());
@@ -50,7 +50,7 @@ fn device_bytes(file: &OwnedFd) -> u64 {
     }
 }
 
-/// Which calls a file supports in addition to reads and writes; learnt from its refusals.
+/// Calls that a file supports besides reads and writes, learned from its refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// Punching holes.
@@ -72,11 +72,11 @@ impl Abilities {
 pub(crate) enum Call {
     /// Read `bytes` at `offset` into the memory from `done` on.
     Read,
-    /// Write them; with `durable` as `RWF_DSYNC` does.
+    /// Write `bytes` at `offset` from the memory; if `durable`, with `RWF_DSYNC`.
     Write {
         durable: bool,
     },
-    /// Write that many zeros.
+    /// Write zeros.
     WriteZeros,
     Fdatasync,
     PunchHole,
@@ -86,15 +86,15 @@ pub(crate) enum Call {
 /// What to do after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Make the call that `call` now says.
+    /// Make the call that `call` returns now.
     Again,
-    /// The same, a little later: it was put off.
+    /// Make the call that `call` returns, a little later: it was put off.
     Later,
-    /// It is done.
+    /// The transfer is complete.
     Done(MemberResult),
 }
 
-/// An operation under way.
+/// An operation in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     pub(crate) tag: Tag,
@@ -108,9 +108,9 @@ pub(crate) struct Transfer {
     retries: Retries,
 }
 
-/// At most so much in one call: the kernel's own limit is just below 2 GiB.
+/// Most bytes of one call. The kernel's own limit is just below 2 GiB.
 const CALL_BYTES_MAX: u64 = 1 << 30;
-/// At most so many zeros in one call.
+/// Most zeros written by one call, in bytes.
 pub(crate) const ZEROS_BYTES_MAX: u64 = 4 << 20;
 
 impl Transfer {
@@ -142,8 +142,8 @@ impl Transfer {
         }
     }
 
-    /// The same for a file of which it is known what it refuses. Of the two calls that cost nothing
-    /// the other one is taken before zeros are written: a hole reads as zeros too.
+    /// Adapts the transfer to what its file supports. Tries both calls that move no data before
+    /// writing zeros: a hole reads as zeros too.
     pub(crate) fn limited_to(mut self, abilities: Abilities) -> Self {
         if matches!(self.call, Call::PunchHole | Call::ZeroRange) {
             self.call = match (self.call, abilities.punch, abilities.zero_range) {
@@ -155,22 +155,22 @@ impl Transfer {
         self
     }
 
-    /// The call to make now.
+    /// Returns the call to make now.
     pub(crate) fn call(&self) -> Call {
         self.call
     }
 
-    /// Where in the file it goes on.
+    /// Returns the offset in the file where the transfer continues.
     pub(crate) fn offset(&self) -> u64 {
         self.offset_bytes + self.done_bytes
     }
 
-    /// How many bytes of the memory are done.
+    /// Returns how many bytes of the memory are done.
     pub(crate) fn done(&self) -> u64 {
         self.done_bytes
     }
 
-    /// How many bytes the call is for.
+    /// Returns the length of the next call, in bytes.
     pub(crate) fn length(&self) -> u64 {
         let bytes_max = match self.call {
             Call::WriteZeros => ZEROS_BYTES_MAX,
@@ -179,7 +179,7 @@ impl Transfer {
         (self.bytes - self.done_bytes).min(bytes_max)
     }
 
-    /// Takes the call's result: the bytes it moved, or why it failed.
+    /// Takes the call's result: the bytes it moved, or its error.
     pub(crate) fn advance(
         &mut self,
         result: Result<u64, Errno>,
@@ -192,7 +192,7 @@ impl Transfer {
                 self.moved(moved)
             }
             Err(Errno::INTR | Errno::AGAIN) if self.retries.again() => After::Later,
-            // It answers nothing else.
+            // The device returns nothing but this error.
             Err(Errno::INTR | Errno::AGAIN) => After::Done(Err(MemberError::Gone)),
             Err(errno) => self.failed(errno, file, abilities),
         }
@@ -204,7 +204,7 @@ impl Transfer {
                 self.done_bytes += moved.min(self.length());
                 if self.done_bytes < self.bytes {
                     return match (moved, self.call) {
-                        // The end of a file that was cut off: those blocks are lost.
+                        // The end of a truncated file: the blocks behind it are lost.
                         (0, Call::Read) => After::Done(Err(MemberError::Medium)),
                         (0, _) => After::Done(Err(MemberError::Gone)),
                         _ => After::Again,
@@ -226,7 +226,8 @@ impl Transfer {
         After::Done(Ok(()))
     }
 
-    /// Zeros are in place; with FUA they are still to be made durable.
+    /// Completes a zeroing whose zeros are in place; with FUA a call that makes them durable comes
+    /// first.
     fn zeroed(&mut self) -> After {
         if self.operation == (Operation::WriteZeroes { fua: true }) {
             self.call = Call::Fdatasync;
@@ -241,7 +242,7 @@ impl Transfer {
             Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM
         );
         match self.call {
-            // What has been punched or zeroed so far stays: it is done again, which is no harm.
+            // Parts that are already punched or zeroed stay. To zero a part again is harmless.
             Call::PunchHole if refused => {
                 abilities.punch = false;
                 *self = self.limited_to(*abilities);
@@ -256,7 +257,8 @@ impl Transfer {
                 Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM => MemberError::Gone,
                 _ => MemberError::Medium,
             })),
-            // Somebody may be freeing some space. Behind its end a device has none either.
+            // Space may be freed soon. Also, a write past the end of a device fails with this
+            // error, hence `is_cut_off`.
             _ if matches!(errno, Errno::NOSPC | Errno::DQUOT) && !file.is_cut_off() => {
                 if waits_for_space() && self.retries.again() {
                     After::Later
@@ -278,7 +280,7 @@ mod tests {
         OpenFile::new(File::open("/dev/null").unwrap().into())
     }
 
-    /// Runs an operation of 8192 bytes at 4096 against the results given, and prints the calls it
+    /// Runs an operation of 8192 bytes at 4096 with the given results, and checks the calls that it
     /// made and how it ended.
     fn check(operation: Operation, results: &[Result<u64, Errno>], expected: &str) {
         let (file, mut abilities) = (null(), Abilities::ALL);
@@ -310,7 +312,7 @@ mod tests {
         assert_eq!(printed.join("; "), expected, "{operation:?}");
     }
 
-    /// A call that is put off is made again, but not for ever, however often something moved before.
+    /// A call that is put off is repeated, but not forever, even if bytes moved before.
     #[test]
     fn a_device_that_only_puts_off_fails() {
         for errno in [Errno::AGAIN, Errno::INTR] {

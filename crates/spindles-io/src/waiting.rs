@@ -1,42 +1,42 @@
-//! Messages about waiting: which device is in use, and by whom; and an end to waiting for space.
+//! Messages about waits for a device in use, and a switch to stop waiting for space.
 
 use crate::holders::{another_owner, holders};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A shorter wait is not worth a message.
+/// Shorter waits get no message.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
 static REPORT: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets the function that shows messages about waiting to the user, once for the whole process: later
-/// calls change nothing. Without one, waits are silent.
+/// Sets the function that shows messages about waiting to the user, once for the whole process.
+/// Later calls have no effect. Without one, waits are silent.
 pub fn report_waits(report: fn(&str)) {
     REPORT.get_or_init(|| report);
 }
 
 static WAITS_FOR_SPACE: AtomicBool = AtomicBool::new(true);
 
-/// From here on no write of this process waits for somebody to free space where its device lies: for a
-/// process that is asked to end.
+/// Makes all later writes of this process fail at once if space runs out, instead of waiting until
+/// some is freed. For a process that is asked to end.
 pub fn stop_waiting_for_space() {
     WAITS_FOR_SPACE.store(false, Ordering::Relaxed);
 }
 
-/// Whether a write may wait for space.
+/// Returns true if a write may wait for space.
 pub(crate) fn waits_for_space() -> bool {
     WAITS_FOR_SPACE.load(Ordering::Relaxed)
 }
 
-/// Shows what a device is waited for, or that it is not any more.
+/// Shows why a device waits, or that the wait is over.
 pub(crate) fn tell(message: &str) {
     if let Some(report) = REPORT.get() {
         report(message);
     }
 }
 
-/// Shows that a device is in use, by whom as far as that is known, and how long it is waited for at most.
+/// Shows that a device is in use, by which programs if known, and the limit of the wait.
 pub(crate) fn show(device: &str, busy_timeout: Duration) {
     let Some(report) = REPORT.get() else {
         return;
@@ -48,7 +48,7 @@ pub(crate) fn show(device: &str, busy_timeout: Duration) {
     ));
 }
 
-/// Who has a device, for people; `None` where that can't be known.
+/// Describes the programs that have a device; `None` if unknown.
 pub(crate) fn users(device: &str) -> Option<String> {
     let users = holders(&[device]).into_iter().filter_map(|user| {
         let pid = user.pid?;

@@ -1,5 +1,5 @@
-//! Takes our superblocks off devices, so that nothing takes them for members, spares or journals; and tells
-//! what is lost with them.
+//! Removes Spindles superblocks from devices, so that they no longer count as members, spares or
+//! journals. Describes what their arrays lose.
 
 use crate::at_rest::Access;
 use crate::attach::{self, ChangeError};
@@ -16,22 +16,22 @@ use spindles_format::{ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_
 use std::collections::BTreeSet;
 use std::io;
 
-/// A device that has our superblocks, or had them, or something else that is known.
+/// A device that has or had Spindles superblocks, or another known signature.
 #[derive(Clone, Debug)]
 pub struct Labelled {
     /// The device.
     pub device: String,
-    /// What it is by that, with its article.
+    /// Its role by these, with its article.
     pub holds: String,
-    /// The arrays that lack it then, and what that means for them.
+    /// The arrays that then lack it, each with the consequence.
     pub lacking: Vec<String>,
-    /// Before that: who has it open or locked, for people.
+    /// Before the wipe: the programs that have it open or locked.
     pub users: Option<String>,
-    /// All else on it goes too, if it is a file: no array counts on that.
+    /// True if all other data on it is removed too, if it is a file: no array counts on it.
     pub is_emptied: bool,
 }
 
-/// How it is said what an array loses: before that, and after it.
+/// The tense of a message about losses: before or after the wipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tense {
     Future,
@@ -54,11 +54,11 @@ impl Tense {
     }
 }
 
-/// What would be wiped. Nothing is written.
+/// Describes what a wipe would remove. Writes nothing.
 ///
 /// # Errors
 ///
-/// A device has nothing of ours, is given twice or can't be read.
+/// If a device has no superblock, is given twice or can't be read.
 pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     look_at(devices, Tense::Future)
 }
@@ -74,7 +74,7 @@ fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError>
         found.push((probe.found(), holds));
     }
     let all: Vec<Found> = found.iter().map(|(found, _)| found.clone()).collect();
-    // What the other members say may be newer.
+    // The records of the other members may be newer.
     let known = [all.clone(), scan::all()].concat();
     let labelled = found.into_iter().map(|(found, holds)| Labelled {
         users: waiting::users(&found.name).filter(|_| tense == Tense::Future),
@@ -83,8 +83,8 @@ fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError>
     Ok(labelled.collect())
 }
 
-/// What a device that is about to be overwritten holds of a known kind, as it is told when that is done.
-/// `None` where it holds nothing of the kind, or can't be looked at.
+/// Describes data of a known kind on a device that is about to be overwritten, in the past tense.
+/// `None` if it has no such data, or can't be read.
 #[must_use]
 pub fn overwritten(device: &str) -> Option<Labelled> {
     let probe = Probe::glance(device)?;
@@ -96,7 +96,7 @@ pub fn overwritten(device: &str) -> Option<Labelled> {
 }
 
 impl Labelled {
-    /// A device of `all` that go, by what is `known`.
+    /// Describes a device that is wiped together with `all`, by the records in `known`.
     fn of(found: Found, holds: String, all: &[Found], known: &[Found], tense: Tense) -> Self {
         let is_marked = found.spare().is_some() || found.journal_device().is_some();
         let is_needed = found.record().map_or(!is_marked, |(own, _)| {
@@ -112,18 +112,19 @@ impl Labelled {
     }
 }
 
-/// Takes the superblocks off devices, durably. What else is on members that their array counts on stays; all others hold
-/// nothing then, as far as that is known of a block device.
+/// Removes the superblocks from devices, durably. Members that their array counts on keep their
+/// other data. All other devices are empty afterwards; for block devices, as far as signatures are
+/// known.
 ///
 /// # Errors
 ///
-/// As `look`, or a device is in use. Nothing was written to any, unless the operating system refuses
-/// that.
+/// As for `look`, or if a device is in use. No device was written, unless the operating system
+/// refused a write.
 pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     wipe_with(devices, &OpenOptions::default())
 }
 
-/// The same for devices that are to be opened like that.
+/// Does the same with these options for opening the devices.
 pub(crate) fn wipe_with(
     devices: &[&str],
     open: &OpenOptions,
@@ -133,7 +134,7 @@ pub(crate) fn wipe_with(
     for device in devices {
         held.push(backends::open(device, open)?);
     }
-    // Nobody else writes to them from here on.
+    // No other program writes to them from here on.
     let labelled = look_at(devices, Tense::Past)?;
     for Labelled {
         device, is_emptied, ..
@@ -149,8 +150,7 @@ pub(crate) fn wipe_with(
     Ok(labelled)
 }
 
-/// Writes zeros over the superblocks of a device, durably, and over what else of a member's metadata lies at its
-/// beginning.
+/// Zeroes the superblocks of a device, durably, and other metadata of a member at its beginning.
 pub(crate) fn clear(device: &str) -> io::Result<()> {
     let probe = Probe::held(device)?;
     let found = probe.found();
@@ -169,8 +169,8 @@ pub(crate) fn clear(device: &str) -> io::Result<()> {
     device.sync()
 }
 
-/// What the arrays of a device are without it, and without the others that go with it, as far as that
-/// is `known`.
+/// Describes the arrays of a device without it, and without the others in `all`, as far as `known`
+/// shows.
 fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<String> {
     let (loses, then) = (tense.loses(), tense.then());
     if let Some(spare) = found.spare() {
@@ -210,8 +210,8 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
         (inner.parent == array.uuid).then_some(inner.uuid)
     });
     let inner: BTreeSet<Uuid> = inner.collect();
-    // An inner array's devices do not say which member it is.
-    // Where no other member is seen, all of them lie in another folder.
+    // An inner array's devices do not record which member it is. If no other member is visible, all
+    // of them are in another folder.
     let is_seen = elsewhere.iter().count() <= inner.len() || here.difference(going).is_empty();
     let fate = if let Some(more) = survives(lost) {
         if is_seen || survives(lost.union(elsewhere)).is_some() {
@@ -236,7 +236,7 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
     vec![format!("{name} {loses} member {member}{fate}")]
 }
 
-/// What an array is without a device on which a journal of it is, or was.
+/// Describes an array without a device that holds or held its journal.
 fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense: Tense) -> String {
     let (uuid, loses) = (journal.array, tense.loses());
     let array = newest(known, uuid);
@@ -272,7 +272,7 @@ fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense
     format!("{name} {loses} the device of its journal{in_order}")
 }
 
-/// Whether the array has that device as a member, and not as one that is out.
+/// Returns true if the array has that device as a member that is not out.
 fn is_counted_on(found: &Found, array: &ArrayRecord) -> bool {
     found.record().is_ok_and(|(own, device)| {
         let place = usize::from(device.member.0);

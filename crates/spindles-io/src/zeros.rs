@@ -1,12 +1,12 @@
-//! Makes long parts of a device zeros, in no time that grows with them where zeros come for free.
+//! Zeroes long ranges of a device. Takes constant time if zeros cost nothing there.
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Makes a part of a device zeros: what is a hole stays one, the rest is cleared as cheaply as the
-/// file system or the device can, and written with zeros where neither can.
+/// Zeroes a range of a device. Holes stay holes. The rest is cleared as cheaply as the file system
+/// or the device can, and overwritten with zeros if neither can.
 pub(crate) fn make(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     let end = from + bytes;
     let mut next = from;
@@ -17,7 +17,8 @@ pub(crate) fn make(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The first part from `from` on that is no hole; all of it where the file system does not report holes.
+/// Returns the first range from `from` on that is no hole; everything if the file system does not
+/// report holes.
 fn data_from(file: &File, from: u64, end: u64) -> Option<(u64, u64)> {
     if from >= end {
         return None;
@@ -36,7 +37,7 @@ fn data_from(file: &File, from: u64, end: u64) -> Option<(u64, u64)> {
 fn clear(file: &File, from: u64, end: u64) -> io::Result<()> {
     let mut ways = [FallocateFlags::ZERO_RANGE, FallocateFlags::PUNCH_HOLE];
     if !file.metadata()?.is_file() {
-        // What a file has allocated it keeps; a device is asked to forget first, which is cheaper.
+        // A file keeps its allocated space; a device is asked to discard first, which is cheaper.
         ways.reverse();
     }
     for flags in ways {
@@ -56,7 +57,7 @@ fn clear(file: &File, from: u64, end: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A hole of any length takes no time, and what lies in it and at its ends is cleared.
+    /// A hole of any length takes no time; data in it and at its ends is cleared.
     #[test]
     fn all_is_zeros_then() {
         let file = tempfile::tempfile().unwrap();

@@ -1,5 +1,5 @@
-//! After open nothing on the data path allocates: not the engine, not the driver,
-//! not the queues.
+//! After open, nothing on the data path allocates: neither the engine, nor the driver, nor the
+//! queues.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
@@ -13,23 +13,23 @@ use spindles_layout::Expression;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what the thread that asks allocates.
+/// Counts the allocations of the calling thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is handed on to the system's allocator as it comes.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -37,7 +37,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations while the target does many requests of all kinds, as many at once as it takes.
+/// Returns the number of allocations while the target runs many requests of all kinds, as many at
+/// once as it takes.
 fn allocations(target: &mut dyn Target, requests: u64) -> u64 {
     let depth = u64::from(target.facts().requests_max);
     let blocks = 48;

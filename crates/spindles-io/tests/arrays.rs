@@ -1,4 +1,4 @@
-//! Arrays and nests of them on real backends, against a plain vector.
+//! Arrays and nests of arrays on real backends, compared with a plain vector.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,14 +35,14 @@ const ARRAYS: &[&str] = &[
     "raid6(raid5(3),raid5(3),raid5(3),raid1(2))",
 ];
 
-/// Files are slow, and what differs is below the arrays.
+/// Fewer arrays: files are slow, and only the level below the arrays differs.
 const ON_FILES: &[&str] = &[
     "raid10:far2(3)",
     "raid6(5)",
     "raid5(raid1(2),raid0(2),concat(2))",
 ];
 
-/// Puts devices in the place of numbers; leaf `missing` is left out.
+/// Replaces numbers by device names; leaf `missing` is left out.
 fn name_leaves(
     expression: &Expression,
     next: &mut usize,
@@ -89,7 +89,7 @@ fn options(io: IoChoice) -> ScratchOptions {
     }
 }
 
-/// A target with a vector that says what it holds.
+/// A target with a vector of its expected contents.
 struct Model<'a> {
     target: &'a mut dyn Target,
     buffer: BufferId,
@@ -120,8 +120,8 @@ impl<'a> Model<'a> {
         u32::try_from((self.random >> 33) % u64::from(bound)).unwrap()
     }
 
-    /// Writes of many kinds at once, that don't overlap. With `fail` that member goes while they
-    /// are in flight. Whether the level lets go of it.
+    /// Writes of many kinds at once that don't overlap. With `fail`, that member fails while they
+    /// are in flight. Returns true if the level tolerates that.
     fn batch(&mut self, seed: u64, mut fail: Option<MemberIndex>) -> bool {
         let mut let_go = false;
         let mut block = self.below(16).min(self.all - 1);
@@ -177,7 +177,7 @@ impl<'a> Model<'a> {
         let_go
     }
 
-    /// Reads everything, in one go and in small pieces.
+    /// Reads everything, in large and in small pieces.
     fn compare(&mut self) {
         let name = self.target.facts().name.clone();
         let mut pieces = vec![64];
@@ -206,7 +206,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Healthy, then without each member that the level lets go of.
+/// Checks an array that is healthy, and then without each member that the level can lose.
 fn check(array: &str, options: &ScratchOptions, folder: &Path) {
     let bytes = 1 << 20;
     let mut target = open(array, options, |index| match options.open.io {
@@ -267,7 +267,8 @@ fn arrays_on_files_hold_what_was_written() {
     }
 }
 
-/// A real device with real errors: a loop device whose file was cut off. Its copy answers.
+/// A real device with real errors: a loop device whose file was truncated. Its copy serves the
+/// reads.
 #[test]
 fn real_errors_are_read_around() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! One test for every kind of device, through every queue: what is written is read
-//! back, zeros are zeros, and errors are answers.
+//! One test for every kind of device, through every queue: writes are read back, zeros are zeros,
+//! and errors are reported.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ fn place(buffer: spindles_block::BufferId) -> BufferSlice {
     }
 }
 
-/// Everything that a device which keeps its contents promises.
+/// Checks all properties of a device that keeps its contents.
 fn check_contents(target: &mut dyn Target) {
     let blocks_all = target.facts().blocks;
     let block_bytes = usize::try_from(target.facts().block_size.bytes()).unwrap();
@@ -40,12 +40,12 @@ fn check_contents(target: &mut dyn Target) {
     let place = place(buffer);
     let mut model = vec![0; usize::try_from(BYTES).unwrap()];
 
-    // Fresh devices read as zeros; so does a stale buffer afterwards.
+    // Fresh devices read as zeros, even into a stale buffer.
     target.buffer_mut(buffer).fill(0xAA);
     run(target, Operation::Read, 0, all, place).unwrap();
     assert!(target.buffer(buffer) == model, "fresh");
 
-    // Writes of many lengths and places, with and without FUA, in part over each other.
+    // Writes of many lengths and places, with and without FUA, partly overlapping.
     for (seed, (block, blocks)) in [(0, 1), (1, 7), (5, 64), (all / 2, all / 4), (all - 1, 1)]
         .into_iter()
         .enumerate()
@@ -68,7 +68,7 @@ fn check_contents(target: &mut dyn Target) {
     let flush = run(target, Operation::Flush, 0, 0, BufferSlice::NONE);
     flush.unwrap();
 
-    // Zeros, each way there is.
+    // Zeros, in each possible way.
     for (operation, block, blocks, buffer) in [
         (Operation::Discard, all / 2, 16, BufferSlice::NONE),
         (
@@ -93,7 +93,7 @@ fn check_contents(target: &mut dyn Target) {
     run(target, Operation::Read, 0, all, place).unwrap();
     assert!(target.buffer(buffer) == model, "after writes and zeros");
 
-    // Many in flight, each into its own part of the buffer, answered in any order.
+    // Many in flight, each into its own part of the buffer, completed in any order.
     target.buffer_mut(buffer).fill(0x55);
     let part = all / 64;
     for token in 0..64 {
@@ -129,7 +129,7 @@ fn check_contents(target: &mut dyn Target) {
     assert_eq!(counters.errors, 0);
 }
 
-/// What every device promises, whether it keeps its contents or not.
+/// Checks the properties of every device, whether it keeps its contents or not.
 fn check_answers(target: &mut dyn Target) {
     let blocks = target.facts().blocks;
     let buffer = target.allocate(4);
@@ -235,7 +235,7 @@ fn loop_devices_keep_the_promises_too() {
     }
 }
 
-/// What lies behind the last whole sector of a block device can't be read.
+/// A block device can't be read beyond its last whole sector.
 #[test]
 fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,7 +261,8 @@ fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
     create(&expression, &CreateOptions::new("odd"), &mut |_, _| true).unwrap();
 }
 
-/// Where zeros are said to move no bytes, that is so; and a file that is opened stays as it is.
+/// If a device claims that zeroing moves no bytes, that is true. Opening a file leaves it
+/// unchanged.
 #[test]
 fn it_is_known_whether_zeros_move_bytes() {
     let is_free = |name: &str| {
@@ -289,7 +290,7 @@ fn it_is_known_whether_zeros_move_bytes() {
     assert!(is_free(&format!("/proc/self/fd/{}", in_memory.as_raw_fd())));
 }
 
-/// A file that was cut off behind the target's back.
+/// A file that was truncated while the target had it open.
 #[test]
 fn blocks_that_are_lost_are_errors() {
     let folder = tempfile::tempdir().unwrap();
@@ -369,7 +370,7 @@ fn there_is_room_for_so_many_requests() {
     }
 }
 
-/// What a program that was killed had in flight keeps its files busy for a while: whoever is next waits.
+/// The I/O in flight of a killed program keeps its files busy for a while: the next opening waits.
 #[test]
 fn what_is_busy_for_a_moment_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -439,14 +440,14 @@ fn errors_say_what_to_do() {
     let error = error.unwrap().to_string();
     let by = format!("{} is in use by pid {} (", path("held"), std::process::id());
     assert!(error.starts_with(&by), "{error}");
-    // By nobody else, as of a server that is asked for a command on its array.
+    // Held by this process itself, as when a server runs a command on its own array.
     assert!(
         error.contains("): the server of the array has it itself:"),
         "{error}"
     );
 }
 
-/// What the medium is, is known down to the disk, and shared devices are found out.
+/// The kind of medium is found down to the disk, and shared devices are detected.
 #[test]
 fn facts_come_from_the_device() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Every ordered pair of changes of an array's devices: the second comes when the first was just accepted, in its middle,
-//! and when it has ended, while a client writes. A refused one changes no byte; the contents, the redundancy and the
-//! superblocks are right in the end.
+//! Every ordered pair of changes to an array's devices. The second change comes right after the
+//! first was accepted, in its middle, or after its end, while a client writes. A refused change
+//! changes no byte. In the end the contents, the redundancy and the superblocks are right.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
@@ -16,16 +16,16 @@ use std::fs::{self, File};
 
 const MEMBER_BYTES: u64 = 3 << 20;
 const NEW_BYTES: u64 = 4 << 20;
-/// As many are read at once.
+/// The number of blocks read at once.
 const BLOCKS_MAX: u32 = 64;
 const ALL: [&str; 5] = ["m0", "m1", "m2", "x", "y"];
 
-/// An array with two devices that are not its own.
+/// An array with two devices that don't belong to it.
 struct World {
     folder: tempfile::TempDir,
     target: Option<Box<dyn Target>>,
     buffer: Option<BufferId>,
-    /// What each block holds.
+    /// The byte that fills each block.
     model: Vec<u8>,
     drawn: u64,
 }
@@ -102,7 +102,7 @@ impl World {
         let expression = Expression::parse(&format!("{level}({})", members.join(","))).unwrap();
         let options = CreateOptions {
             checksum: Some(checksum),
-            // What a growth moves at once has room in the headroom of small members.
+            // The headroom of small members has room for one window of growth.
             chunk_bytes: (level != "raid1").then_some(4096),
             ..CreateOptions::new("pool")
         };
@@ -154,7 +154,7 @@ impl World {
 
     /// Writes some blocks.
     fn write(&mut self, count: u32) {
-        // A growth may have ended.
+        // Growth may have ended and added blocks.
         let blocks = u64::try_from(self.model.len()).unwrap();
         for _ in 0..count {
             self.drawn = self
@@ -194,7 +194,7 @@ impl World {
         while self.target().next_event().is_some() {}
     }
 
-    /// Begins the first change, from the state that it needs.
+    /// Starts the first change, from the state that it needs.
     fn first(&mut self, first: First) {
         let [m1, x] = ["m1", "x"].map(|it| self.path(it));
         self.write(200);
@@ -251,7 +251,7 @@ impl World {
         done.is_some_and(|(done, total)| done * 2 >= total)
     }
 
-    /// Whether the array took it.
+    /// Requests the second change. Returns true if the array accepted it.
     fn second(&mut self, second: Second) -> bool {
         let path = |name: &str| self.path(name);
         match second {
@@ -281,7 +281,7 @@ impl World {
             }
             Second::Restructure(device) => {
                 let device = path(device);
-                // That it may is no change.
+                // Permission alone changes nothing.
                 let _may = self.target().may_restructure(Some(&device), true).is_ok();
                 false
             }
@@ -312,7 +312,7 @@ impl World {
         [open, self.target().devices()].concat()
     }
 
-    /// All is as it should be, also from each set of members that is enough.
+    /// Checks the array as a whole, and from each sufficient set of members.
     fn check(&mut self, why: &str) {
         self.write(20);
         self.run_to_the_end();
@@ -337,7 +337,7 @@ impl World {
         let again = self.target().status().unwrap();
         let members = again.members.iter();
         let now = members.filter(|it| it.state == Member::Active).count();
-        // A spare may have taken a place.
+        // A spare may have replaced a member.
         assert!(now >= active, "{why}: {again:?}");
         self.run_to_the_end();
         let is_redundant = self.target().facts().array.as_ref().unwrap().redundancy > 0;
@@ -367,14 +367,16 @@ impl World {
 }
 
 fn run(level: &str, checksum: ChecksumKind, first: First, stage: Stage) -> usize {
-    // A growth takes long: at its ends every seventh change is tried, and all of them in its middle.
+    // Growth takes long: right after its start and its end every seventh change is tried, in its
+    // middle all of them.
     let every = match (first, stage) {
         (First::Grow, Stage::Accepted | Stage::Ended) => 7,
         _ => 1,
     };
     let seconds: Vec<Second> = seconds().into_iter().step_by(every).collect();
     let (mut from, mut taken) = (0, 0);
-    // Refused ones come one after another to the same array; one that is taken ends with that array.
+    // Refused changes are tried one after another on the same array; an accepted one ends with that
+    // array.
     while from < seconds.len() {
         let mut world = World::new(level, checksum);
         world.first(first);

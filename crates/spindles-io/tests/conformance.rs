@@ -1,7 +1,6 @@
-//! The two drivers, the simulator's and the real one, carry the same engine: the same
-//! requests leave the same bytes on every device, superblocks included, and read the
-//! same. Where writes are logged, only what is read: how many come together in a batch of the
-//! journal depends on time.
+//! The simulator's driver and the real one run the same engine. The same requests leave the same
+//! bytes on every device, superblocks included, and read the same. With logged writes only the data
+//! read is compared: the size of a journal batch depends on time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +17,7 @@ use spindles_sim::trace::trace;
 use spindles_sim::{Ending, Fixed, Options};
 use spindles_workload::history::Initial;
 
-/// One run. Whether it was of an array within an array.
+/// Compares one run. Returns true if the array was nested.
 fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     let fixed = Fixed {
         consistency: Some(consistency),
@@ -30,7 +29,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
         ..Fixed::default()
     };
     let mut run_options = Options::swarm(seed, &fixed);
-    // A resync would be as far as time allows, and time is not the same.
+    // The progress of a resync depends on time, which differs between the drivers.
     run_options.initial = Initial::Zeros;
     run_options.dirty_bytes = 0;
     let trace = trace(&run_options);
@@ -92,7 +91,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     for (path, expected) in paths.iter().zip(&trace.after).filter(|_| !logged) {
         let mut bytes = std::fs::read(path).unwrap();
         let mut expected = expected.clone();
-        // A busy machine may answer late, which superblocks count.
+        // A busy machine may answer late, and superblocks count slow answers.
         for slot in SLOT_BYTES.map(|at| usize::try_from(at).unwrap()) {
             for range in [760..768, 4092..4096] {
                 let range = slot + range.start..slot + range.end;

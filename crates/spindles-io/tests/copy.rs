@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Bytes that tell their place.
+/// Bytes that identify their place.
 fn pattern(length: usize) -> Vec<u8> {
     let word = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0..).flat_map(word).take(length).collect()
@@ -129,7 +129,7 @@ fn what_can_not_be_is_refused_before_anything_is_written() {
     assert_eq!(std::fs::read(&target).unwrap(), vec![7; 9_999]);
     assert_eq!(std::fs::read(&source).unwrap(), pattern(10_000));
 
-    // The same file by two names, opened for reading on the one side.
+    // The same file under two names, opened for reading on one side.
     let link = folder.path().join("link");
     std::fs::hard_link(&source, &link).unwrap();
     let read_only = OpenOptions {

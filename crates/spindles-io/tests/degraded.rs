@@ -1,5 +1,5 @@
-//! Arrays that lack members: what of them is read, what may be written, and how members and whole inner
-//! arrays take the places of those that are lost.
+//! Arrays that lack members: which of their data is read, what may be written, and how devices and
+//! whole inner arrays replace lost ones.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -37,7 +37,8 @@ impl Folder {
         create(&self.expression(text), options, &mut |_, _| true).unwrap();
     }
 
-    /// `raid5(a,b,c)` with the devices of this folder, which all have names of one letter.
+    /// Returns an expression such as `raid5(a,b,c)` with the devices of this folder, whose names
+    /// have one letter.
     fn expression(&self, text: &str) -> Expression {
         let mut whole = String::new();
         let letters: Vec<char> = text.chars().collect();
@@ -91,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// The fifth of the blocks that hold nothing but `byte` rots on a device, if there is one.
+    /// Corrupts the fifth block of a device that holds only `byte`, if there is one.
     fn rot(&self, name: &str, byte: u8) {
         let mut bytes = fs::read(self.path(name)).unwrap();
         let blocks = bytes.chunks_exact_mut(4096);
@@ -103,7 +104,7 @@ impl Folder {
         fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// What the beginning of the array holds, where that is the same byte.
+    /// Returns the byte that fills the beginning of the array; `None` if bytes differ.
     fn read(&self, names: &[&str], options: &AssembleOptions) -> Option<u8> {
         let mut target = self.assemble(names, options).unwrap().target;
         let buffer = target.allocate(BLOCKS);
@@ -119,7 +120,7 @@ impl Folder {
         read.ok().filter(|()| same).map(|()| byte)
     }
 
-    /// All that is in the folder, to be compared.
+    /// Returns the contents of the folder, for comparison.
     fn contents(&self) -> Vec<(String, Vec<u8>)> {
         let files = fs::read_dir(self.0.path()).unwrap();
         let mut contents: Vec<_> = files
@@ -134,7 +135,7 @@ impl Folder {
     }
 }
 
-/// So much is written: some stripes.
+/// The number of blocks written: some stripes.
 const BLOCKS: u32 = 128;
 
 fn options() -> CreateOptions {
@@ -155,11 +156,11 @@ fn read_only() -> AssembleOptions {
     }
 }
 
-/// The superblock of the outer array is on the member that is lost, and the inner one was not closed: it is
-/// known what the arrays are, for who only reads them too.
+/// The outer array's superblock is on the lost member, and the inner array was not closed. Both
+/// arrays are still identified, even by a reader.
 #[test]
 fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
-    // What its log would replay is answered too, though nothing is replayed.
+    // Data that a replay of the log would restore is read too, although nothing is replayed.
     let expressions = ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"];
     for expression in expressions {
         let names = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
@@ -187,7 +188,7 @@ fn degraded() -> AssembleOptions {
     }
 }
 
-/// Why it takes `degraded` to write to it; then nothing was written.
+/// Returns the refusal to write without `degraded`, having checked that no byte changed.
 fn refusal(folder: &Folder, names: &[&str]) -> Option<AssembleError> {
     let before = folder.contents();
     let refusal = folder.assemble(names, &AssembleOptions::default()).err()?;
@@ -204,7 +205,8 @@ fn is_refused(folder: &Folder, names: &[&str]) -> bool {
     refusal(folder, names).is_some()
 }
 
-/// Where a crash left members that are away now, and parity, that is asked before anything is written, once.
+/// After a crash, absent members and parity may hold data that writing would discard. Confirmation
+/// is required once, before any write.
 #[test]
 fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
     let reads = Some(2);
@@ -230,7 +232,7 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
             "test.0",
             "member 1",
         ),
-        // The array around it has a copy of all of it, and yet.
+        // The array around it has a copy of everything, but confirmation is required all the same.
         (
             "raid1(raid5(a,b,c),d)",
             &["a", "c", "d"],
@@ -244,7 +246,7 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
         let asks = AssembleOptions::default();
         folder.write(all, &asks, 1, true);
         folder.write(all, &asks, 2, false);
-        // Nobody else is asked, and what was durable is read.
+        // No other opening needs confirmation, and durable data is read.
         let told = folder.assemble(left, &read_only()).unwrap().report;
         let told = told.warnings().join("; ");
         let first = format!("array '{array}' was not closed in order, and lacks {missing}");
@@ -260,16 +262,17 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
         ] {
             assert!(refused.contains(remedy), "{expression}: {refused}");
         }
-        // With all of them nothing is lost, whoever looked meanwhile.
+        // With all members nothing is lost, even after others have looked at the array.
         assert_eq!(folder.read(all, &read_only()), reads, "{expression}");
-        // They are out from here on, and all is logged: another crash takes nothing.
+        // From here on they are recorded as missing, and all writes are logged: another crash loses
+        // nothing.
         folder.write(left, &degraded(), 3, false);
         assert!(!is_refused(&folder, left), "{expression}");
         assert_eq!(folder.read(left, &asks), Some(3), "{expression}");
     }
 }
 
-/// Arrays that a crash left, and that lack members which have nothing that is given up.
+/// Crashed arrays whose missing members hold nothing that writing would discard.
 #[test]
 fn a_crash_is_no_reason_to_ask_where_nothing_is_given_up() {
     let plain = options();
@@ -301,7 +304,8 @@ fn a_crash_is_no_reason_to_ask_where_nothing_is_given_up() {
     }
 }
 
-/// What could have gone on alone, and was there at the crash, is both.
+/// A missing member that could have gone on alone and also took part in the crash is reported as
+/// both.
 #[test]
 fn a_refusal_names_all_that_is_given_up() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
@@ -312,7 +316,7 @@ fn a_refusal_names_all_that_is_given_up() {
     for text in ["may be newer", "blocks of the last writes before a crash"] {
         assert!(refused.contains(text), "{refused}");
     }
-    // A device that is there and takes no part is named, and what is to be done about it.
+    // A device that is present but takes no part is named with its remedy.
     folder.resize("b", 1 << 20);
     let refused = refusal(&folder, &["a", "b", "c", "d"]).unwrap().to_string();
     for text in ["lacks member 1 of 4", "truncated"] {
@@ -322,11 +326,11 @@ fn a_refusal_names_all_that_is_given_up() {
     assert!(!is_refused(&folder, &["a", "b", "c", "d"]));
 }
 
-/// Where what is away holds all data by itself it may have gone on alone: that is asked once, and known from
-/// then on.
+/// If the absent members hold all data by themselves, they may have gone on alone. Confirmation is
+/// required once; the answer is recorded.
 #[test]
 fn what_may_be_newer_is_asked_for_before_anything_is_written() {
-    // What is left, and whether what is away could have gone on alone.
+    // The remaining members, and whether the absent ones could have gone on alone.
     for (expression, left, asks) in [
         ("raid1(a,b)", &["a"][..], true),
         ("raid1(a,b,c)", &["b", "c"], true),
@@ -347,11 +351,11 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
         let told = looked.warnings().join("; ");
         assert!(told.contains("last written 20"), "{expression}: {told}");
         assert_eq!(told.contains("may be newer"), asks, "{expression}: {told}");
-        // Whoever only reads is not asked.
+        // A reader needs no confirmation.
         assert_eq!(folder.read(left, &read_only()), Some(1));
         assert_eq!(is_refused(&folder, left), asks, "{expression} of {left:?}");
         folder.write(left, &degraded(), 2, true);
-        // It is known from here on that the others are older.
+        // From here on the others are known to be older.
         assert!(!is_refused(&folder, left), "{expression} of {left:?}");
         folder.write(left, &AssembleOptions::default(), 3, true);
         let told = folder.assemble(left, &read_only()).unwrap().report;
@@ -361,7 +365,8 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
     }
 }
 
-/// Of a device that is there it is known what it did, whatever becomes of it.
+/// The history of a device that is present is known, whatever its fate: no confirmation is
+/// required.
 #[test]
 fn of_what_is_there_nothing_is_asked() {
     let folder = Folder::new(&["a", "b"]);
@@ -377,7 +382,7 @@ fn of_what_is_there_nothing_is_asked() {
     assert_eq!(folder.read(&["a"], &both), Some(4));
 }
 
-/// Two halves that each went on alone are refused, with the names, as ever.
+/// Two halves that each went on alone are refused by name, as always.
 #[test]
 fn two_halves_that_went_on_alone_are_refused() {
     let folder = Folder::new(&["a", "b"]);
@@ -392,8 +397,8 @@ fn two_halves_that_went_on_alone_are_refused() {
     }
 }
 
-/// An array may have it for its own that nothing is asked, when it is created or later, and arrays inside
-/// it have it too.
+/// Confirmation can be disabled for an array when it is created or later. The setting also applies
+/// to the arrays inside it.
 #[test]
 fn an_array_may_be_written_without_a_question() {
     let own = CreateOptions {
@@ -412,7 +417,7 @@ fn an_array_may_be_written_without_a_question() {
     set(&all, &asks, false).unwrap();
     assert!(before != folder.contents());
     assert!(is_refused(&folder, &["a", "c"]));
-    // That is written too, so it is asked for.
+    // Changing the setting writes too, so it requires confirmation.
     let some = [all[0], all[2]];
     assert!(set(&some, &asks, true).is_err());
     set(&all, &asks, true).unwrap();
@@ -420,8 +425,8 @@ fn an_array_may_be_written_without_a_question() {
     assert_eq!(folder.read(&["a", "c", "b", "d"], &asks), Some(5));
 }
 
-/// A crash in the middle of a growth, with a member away: who reads gets what was written, is told before
-/// anything is noted, and moves nothing on.
+/// A crash in the middle of growth, with a member absent. A reader gets the data written, is warned
+/// before anything is recorded, and does not continue the growth.
 #[test]
 fn who_only_reads_moves_no_growth_on() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
@@ -468,15 +473,15 @@ fn who_only_reads_moves_no_growth_on() {
         target.work();
     }
     target.close().unwrap();
-    // At most a window that was staged has come to its places.
+    // At most one staged window is moved to its final place.
     let after = grown(&left).unwrap();
     assert!(after <= before + (1 << 20), "{before} and {after}");
-    // It is clean now, and read as it is.
+    // The array is clean now, and read without changes.
     let contents = folder.contents();
     let mut tell = |line: String| panic!("{line}");
     drop(assemble_to_read(&devices, &writing, &mut tell).unwrap());
     assert!(contents == folder.contents());
-    // What was away comes back, and gets what it missed.
+    // The absent member comes back, and gets the data it missed.
     let report = folder
         .assemble(&["a", "b", "c", "d"], &read_only())
         .unwrap();
@@ -486,7 +491,7 @@ fn who_only_reads_moves_no_growth_on() {
     assert_eq!(folder.read(&["a", "b", "c", "d"], &writing), Some(0x5a));
 }
 
-/// Where what is away may be newer, reading what a crash left writes nothing.
+/// If the absent members may be newer, reading a crashed array writes nothing.
 #[test]
 fn who_only_reads_half_a_mirror_that_crashed_writes_nothing() {
     let folder = Folder::new(&["a", "b"]);
@@ -521,7 +526,7 @@ impl Folder {
         rebuilt.map_err(|error| error.to_string())
     }
 
-    /// A rebuild that can't be, and writes nothing.
+    /// Returns the error of an impossible rebuild, which must write nothing.
     fn refuses(&self, left: &[&str], onto: &str) -> String {
         let before = self.contents();
         let error = self.rebuild(left, onto, false).unwrap_err();
@@ -535,8 +540,8 @@ impl Folder {
     }
 }
 
-/// A leaf that is lost takes its inner array with it, where that has no redundancy: a device that is large
-/// enough takes the place of all of it.
+/// Losing a device loses its inner array, if that has no redundancy. A large enough device replaces
+/// the whole inner array.
 #[test]
 fn a_device_takes_the_place_of_a_whole_inner_array() {
     let folder = Folder::new(&["a", "b", "c", "d", "e"]);
@@ -554,7 +559,7 @@ fn a_device_takes_the_place_of_a_whole_inner_array() {
     assert!(!report.report.is_degraded());
 }
 
-/// An inner array of which no device can be used is missing: the outer one is opened without it.
+/// An inner array without a usable device is missing: the outer one is opened without it.
 #[test]
 fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f"]);
@@ -574,7 +579,8 @@ fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
     assert_eq!(folder.read(&all, &writing), Some(0x5a));
 }
 
-/// An inner array whose members each went on alone is missing from the outer one, which says why.
+/// An inner array whose members each went on alone is missing from the outer one, which reports the
+/// reason.
 #[test]
 fn an_inner_array_that_is_split_is_missing_from_the_outer_one() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
@@ -588,14 +594,14 @@ fn an_inner_array_that_is_split_is_missing_from_the_outer_one() {
         assert!(warnings.contains(part), "{warnings}");
     }
     assert_eq!(folder.read(&all, &read_only()), Some(1));
-    // What it holds may be newer.
+    // Its contents may be newer.
     let refusal = refusal(&folder, &all).unwrap().to_string();
     assert!(refusal.contains("split brain"), "{refusal}");
     folder.write(&all, &degraded(), 3, true);
     assert_eq!(folder.read(&["a"], &read_only()), Some(3));
 }
 
-/// An inner array that the outer one goes on without is neither written nor a reason to ask.
+/// An inner array that the outer one goes on without is not written, and requires no confirmation.
 #[test]
 fn an_inner_array_that_is_out_of_date_is_not_written() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
@@ -620,14 +626,14 @@ fn an_inner_array_that_is_out_of_date_is_not_written() {
     assert_eq!(folder.read(&["c", "d"], &read_only()), Some(4));
 }
 
-/// What is left of an inner array and a new device make another one in its place.
+/// The remaining devices of an inner array and a new device form another inner array in its place.
 #[test]
 fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
     let folder = Folder::new(&["a", "b", "c", "d", "e"]);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
     folder.write(all, &AssembleOptions::default(), 0x77, true);
-    // The final figure at once, and nothing written.
+    // The final figure is reported at once, and nothing is written.
     folder.resize("e", 1 << 20);
     let small = folder.refuses(&["a", "b", "d"], "e");
     assert!(small.contains("new ones of at least 8 MiB"), "{small}");
@@ -642,10 +648,10 @@ fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
     let report = report.unwrap().report;
     assert!(!report.is_degraded(), "{report:?}");
     assert_eq!(folder.read(&["d", "e"], &read_only()), Some(0x77));
-    // There is nothing to be done a second time.
+    // There is nothing left to do a second time.
     let again = folder.refuses(&["a", "b", "d"], "e");
     assert!(again.contains("is member 0 of array 'test.1'"), "{again}");
-    // The lost one is back, and belongs to nothing.
+    // The lost device is back, and belongs to no array.
     let options = AssembleOptions::default();
     folder.write(&["a", "b", "d", "e"], &options, 0x78, true);
     let report = folder.assemble(&["a", "b", "c", "d", "e"], &options);
@@ -655,11 +661,11 @@ fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
     assert_eq!(folder.read(&["c", "d", "e"], &read_only()), Some(0x78));
 }
 
-/// A whole array of any level takes the place of a missing member.
+/// An array of any level replaces a missing member.
 #[test]
 fn an_array_takes_the_place_of_what_is_missing() {
     for (array, all, left, onto, made) in [
-        // One that lacks too much, of others and of what is left of it.
+        // An inner array that lacks too much, replaced by other devices or by its remaining ones.
         (
             "raid1(raid0(a,b),raid0(c,d))",
             "abcd",
@@ -714,7 +720,7 @@ fn an_array_takes_the_place_of_what_is_missing() {
             !report.is_degraded() && report.is_clean(),
             "{array}: {report:?}"
         );
-        // The new array is asked for what the other members of a mirror had.
+        // The data of a mirror's other member is read from the new array.
         let asked = if array.contains("raid5") {
             now.into_iter().filter(|it| *it != "a").collect()
         } else {
@@ -750,14 +756,14 @@ fn an_array_that_can_not_take_the_place_is_refused() {
         "{error}"
     );
     folder.rebuild(left, "raid0(x,d)", true).unwrap();
-    // Of arrays in an array that is lost, it is said what they are.
+    // For a lost nest of arrays, the message shows its structure.
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "x"]);
     folder.create("raid1(raid0(raid1(a,b),raid1(c,d)),raid0(e,f))", &options());
     let error = folder.refuses(&["c", "d", "e", "f"], "x");
     assert!(error.contains("--onto 'raid0(DEV,DEV)'"), "{error}");
 }
 
-/// What is in flight lies on a device of its own.
+/// In-flight writes are logged on a journal device.
 #[test]
 fn an_inner_array_is_made_anew_in_an_array_with_a_journal_device() {
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "j", "x"]);
@@ -780,8 +786,9 @@ fn an_inner_array_is_made_anew_in_an_array_with_a_journal_device() {
     );
 }
 
-/// Arrays without redundancy inside arrays that have it: a crash leaves a region in doubt, and in it a block
-/// rots that was durable long before. The array around repairs it, since it keeps what the block was.
+/// Arrays without redundancy inside arrays with redundancy. A crash leaves a region in doubt, and a
+/// block in it, durable long before, becomes corrupt. The outer array repairs it, since it keeps
+/// the block's checksum.
 #[test]
 fn rot_in_an_inner_array_is_repaired_where_a_crash_left_doubt() {
     let writing = AssembleOptions::default();

@@ -1,4 +1,4 @@
-//! Access by bytes against a plain vector, over a target that answers in any order.
+//! Byte access compared with a plain vector, over a target that completes requests in any order.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use spindles_io::{
 
 const BYTES: usize = 64 << 10;
 
-/// Holds requests back and does them in an order that a number decides.
+/// Delays requests and runs them in an order derived from a number.
 struct Shuffled {
     target: Box<dyn Target>,
     held: Vec<Request>,
@@ -82,7 +82,7 @@ enum Kind {
     Zeroes,
 }
 
-/// A cut of a stretch of bytes into neighbours, each with something to be done to it.
+/// A range of bytes cut into adjacent parts, each with an operation.
 fn batch() -> impl Strategy<Value = (usize, Vec<(usize, Kind)>)> {
     let kind = prop_oneof![
         Just(Kind::Read),
@@ -113,7 +113,7 @@ fn export(block_size: BlockSize, seed: u64) -> Export {
     Export::new(target, limits)
 }
 
-/// Does all parts of a batch at once and compares.
+/// Runs all parts of a batch at once and compares.
 fn check(export: &mut Export, model: &mut [u8], seed: u8, start: usize, parts: &[(usize, Kind)]) {
     let mut at = start;
     let mut expected = Vec::new();
@@ -196,7 +196,8 @@ fn long_accesses_go_in_parts() {
     assert!(export.read(BYTES as u64 - 1, &mut [0; 2]).is_err());
 }
 
-/// Who receives first and learns then what was asked finds the payload where the access has it.
+/// A client may receive the payload before it knows the request; `change` then moves the payload to
+/// its place.
 #[test]
 fn an_access_is_changed_when_its_payload_is_there() {
     let mut export = export(BlockSize::B4096, 3);
@@ -219,7 +220,7 @@ fn an_access_is_changed_when_its_payload_is_there() {
         let mut back = vec![0; 4000];
         export.read(offset_bytes, &mut back).unwrap();
         assert!(back == data, "at {offset_bytes}");
-        // What was received may be no payload at all.
+        // The bytes received may be no payload at all.
         let slot = export.take(access(write, 0, longest)).unwrap();
         assert_eq!(
             export.change(slot, access(Operation::Read, offset_bytes, 9)),

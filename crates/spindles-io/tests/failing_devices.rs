@@ -1,4 +1,4 @@
-//! Devices that answer nothing useful, and arrays around others that fail.
+//! Devices that never complete, and arrays around inner arrays that fail.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// From here on this thread, and all that it starts, gets this answer to reads from that place on.
+/// From here on, reads at or beyond that place fail with `errno` in this thread and all threads it
+/// starts.
 fn put_off_reads(errno: libc::c_int, from_bytes: u64) {
     let beyond = SeccompCondition::new(3, SeccompCmpArgLen::Qword, SeccompCmpOp::Ge, from_bytes);
     let rule = SeccompRule::new(vec![beyond.unwrap()]).unwrap();
@@ -33,7 +34,7 @@ fn put_off_reads(errno: libc::c_int, from_bytes: u64) {
     apply_filter(&program).unwrap();
 }
 
-/// A read that is put off for ever fails in the end, and what waits for it does not spin meanwhile.
+/// A read that is put off for ever fails in the end, and its waiter does not spin meanwhile.
 #[test]
 fn a_device_that_puts_off_for_ever_fails() {
     let tests = [libc::EAGAIN, libc::EINTR].map(|errno| {
@@ -70,7 +71,8 @@ fn a_device_that_puts_off_for_ever_fails() {
     }
 }
 
-/// A member of one inner array fails. The outer array goes on without that, and is closed in order.
+/// A member of one inner array fails. The outer array goes on without the inner one, and is closed
+/// in order.
 #[test]
 fn an_inner_array_that_fails_is_survived_by_the_close() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Where the system forbids `io_uring`, as containers often do, threads are chosen by
-//! themselves, do the same, and are in the facts.
+//! If the system forbids `io_uring`, as containers often do, threads are selected automatically, do
+//! the same, and are reported in the facts.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,11 +10,11 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use spindles_block::{BufferSlice, Operation};
 use spindles_io::{IoChoice, OpenError, OpenOptions, open_device};
 
-/// `io_uring_setup`, which has one number on all architectures.
+/// The number of `io_uring_setup`, the same on all architectures.
 const IO_URING_SETUP: i64 = 425;
 const EPERM: u32 = 1;
 
-/// From here on this thread, and all that it starts, can't have a ring.
+/// From here on this thread, and all threads it starts, can't create a ring.
 fn forbid_rings() {
     let filter = SeccompFilter::new(
         [(IO_URING_SETUP, vec![])].into_iter().collect(),

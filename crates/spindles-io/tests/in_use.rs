@@ -1,4 +1,4 @@
-//! A device that is in use is in use by all its names.
+//! A device in use is in use under all its names.
 
 use crate::common;
 
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A process that a test starts has this one's files, and their locks, until it becomes another program.
+/// A process that a test starts inherits this process's files and their locks until it executes
+/// another program.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn at_once(read_only: bool) -> AssembleOptions {
@@ -88,7 +89,8 @@ fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
     }
 }
 
-/// Who has mounted a loop device holds it as this test does: the file is in use, though nobody has that open.
+/// A mounted loop device is held as in this test: its file is in use, although no process has the
+/// file open.
 #[test]
 fn a_file_is_in_use_where_a_loop_device_on_it_is() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +164,8 @@ fn a_file_is_in_use_where_a_loop_device_on_it_is() {
     }
 }
 
-/// Opened with the locks of a served array, files and loop devices stay in use from one opening to the next.
+/// Opened with the locks of a served array, files and loop devices stay in use from one opening to
+/// the next.
 #[test]
 fn devices_stay_in_use_between_two_openings() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

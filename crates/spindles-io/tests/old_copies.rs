@@ -1,4 +1,4 @@
-//! Old copies of devices: what one of them holds is never taken for what was written since.
+//! Old copies of devices: their contents are never taken for later writes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
 const MIB: u64 = 1 << 20;
-/// Where the log begins on a device of its own.
+/// The start of the log on a journal device.
 const LOG_BYTES: u64 = 65536;
 const DEVICES: [&str; 3] = ["a", "b", "c"];
 
@@ -53,7 +53,8 @@ impl Folder {
         assemble(&paths, options).map_err(|error| error.to_string())
     }
 
-    /// Opens all of it and writes this everywhere. It is closed in order, or as a crash leaves it.
+    /// Opens the whole array and fills it with `what`. It is then closed in order, or left as by a
+    /// crash.
     fn write(&self, what: u8, in_order: bool) {
         self.write_with(&DEVICES, what, in_order);
     }
@@ -67,8 +68,9 @@ impl Folder {
     }
 }
 
-/// An array with a device of its own for its journal, which a crash left with what was written then. What
-/// is logged is in its place already: parity of one row, or a copy, is made what a crash might leave.
+/// Creates an array with a journal device, as a crash in the middle of writes leaves it. Logged
+/// writes are already in their places, so a row's parity, or a copy, is overwritten as a crash
+/// might leave it.
 fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
     let folder = Folder(tempfile::tempdir().unwrap());
     let journal = folder.path("j");
@@ -90,7 +92,7 @@ fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
     let found = examine(&folder.path("c")).unwrap().found;
     let start = found.record().unwrap().1.data_start().0 * 4096;
     let mut block = [0; 4096];
-    // Parity of what is alike is zeros.
+    // Identical data has zeros as parity.
     let wanted = if level == "raid1" { 2 } else { 0 };
     let torn = (0..MIB / 4096).map(|row| start + row * 4096).find(|at| {
         file.read_exact_at(&mut block, *at).unwrap();
@@ -100,7 +102,7 @@ fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
     folder
 }
 
-/// What a log that is not there must come to: nothing wrong is read, whoever is missing.
+/// Checks the recovery without a usable log: no wrong data is read, whichever member is missing.
 fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
     let mut found = folder.open(given).unwrap();
     let mut warnings = found.report.warnings();
@@ -137,12 +139,12 @@ fn options(policy: &str) -> CreateOptions {
     }
 }
 
-/// Goes through all blocks of a target.
+/// Runs the operation on all blocks of a target.
 fn each(target: &mut dyn Target, operation: Operation, what: u8) -> Result<(), u64> {
     each_of(target, operation, what, AT_ONCE)
 }
 
-/// No whole stripes: parts of rows are logged.
+/// Not a whole number of stripes, so parts of rows are logged.
 const AT_ONCE: u32 = 60;
 
 fn each_of(
@@ -190,9 +192,8 @@ fn fill(target: &mut dyn Target, what: u8) {
     each(target, Operation::Write { fua: false }, what).unwrap();
 }
 
-/// A copy of a member, made while nobody had the array open, is known for what it is where anything
-/// was written since: whatever closes what a crash leaves, however the array was left before and
-/// after.
+/// A copy of a member made while the array was closed is recognised as old after any later write.
+/// That holds for all policies, and however the array was left before and after.
 #[test]
 fn a_member_from_before_the_last_opening_is_refused() {
     for policy in POLICIES {
@@ -223,7 +224,7 @@ fn a_member_from_before_the_last_opening_is_refused() {
     }
 }
 
-/// The same where nobody wrote, and what the journals held was put in place.
+/// The same if nothing was written, but a replay put the journal's contents in place.
 #[test]
 fn a_member_from_before_a_replay_is_refused() {
     let folder = Folder::new("raid5", &options("journal"));
@@ -236,7 +237,7 @@ fn a_member_from_before_a_replay_is_refused() {
     found.target.close().unwrap();
 }
 
-/// Where nothing was written since it is as good as the member.
+/// If nothing was written since, the copy is as good as the member.
 #[test]
 fn a_member_that_nothing_was_written_to_since_is_taken() {
     let folder = Folder::new("raid5", &options("journal"));
@@ -249,8 +250,8 @@ fn a_member_that_nothing_was_written_to_since_is_taken() {
     found.target.close().unwrap();
 }
 
-/// The device with the journal is not what the array logged on, when a crash is recovered from: it counts
-/// as missing, and what was being written is resynchronised.
+/// During crash recovery the journal device is not the one the array logged on. It counts as
+/// missing, and the writes in flight are resynchronised.
 #[test]
 fn a_journal_that_is_old_or_rotten_counts_as_missing() {
     for (level, checksum) in [
@@ -274,7 +275,8 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
         assert!(warnings.contains("/j"), "{case}: {warnings}");
 
         let case = format!("{level}, {}, one batch rots", checksum.name());
-        // A crash right after the log was cleared leaves one batch alone, before which nothing counts.
+        // A crash right after the log was cleared leaves a single batch, before which nothing
+        // counts.
         let folder = (0..20).find_map(|fewer| {
             let folder = crashed(level, checksum, AT_ONCE - fewer);
             rot_one_batch(&folder).then_some(folder)
@@ -285,7 +287,8 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
     }
 }
 
-/// All headers of the batch before the last one, where the log counts from it on or from before it.
+/// Corrupts all headers of the batch before the last one, if the log counts from it or from an
+/// earlier batch. Returns false otherwise.
 fn rot_one_batch(folder: &Folder) -> bool {
     let device = folder.path("j");
     let file = File::options().read(true).write(true).open(device).unwrap();
@@ -319,7 +322,7 @@ fn rot_one_batch(folder: &Folder) -> bool {
     true
 }
 
-/// The true device and an old copy of it are a mistake, before anything is written.
+/// Giving both the journal device and an old copy of it is refused before any write.
 #[test]
 fn two_devices_with_the_same_journal_are_refused() {
     let folder = crashed("raid5", ChecksumKind::Crc32c, AT_ONCE);

@@ -1,5 +1,5 @@
 //! A pattern written through one assembly of an array reads back through every other: devices in
-//! any order, any tolerated set of them absent. For every level and layout, on real files.
+//! any order, any tolerated set of them absent. Tests every level and layout on real files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
@@ -19,7 +19,7 @@ fn on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// A file of bytes that tell their place.
+/// Creates a file of bytes that identify their place.
 fn pattern(path: &Path, bytes: u64, seed: u64) {
     let word = |index: u64| {
         (index ^ seed)
@@ -41,14 +41,14 @@ fn options(read_only: bool) -> AssembleOptions {
     }
 }
 
-/// Devices of one array, their names in the order of its positions.
+/// The devices of one array, with their names in the order of its positions.
 struct Devices {
     folder: TempDir,
     names: Vec<String>,
 }
 
 impl Devices {
-    /// Some are a little larger than others.
+    /// Creates devices, some a little larger than others.
     fn new(count: u8) -> Self {
         let folder = TempDir::new().unwrap();
         let names = (0..count).map(|number| {
@@ -70,7 +70,7 @@ impl Devices {
             name: "a".to_owned(),
             block_size,
             chunk_bytes: Some(CHUNK_BYTES),
-            // What is logged is written twice.
+            // Logged writes are written twice.
             consistency: Policy::by_name("resync"),
             checksum: Some(spindles_format::ChecksumKind::None),
             spares: Vec::new(),
@@ -83,7 +83,7 @@ impl Devices {
         created.unwrap_or_else(|error| panic!("{expression}: {error}"));
     }
 
-    /// Without the missing ones, in an order of their own.
+    /// The names without the missing members, rotated by `turn`.
     fn without(&self, missing: MemberSet, turn: usize) -> Vec<&str> {
         let members = (0..).map(MemberIndex).zip(&self.names);
         let there = members.filter(|(member, _)| !missing.contains(*member));
@@ -125,7 +125,7 @@ fn every_layout(mut visit: impl FnMut(&'static Level, &str, u8)) {
     }
 }
 
-/// The array's own map, to know what it survives.
+/// The array's map, to find out what it survives.
 fn geometry(level: &'static Level, layout: &str, members: u8) -> Geometry {
     Geometry::new(&Spec {
         level,
@@ -161,10 +161,11 @@ fn a_pattern_reads_back_through_every_other_assembly() {
         let geometry = geometry(level, layout, members);
         let slots = u64::from(geometry.data_chunks() + geometry.redundancy());
         let members_bytes = bytes / u64::from(geometry.data_chunks()) * slots;
-        // Superblocks, and bitmaps and pages of checksums, which are written more often where it is slow.
+        // Superblocks, bitmaps and pages of checksums, which are written more often on slow
+        // machines.
         let beside = 64 * 4096 * u64::from(members);
         let written = after.bytes_written - before.bytes_written;
-        // The bitmaps are read once, of each member.
+        // The bitmaps are read once from each member.
         let read = after.bytes_read - before.bytes_read;
         assert!(read <= 2 * 4096 * u64::from(members), "{level} {layout}");
         assert!(
@@ -206,7 +207,7 @@ fn what_is_written_degraded_reads_back_degraded() {
         if geometry.redundancy() == 0 {
             return;
         }
-        // As many as it surely survives, from member 1 on.
+        // As many members as it is sure to survive, from member 1 on.
         let count = geometry.redundancy().min(members - 1);
         let missing: MemberSet = (1..=count).map(MemberIndex).collect();
         let missing = if geometry.survives(missing) {
@@ -236,7 +237,7 @@ fn what_is_written_degraded_reads_back_degraded() {
             compare(&mut from, &mut again, bytes, &mut on)
                 .unwrap_or_else(|error| panic!("{level} {layout}: {error}"));
         }
-        // With the absent ones back, they are stale: what they hold is not taken.
+        // The absent members come back stale: their contents are not used.
         let Ok(mut whole) = devices.open(MemberSet::EMPTY, 1, true) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Members of different sizes: how much of each area an array uses is a fact of the array, whoever
-//! is present, and whoever takes a place later.
+//! Members of different sizes: the used size of each area belongs to the array. It does not depend
+//! on the members present, or on later replacements.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -21,9 +21,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
 
-/// Sparse devices in a folder: for each name its size.
+/// Sparse devices in a folder, given by name and size.
 struct Devices {
-    // Unmounted before the folder goes.
+    // Unmounted before the folder is removed.
     tmpfs: Option<Tmpfs>,
     folder: tempfile::TempDir,
 }
@@ -37,7 +37,7 @@ impl Devices {
         devices.add_all(sizes)
     }
 
-    /// Where files have no end: ext4 has one below 16 TiB.
+    /// On a file system without a file size limit: ext4 limits files to 16 TiB.
     fn without_end(sizes: &[(&str, u64)]) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let tmpfs = Tmpfs::new(&folder.path().join("tmpfs"))?;
@@ -76,7 +76,7 @@ impl Devices {
         created.unwrap();
     }
 
-    /// Whatever the devices hold.
+    /// Creates an array over any contents of the devices.
     fn try_create(text: &str, block_size: BlockSize) -> Result<(), CreateError> {
         let options = CreateOptions {
             block_size,
@@ -87,13 +87,13 @@ impl Devices {
         create(&expression, &options, &mut |_, _| true).map(drop)
     }
 
-    /// A device that holds other bytes than zeros everywhere.
+    /// Adds a device filled with non-zero bytes.
     fn add_used(&self, name: &str, bytes: u64) {
         let used = vec![0xa5; usize::try_from(bytes).unwrap()];
         fs::write(self.path(name), used).unwrap();
     }
 
-    /// Each device is replaced by another one, which holds something.
+    /// Replaces each device by another one that holds data.
     fn replace_all(&self, names: &[&str], larger: &[(&str, u64)]) {
         let mut names = names.to_vec();
         for (at, (new, bytes)) in larger.iter().enumerate() {
@@ -120,7 +120,7 @@ impl Devices {
         grown.map_err(|error| error.to_string())
     }
 
-    /// All that the array holds.
+    /// Returns the contents of the array.
     fn contents(&self, names: &[&str]) -> Vec<u8> {
         let mut target = self.open(names).target;
         let (blocks, mut contents) = (target.facts().blocks, Vec::new());
@@ -141,7 +141,7 @@ impl Devices {
         contents
     }
 
-    /// Whether a scrub finds nothing.
+    /// Returns true if a scrub finds nothing.
     fn is_sound(&self, names: &[&str]) -> bool {
         let paths = self.paths(names);
         let mut flaws = 0;
@@ -161,14 +161,14 @@ impl Devices {
         assemble(&paths, &degraded()).unwrap()
     }
 
-    /// Writes here and there.
+    /// Writes at places all over the array.
     fn write(&self, names: &[&str], seed: u64) {
         let mut target = self.open(names).target;
         transfer(target.as_mut(), seed, true);
         target.close().unwrap();
     }
 
-    /// Compares what was written, and brings all that is there up to date.
+    /// Checks the written places and brings all members up to date.
     fn compare(&self, names: &[&str], seed: u64) -> ArrayState {
         let mut target = self.open(names).target;
         transfer(target.as_mut(), seed, false);
@@ -182,7 +182,7 @@ impl Devices {
     }
 }
 
-/// Without a question where members are away that may be newer.
+/// Without confirmation if absent members may be newer.
 fn degraded() -> AssembleOptions {
     AssembleOptions {
         degraded: true,
@@ -190,7 +190,7 @@ fn degraded() -> AssembleOptions {
     }
 }
 
-/// Writes places all over the array, or compares them.
+/// Writes or checks places all over the array.
 fn transfer(target: &mut dyn Target, seed: u64, write: bool) {
     const BLOCKS: u32 = 8;
     let buffer = target.allocate(BLOCKS);
@@ -223,7 +223,7 @@ fn strs(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// Levels and members, each of another size.
+/// Levels and members, each of a different size.
 const ARRAYS: &[(&str, &[(&str, u64)])] = &[
     ("raid1", &[("a", 64 * MIB), ("b", 200 * MIB)]),
     (
@@ -254,7 +254,7 @@ const ARRAYS: &[(&str, &[(&str, u64)])] = &[
     ),
 ];
 
-/// Whoever is away, the others find what was written; and who was away comes back.
+/// With any member absent, the others have all writes; and the absent member comes back.
 #[test]
 fn each_of_unequal_members_may_go_out_and_return() {
     for (level, sizes) in ARRAYS {
@@ -273,7 +273,7 @@ fn each_of_unequal_members_may_go_out_and_return() {
     }
 }
 
-/// A new device of the size of the one that is lost is large enough, and one that is larger too.
+/// A new device of the same size as the lost one is large enough, and so is a larger one.
 #[test]
 fn a_device_of_the_same_size_takes_the_place() {
     for (level, sizes) in ARRAYS {
@@ -298,7 +298,7 @@ fn a_device_of_the_same_size_takes_the_place() {
     }
 }
 
-/// The array uses what it used, though no member is left that has no more room.
+/// The array uses the same sizes, even when only members with more room are left.
 #[test]
 fn all_members_may_be_replaced_by_larger_ones() {
     for (level, sizes) in ARRAYS {
@@ -329,8 +329,8 @@ fn all_members_may_be_replaced_by_larger_ones() {
     }
 }
 
-/// Whether `spindles` takes more memory or space on members of real sizes than on small ones, and
-/// whether what the devices held is cleared: no step of it goes through all of a member.
+/// `spindles` takes no more memory or space on members of real sizes than on small ones, and the
+/// devices' old contents are cleared. No step goes through a whole member.
 #[test]
 fn members_of_real_sizes_take_neither_time_nor_space() {
     for bytes in [TIB, 16 * TIB, 100 * TIB] {
@@ -345,7 +345,7 @@ fn members_of_real_sizes_take_neither_time_nor_space() {
             let paths = devices.paths(&names);
             for path in &paths {
                 let file = File::options().write(true).open(path).unwrap();
-                // Where checksums lie, and where data does.
+                // Places of checksums and of data.
                 for at in [300 * MIB, 400 * MIB, bytes / 2, bytes - MIB] {
                     file.write_all_at(&vec![0xa5; 64 << 10], at).unwrap();
                 }
@@ -374,7 +374,8 @@ fn members_of_real_sizes_take_neither_time_nor_space() {
     assert!(peak_kib < 1 << 20, "{peak_kib} KiB");
 }
 
-/// What the format can speak of is created; what is beyond is refused, with nothing overwritten.
+/// Sizes that the format can hold are created. Larger ones are refused before anything is
+/// overwritten.
 #[test]
 fn the_limit_of_a_member_is_told_before_anything_is_written() {
     for (block_size, limit) in [
@@ -414,7 +415,7 @@ fn first_bytes(path: &str) -> Vec<u8> {
 
 const SMALL: u64 = 8 * MIB;
 
-/// Levels with a layout, how many members they have, and whether one may be away.
+/// Levels with a layout, their number of members, and whether one may be absent.
 const GROWING: &[(&str, usize, bool)] = &[
     ("raid1", 2, true),
     ("raid1", 3, true),
@@ -428,8 +429,9 @@ const GROWING: &[(&str, usize, bool)] = &[
     ("concat", 2, false),
 ];
 
-/// Whatever larger members held, an array that gets their room holds what it held, and zeros behind it;
-/// it is as redundant as one created on them, and as large where every member's end is the array's.
+/// Whatever the larger members held, an array that gets their room keeps its contents, followed by
+/// zeros. It is as redundant as one created on them, and as large if the end of every member is
+/// used.
 #[test]
 fn an_array_gets_the_room_of_larger_members() {
     let block_sizes = [BlockSize::B512, BlockSize::B4096];
@@ -482,7 +484,7 @@ fn an_array_gets_the_room_of_larger_members() {
     }
 }
 
-/// Where members are of different sizes, those that the array ends on may give it more.
+/// With members of different sizes, more room helps only on those that the array ends on.
 #[test]
 fn what_lies_behind_other_data_is_not_moved() {
     for (level, larger, gains) in [
@@ -526,8 +528,8 @@ fn what_lies_behind_other_data_is_not_moved() {
     }
 }
 
-/// A figure is met to the stripe, from below, and can be given again; one that can't be met is refused
-/// with the one that can. An array that lacks a member is what it was.
+/// A size is met to the stripe, from below, and may be requested again. An impossible size is
+/// refused with the possible one. An array that lacks a member stays unchanged.
 #[test]
 fn the_size_of_an_array_is_what_was_asked_for() {
     let devices = Devices::new(&["a", "b", "c"].map(|name| (name, SMALL)));

@@ -1,5 +1,5 @@
-//! Spares of an array that is in use: one takes the place of a member as soon as that is out, and
-//! the next one where it fails as well.
+//! Spares of an array in use: one replaces a member as soon as that is out, and the next one
+//! replaces the spare if it fails too.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, Operation, Request};
@@ -28,7 +28,7 @@ fn open(paths: &[&String]) -> Assembled {
     assemble(&paths, &AssembleOptions::default()).unwrap()
 }
 
-/// A raid5 of the first three, with the others as spares.
+/// A raid5 of the first three devices, with the others as spares.
 fn array(paths: &[String]) -> Assembled {
     let expression = Expression::parse(&format!("raid5({},{},{})", paths[0], paths[1], paths[2]));
     let options = CreateOptions {
@@ -43,7 +43,7 @@ fn array(paths: &[String]) -> Assembled {
     assembled
 }
 
-/// Writes or compares the beginning of the array.
+/// Writes or checks the beginning of the array.
 fn transfer(target: &mut dyn Target, write: bool) {
     let buffer = target.allocate(BLOCKS);
     let pattern = |at: usize| u8::try_from((at / 512 + at) % 251).unwrap();
@@ -76,7 +76,7 @@ fn is_healthy(target: &dyn Target) -> bool {
     target.status().unwrap().state == ArrayState::Healthy
 }
 
-/// Goes on until that happens.
+/// Runs the target until this event.
 fn until(target: &mut dyn Target, wanted: &Event) {
     loop {
         while let Some((_, event)) = target.next_event() {
@@ -104,7 +104,7 @@ fn spares_take_over_while_the_array_is_used() {
     assert_eq!(taken.len(), 1);
     assert_eq!((&taken[0].device, taken[0].member), (&paths[3], member));
     assert_eq!(taken[0].error, None);
-    // That one fails before it is filled.
+    // The spare fails before it is filled.
     target.command(Command::Fail(member)).unwrap();
     until(target.as_mut(), &Event::RebuildDone { member });
     let taken = target.spares_taken();
@@ -112,14 +112,14 @@ fn spares_take_over_while_the_array_is_used() {
     assert!(target.facts().devices.iter().any(|it| it.name == paths[4]));
     assert!(is_healthy(target.as_ref()));
     transfer(target.as_mut(), false);
-    // There is none left.
+    // No spare is left.
     target.command(Command::Fail(member)).unwrap();
     until(target.as_mut(), &out(member));
     target.work();
     assert!(target.spares_taken().is_empty());
     target.close().unwrap();
-    // Who was out before is taken for a member no more; the one that failed isn't either, and may
-    // be the spare that it was, where no superblock reached it.
+    // The device that was out first is no longer a member. The failed spare isn't one either, and
+    // may still be a spare if no superblock reached it.
     let mut looking = AssembleOptions::default();
     looking.open.read_only = true;
     let given = [&paths[0], &paths[1], &paths[2], &paths[3]].map(String::as_str);
@@ -130,7 +130,7 @@ fn spares_take_over_while_the_array_is_used() {
     transfer(target.as_mut(), false);
 }
 
-/// A spare that another program has is left to it, and not touched.
+/// A spare that another program uses is left untouched.
 #[test]
 fn a_spare_in_use_is_left_alone() {
     let (_folder, paths) = folder(&["a", "b", "c", "s", "t"]);
@@ -148,7 +148,7 @@ fn a_spare_in_use_is_left_alone() {
     assert!(std::fs::read(&paths[3]).unwrap() == before);
 }
 
-/// Two arrays look at the same shared spare: the second finds that it is gone.
+/// Two arrays know the same shared spare: the second one finds it taken.
 #[test]
 fn nobody_takes_a_spare_that_another_array_has() {
     let (_folder, paths) = folder(&["a", "b", "c", "d", "e", "f", "s"]);

@@ -1,5 +1,5 @@
-//! Arrays with superblocks: created, assembled in any order and with members missing, nested, and
-//! everything that is refused without a byte changed.
+//! Arrays with superblocks: created, assembled in any order and with members missing, and nested.
+//! Everything that is refused leaves every byte unchanged.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -45,7 +45,7 @@ impl Folder {
         names.iter().map(|name| self.path(name)).collect()
     }
 
-    /// `raid5(a,b,c)` with the devices of this folder.
+    /// Returns an expression such as `raid5(a,b,c)` with the devices of this folder.
     fn expression(&self, text: &str) -> Expression {
         let mut whole = String::new();
         let mut word = String::new();
@@ -70,7 +70,8 @@ impl Folder {
         create(&self.expression(text), &options(), &mut |_, _| true)
     }
 
-    /// Without a question where members are away that may be newer: `tests/degraded.rs` has those.
+    /// Assembles without confirmation if absent members may be newer; `tests/degraded.rs` tests the
+    /// confirmation.
     fn assemble(&self, names: &[&str]) -> Result<Assembled, AssembleError> {
         let options = AssembleOptions {
             degraded: true,
@@ -90,7 +91,7 @@ impl Folder {
         assemble(&paths, options)
     }
 
-    /// All that is in the folder, to be compared.
+    /// Returns the contents of the folder, for comparison.
     fn contents(&self) -> Vec<(String, Vec<u8>)> {
         let files = fs::read_dir(self.0.path()).unwrap();
         let mut contents: Vec<_> = files
@@ -124,8 +125,8 @@ fn options() -> CreateOptions {
     }
 }
 
-/// Busy devices are not waited for, but for the kernel, which gives up the files of a target that was dropped a little
-/// later, on a busy machine.
+/// Waits for a busy device only briefly. On a busy machine the kernel closes the files of a dropped
+/// target a little late.
 fn soon() -> OpenOptions {
     OpenOptions {
         busy_timeout: Duration::from_secs(1),
@@ -143,7 +144,7 @@ fn read_only() -> AssembleOptions {
     }
 }
 
-/// Writes a pattern over the whole target, or checks that it is there.
+/// Writes a pattern over the whole target, or checks it.
 fn pattern(target: &mut dyn Target, seed: u64, write: bool) {
     let block_bytes = u64::from(target.facts().block_size.bytes());
     let blocks_max = target.facts().request_blocks_max.min(64);
@@ -215,7 +216,7 @@ fn every_level_reads_back_through_every_assembly() {
             .close()
             .unwrap();
         if redundant {
-            // b is out from here on.
+            // From here on b is recorded as missing.
             let assembled = check(&folder, &["e", "d", "c", "a"], 1);
             assert!(assembled.report.is_degraded(), "{level}");
             assembled.target.close().unwrap();
@@ -237,7 +238,7 @@ fn every_level_reads_back_through_every_assembly() {
     }
 }
 
-/// Where there is parity, or may be after a growth, there is room for what proves its rows.
+/// Arrays that have parity, or may get it by growing, have room for row sums.
 #[test]
 fn arrays_that_may_have_parity_have_row_sums() {
     for level in LEVELS {
@@ -292,7 +293,7 @@ fn nested_arrays_are_assembled_inside_out() {
     }
 }
 
-/// What lacks too much inside is a missing member outside.
+/// An inner array that lacks too much is a missing member of the outer one.
 #[test]
 fn an_inner_array_may_be_lost() {
     let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
@@ -310,7 +311,7 @@ fn an_inner_array_may_be_lost() {
         error.contains("'test.0'") && error.contains("'test.1'"),
         "{error}"
     );
-    // One half of an array of arrays: the other is missing, and said to be.
+    // Only one half of an array of arrays: the other half is reported as missing.
     let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
     folder.create("raid0(raid1(a,b),raid1(c,d))").unwrap();
     let error = folder.assemble(&["a", "b"]).unwrap_err().to_string();
@@ -320,8 +321,7 @@ fn an_inner_array_may_be_lost() {
     );
 }
 
-/// Without bitmaps, devices that hold something are not known to be zero: parity is made right at
-/// creation.
+/// Without bitmaps, used devices may not be zero, so parity is computed at creation.
 #[test]
 fn what_is_not_known_to_be_zero_is_synced() {
     let without_bitmaps = CreateOptions {
@@ -334,7 +334,7 @@ fn what_is_not_known_to_be_zero_is_synced() {
     assert!(steps.last().is_some_and(|(done, total)| done == total));
 }
 
-/// With bitmaps nothing needs to be made right, and nothing of what was there is seen.
+/// With bitmaps nothing has to be synced, and no old data is visible.
 #[test]
 fn what_was_never_written_reads_as_zeros() {
     let (sync, steps, contents) = created_on_noise(&options());
@@ -342,8 +342,8 @@ fn what_was_never_written_reads_as_zeros() {
     assert!(contents.iter().all(|&byte| byte == 0));
 }
 
-/// Creates an array on devices that hold noise: how that went, and what it reads as, whichever
-/// devices are there.
+/// Creates an array on devices that hold noise. Returns the kind of sync, its progress, and the
+/// contents, which are the same from every set of members.
 fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>) {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
     for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
@@ -392,7 +392,7 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
     (created.sync, steps, all)
 }
 
-/// A member that was not there for a while lacks what was written meanwhile, and gets that alone.
+/// A member that was absent for a while gets the writes that it missed, and nothing else.
 #[test]
 fn a_member_that_returns_gets_what_it_missed() {
     let folder = Folder::new(&["a", "b"], 64 * MIB);
@@ -446,8 +446,8 @@ fn an_initial_sync_that_was_stopped_is_told() {
     assert!(!assembled.report.clean);
 }
 
-/// A crash leaves the array unclean: whole it is resynchronised, degraded with parity and without a
-/// journal it is refused unless forced.
+/// A crash leaves the array unclean. A complete array is resynchronised. An array with parity and
+/// no journal that lacks a member is refused unless forced.
 #[test]
 fn unclean_and_degraded_is_refused_unless_forced() {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
@@ -459,7 +459,7 @@ fn unclean_and_degraded_is_refused_unless_forced() {
     create(&expression, &without_journal, &mut |_, _| true).unwrap();
     let mut assembled = folder.assemble(&["a", "b", "c"]).unwrap();
     pattern(assembled.target.as_mut(), 9, true);
-    drop(assembled); // Not closed.
+    drop(assembled); // Without a close.
     let before = folder.contents();
     let error = folder.assemble(&["a", "c"]).unwrap_err();
     assert!(
@@ -477,7 +477,7 @@ fn unclean_and_degraded_is_refused_unless_forced() {
     assembled.target.close().unwrap();
 }
 
-/// Each of these changes nothing on any device.
+/// None of these changes any device.
 #[test]
 fn mistakes_are_refused_and_nothing_is_changed() {
     let folder = Folder::new(&["a", "b", "c", "d", "x", "y", "blank"], 4 * MIB);
@@ -591,7 +591,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
     assert!(folder.contents() == before);
 }
 
-/// One that is open can be neither assembled nor overwritten.
+/// An open device can be neither assembled nor overwritten.
 #[test]
 fn a_device_in_use_is_refused() {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
@@ -607,13 +607,13 @@ fn a_device_in_use_is_refused() {
     let expression = folder.expression("raid1(c,a)");
     let error = create(&expression, &forced, &mut |_, _| true).unwrap_err();
     assert!(error.to_string().contains(&by), "{error}");
-    // To look at superblocks hurts nobody.
+    // Inspecting superblocks is harmless.
     assert!(examine(&folder.path("a")).unwrap().found.record().is_ok());
     open.target.close().unwrap();
     folder.assemble(&["a", "b"]).unwrap();
 }
 
-/// With force, what was there is gone for good.
+/// With force, the previous contents are gone for good.
 #[test]
 fn force_clears_what_was_there() {
     let folder = Folder::new(&["a", "b"], 4 * MIB);
@@ -630,7 +630,7 @@ fn force_clears_what_was_there() {
     assert_eq!(created.wiped.len(), 1);
     assert_eq!(created.wiped[0].1, "a GPT partition table");
     assert_eq!(examine(&folder.path("a")).unwrap().sightings, []);
-    // Over an array of ours: its members are those of the new one now.
+    // Over one of our arrays: its members now belong to the new array.
     let created = create(&folder.expression("raid0(b,a)"), &forced, &mut |_, _| true).unwrap();
     let assembled = folder.assemble(&["a", "b"]).unwrap();
     assert_eq!(assembled.report.uuid, created.uuid);
@@ -653,7 +653,7 @@ fn split_brain_and_old_copies_are_refused() {
             .contains("/old: stale")
     );
     assembled.target.close().unwrap();
-    // b and c have it on record now that a is out; a doesn't know.
+    // b and c have recorded that a is missing; a doesn't know.
     fill(&folder, &["a"], 2);
     let before = folder.contents();
     let error = folder.assemble(&["a", "b", "c"]).unwrap_err().to_string();
@@ -699,7 +699,8 @@ fn damaged_members_are_left_out_and_said_so() {
     assembled.target.close().unwrap();
 }
 
-/// A crash between the superblock writes of members: the last one brings the other up to date.
+/// A crash between the superblock writes of members: the newer superblock is written to the other
+/// member.
 #[test]
 fn a_member_that_lags_is_brought_up_to_date() {
     let folder = Folder::new(&["a", "b"], 4 * MIB);
@@ -739,7 +740,7 @@ fn blocks_of_512_bytes_work() {
     assert!(Path::new(&folder.path("a")).exists());
 }
 
-/// Block devices of both sector sizes, and one that somebody else holds.
+/// Block devices of both sector sizes, and one that another process holds.
 #[test]
 fn block_devices_work_and_those_in_use_are_refused() {
     let folder = Folder::new(&["a", "b"], 4 * MIB);
@@ -784,7 +785,7 @@ fn block_devices_work_and_those_in_use_are_refused() {
     assert!(matches!(error, CreateError::SameDevice { .. }), "{error}");
 }
 
-/// A feature of a later version that must not be written beside: the array is read, not written.
+/// With an unknown feature that forbids writing, the array is read and not written.
 #[test]
 fn what_a_later_version_wrote_is_only_read() {
     let folder = Folder::new(&["a", "b"], 2 * MIB);
@@ -814,7 +815,7 @@ fn what_a_later_version_wrote_is_only_read() {
     assert!(folder.contents() == before);
 }
 
-/// A rebuild that is stopped goes on; a replacement that is stopped leaves all as it was.
+/// A stopped rebuild resumes; a stopped replacement leaves everything unchanged.
 #[test]
 fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
     let names = ["a", "b", "c"];
@@ -851,7 +852,7 @@ fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
     let lacks: Vec<u64> = (status.members.iter())
         .map(|member| member.lacks_regions)
         .collect();
-    // As far as the mark it is good.
+    // It is good up to the mark.
     assert!(lacks[0] == 0 && lacks[2] == 0, "{lacks:?}");
     assert!((1..=written).contains(&lacks[1]), "{lacks:?} of {written}");
     assert!(looked.status_of("another").is_none());

@@ -1,9 +1,9 @@
-//! Devices that are really taken away while an array on them is written: the copy goes on, the
-//! member is out, and when it is back it gets the regions that it missed and no more.
+//! Devices removed while an array on them is written. The copy goes on and the member is put out.
+//! Once it is back, it gets the regions that it missed, and no others.
 //!
-//! A loop device in use can't be detached: the kernel waits for its last user. So it is gone in the
-//! way a disk is that was pulled out, by having no sectors any more; or it is write-protected, or the
-//! file system under it is full.
+//! A loop device in use can't be detached: the kernel waits for its last user. Instead, the device
+//! loses its sectors like an unplugged disk, is write-protected, or fills up the file system below
+//! it.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![expect(unsafe_code, reason = "a loop device is told its size by address")]
@@ -32,22 +32,23 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const MEMBER_BYTES: u64 = 40 << 20;
-/// What the array holds, and how much of it is written anew: much more than is in flight at once.
+/// The size of the array's contents, and of the part that is overwritten: much more than is in
+/// flight at once.
 const BYTES: usize = 24 << 20;
 const ANEW: usize = 18 << 20;
-/// After so many bytes a member is taken away.
+/// A member is removed after this many bytes.
 const MOMENT: u64 = 2 << 20;
 
-/// What happens to a member.
+/// The fault of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It has no sectors any more, and the kernel detaches it when it is closed: writes answer
-    /// `ENOSPC`, reads that there is nothing.
+    /// It loses all its sectors, and the kernel detaches it once it is closed. Writes fail with
+    /// `ENOSPC`, and reads return no data.
     Gone,
-    /// It can be read, and writes answer `EPERM`.
+    /// Reads work, and writes fail with `EPERM`.
     WriteProtected,
-    /// It is a file with holes on a file system that has no more room: writes are cut short, and
-    /// then answer `ENOSPC`.
+    /// It is a sparse file on a file system without free space. Writes are cut short and then fail
+    /// with `ENOSPC`.
     Full,
 }
 
@@ -56,28 +57,29 @@ fn blockdev(what: &str, device: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Lets a loop device begin behind the end of its file, so that it has no sectors: where no file can
-/// end, as for a moment the kernel still takes writes and adds the offset.
+/// Moves the start of a loop device past the end of its file, so that it has no sectors. The offset
+/// lies where no file can end, since for a moment the kernel still takes writes and adds the
+/// offset.
 fn shrink_to_nothing(device: &str) {
     const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let file = File::open(device).unwrap();
-    // `struct loop_info64`, of which the fourth word is the offset.
+    // `struct loop_info64`, whose fourth word is the offset.
     let mut info = [0_u64; 29];
-    // SAFETY: the memory is as long as what the kernel writes to it.
+    // SAFETY: the memory is as long as the structure that the kernel writes.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     info[3] = (1 << 63) - 4096;
-    // SAFETY: as above, and as what it reads from it.
+    // SAFETY: as above, for the structure that the kernel reads.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_SET_STATUS64, info.as_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A member that can be taken away.
+/// A member that can be removed.
 struct Disk {
     file: PathBuf,
     device: Option<Loop>,
-    /// Where its file is, if it may be full.
+    /// The file system of its file, if that may become full.
     tmpfs: Option<Tmpfs>,
 }
 
@@ -106,14 +108,14 @@ impl Disk {
     fn take_away(&mut self, fault: Fault) {
         match fault {
             Fault::Gone => {
-                // Dropped, it is detached as soon as nobody has it open.
+                // Dropping it detaches it as soon as no process has it open.
                 let device = self.device.take().unwrap();
                 shrink_to_nothing(&device.0);
             }
             Fault::WriteProtected => blockdev("--setro", &self.name()),
             Fault::Full => {
                 let at = &self.tmpfs.as_ref().unwrap().0;
-                // Refused where more has been written meanwhile.
+                // Fails if more has been written meanwhile.
                 let fill = || {
                     let room = self.file.metadata().unwrap().blocks() * 512;
                     mount(at, &format!("remount,size={room}"))
@@ -137,7 +139,7 @@ impl Disk {
 }
 
 impl Drop for Disk {
-    /// Write protection outlives the detaching, whatever is attached next.
+    /// Removes the write protection: it would outlive the detaching and hit the next file attached.
     fn drop(&mut self) {
         if let Some(device) = &self.device {
             blockdev("--setrw", &device.0);
@@ -145,7 +147,7 @@ impl Drop for Disk {
     }
 }
 
-/// The disks of an array, a file of what is to be written and one of what it holds before.
+/// The disks of an array, a file with the data to write and one with the previous contents.
 struct Bench {
     folder: tempfile::TempDir,
     disks: Vec<Disk>,
@@ -155,7 +157,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An array that holds the old file. One on a file system that fills up holds zeros.
+    /// Creates an array that holds the old file. With a file system that fills up, it holds zeros.
     fn new(
         level: &str,
         members: usize,
@@ -215,7 +217,7 @@ impl Bench {
         }
     }
 
-    /// The devices but these.
+    /// The devices without these.
     fn names(&self, without: &[usize]) -> Vec<String> {
         let disks = self.disks.iter().enumerate();
         disks
@@ -239,12 +241,13 @@ impl Bench {
         CopyEnd::open(path.to_str().unwrap(), &options).unwrap()
     }
 
-    /// What the array is to hold.
+    /// The expected contents of the array.
     fn expected(&self) -> Vec<u8> {
         [self.new.as_slice(), &self.old[ANEW..]].concat()
     }
 
-    /// Where the array answers errors. What was durable must be new, what was on its way may be old.
+    /// Returns the places at which the array returns errors. Durable writes must be there; the last
+    /// write may be old or new.
     fn judge(&self, array: &mut CopyEnd) -> Vec<usize> {
         let mut block = vec![0; 4096];
         let mut lost = Vec::new();
@@ -268,7 +271,8 @@ impl Bench {
         lost
     }
 
-    /// What a block is that is wrong: of which place it is, or how many of its bytes are zero, old and new.
+    /// Describes a wrong block: the place it belongs to, or how many of its bytes are zero, old and
+    /// new.
     fn what_it_holds(&self, here: Range<usize>, block: &[u8]) -> String {
         let place = |bytes: &[u8]| bytes.chunks(4096).position(|it| it == block);
         if let Some(at) = place(&self.new) {
@@ -310,7 +314,7 @@ fn go_on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// One member is taken away in the middle of a copy, and comes back.
+/// Removes one member in the middle of a copy, and gives it back.
 fn one(
     level: &str,
     members: usize,
@@ -333,7 +337,7 @@ fn one(
     };
     copy(&mut from, &mut to, size(ANEW), on_progress).unwrap();
     assert!(taken);
-    // Read back from what is left.
+    // Read back from the remaining members.
     compare(&mut from, &mut to, size(ANEW), &mut go_on).unwrap();
     let target = to.target_mut().unwrap();
     let status = target.status().unwrap();
@@ -351,7 +355,7 @@ fn one(
             why = Some(reason);
         }
     }
-    // A device that is gone has no space either, and is not called full.
+    // A removed device has no space either, but is not reported as full.
     let (expected, words) = match fault {
         Fault::Full => (MemberError::NoSpace, "no space is left"),
         Fault::Gone | Fault::WriteProtected => (MemberError::Gone, "it does not answer"),
@@ -365,7 +369,7 @@ fn one(
     );
     to.close().unwrap();
 
-    // The others say that it is out, and have all.
+    // The superblocks of the others call it missing, and they hold all data.
     for name in bench.names(&[victim]) {
         let examined = examine(&name).unwrap();
         let (array, _) = examined.found.record().unwrap();
@@ -377,7 +381,7 @@ fn one(
     }
     bench.check_contents(&[victim]);
 
-    // It is back, and gets what it missed: of the part that was written anew.
+    // Once it is back, it gets the overwritten data that it missed.
     bench.disks[victim].give_back(fault);
     let names = bench.names(&[]);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -407,8 +411,8 @@ fn one(
         } else {
             size(members) - 1
         };
-    // What was in doubt when it went it missed too: of a writer in order as much again as it wrote is made
-    // ready, or marked, ahead. Of what nobody wrote it gets nothing.
+    // It also missed the regions in doubt when it went. A sequential writer prepares or marks ahead
+    // as much again as it wrote. Unwritten regions are not copied.
     let most = (2 * per_member).min(MEMBER_BYTES * 3 / 4);
     assert!(
         (1 << 20..most).contains(&written),
@@ -424,11 +428,11 @@ fn one(
     );
     let scrubbed = scrubbed.unwrap();
     assert!(scrubbed.through && scrubbed.progress.failed == 0, "{what}");
-    // It counts: another one may be missing now.
+    // It counts again: another member may be missing now.
     bench.check_contents(&[]);
     bench.check_contents(&[0]);
 
-    // What is being read when it goes comes from the others.
+    // Reads in flight when it goes are answered by the others.
     if fault == Fault::Gone {
         std::fs::write(bench.folder.path().join("all"), bench.expected()).unwrap();
         let (mut from, mut array) = (bench.open_file("all"), bench.open(&[]));
@@ -440,7 +444,7 @@ fn one(
         };
         compare(&mut from, &mut array, size(BYTES), on_progress).unwrap();
         let counters = array.target().unwrap().counters();
-        // Of a mirror another one may be read all the time.
+        // With a mirror, the other copy may serve all reads.
         let met = counters.devices[victim].errors > 0;
         assert!(met || level == "raid1", "{what}");
         array.close().unwrap();
@@ -448,8 +452,8 @@ fn one(
     Ok(())
 }
 
-/// One more than the level survives: what the array held is there or answers errors, now and when
-/// the last of them is back.
+/// Removes one member more than the level survives. The array's previous contents are there or
+/// return errors, both now and once the last member is back.
 fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(), String> {
     let what = format!("{level}, {fault:?}, {io:?}");
     let none = ChecksumKind::None;
@@ -469,7 +473,7 @@ fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(
     assert_eq!(taken, 2);
     bench.judge(&mut to);
     to.close().unwrap_err();
-    // The first that was taken away missed something, the second did not: with both back all is
+    // The first member removed missed some writes, the second none. With both back, all data is
     // there, or was being written.
     for disk in &mut bench.disks[..2] {
         disk.give_back(fault);
@@ -522,8 +526,8 @@ fn members_taken_away_in_a_copy_with_threads() {
     );
 }
 
-/// What can't be written is refused by its name when it is opened, and before anything is written to
-/// the devices beside it; to be read it is opened.
+/// An unwritable device is refused by name when it is opened for writing, before any byte is
+/// written to the other devices. It can be opened for reading.
 fn write_protected() -> Result<(), String> {
     let none = ChecksumKind::None;
     let fault = Fault::WriteProtected;
@@ -546,7 +550,7 @@ fn write_protected() -> Result<(), String> {
         let assembled = assemble(&names, &bench.options(false));
         let assembled = assembled.map(drop).unwrap_err();
         assert!(matches!(assembled, AssembleError::Open(error) if is_refused(&error)));
-        // In each place of a new array: as a member, its spare and the device of its journal.
+        // In each role in a new array: as a member, as its spare and as its journal device.
         let expression = format!("raid5({})", names[..3].join(","));
         let expression = Expression::parse(&expression).unwrap();
         let options = CreateOptions {
@@ -566,7 +570,7 @@ fn write_protected() -> Result<(), String> {
         let added = added.unwrap_err();
         assert!(matches!(added, ChangeError::Open(error) if is_refused(&error)));
         assert!(contents(&bench) == before, "device {victim}");
-        // A look needs no more than to read.
+        // Inspection needs only read access.
         open_device(names[victim], &bench.options(true).open).unwrap();
         let check = Scrub {
             repair: Repair::Nothing,
@@ -594,7 +598,7 @@ fn a_write_protected_device_is_refused_before_anything_is_written() {
     }
 }
 
-/// A scrub of an array that loses more than it survives comes to an end, and says so.
+/// A scrub of an array that loses more than it survives ends, and reports that.
 fn lost_in_a_scrub(
     level: &'static str,
     members: usize,
@@ -621,7 +625,7 @@ fn lost_in_a_scrub(
             }
             true
         });
-        // With its devices, which are detached before the test is over.
+        // With its devices, which are detached before the test ends.
         tell.send((taken, scrubbed, bench)).unwrap();
     });
     let (taken, scrubbed, _bench) = told
@@ -629,7 +633,7 @@ fn lost_in_a_scrub(
         .expect("it comes to an end");
     assert_eq!(taken, 2, "{level}");
     match (repair, scrubbed) {
-        // Nobody goes out, and there is nothing to be closed: what can't be read is told.
+        // No member is put out, and there is nothing to close: unreadable blocks are reported.
         (Repair::Nothing, Ok(scrubbed)) => {
             let progress = scrubbed.progress;
             assert!(progress.failed + progress.found.left_blocks > 0);

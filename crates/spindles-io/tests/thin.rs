@@ -1,5 +1,4 @@
-//! What was never written takes no space on members that take it only for what is written; and a member that has
-//! all its space keeps it.
+//! Unwritten blocks take no space on thin members, and a fully allocated member keeps its space.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -17,9 +16,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 const MEMBER_BYTES: u64 = 1 << 30;
-/// So many blocks are written, each in a region of its own.
+/// The number of blocks written, each in a region of its own.
 const WRITES: u64 = 32;
-/// What superblocks, bitmaps, checksums, the log and what was written may take: much less than a region for each.
+/// The limit for superblocks, bitmaps, checksums, the log and the data written: much less than a
+/// region for each.
 const SPACE_BYTES_MAX: u64 = 12 << 20;
 
 fn space_bytes(file: &Path) -> u64 {
@@ -35,7 +35,7 @@ fn members(folder: &Path, count: usize) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Creates an array, writes some blocks of it far from each other, and reads what is beside them.
+/// Creates an array, writes some blocks far apart, and reads the blocks next to them.
 fn write_here_and_there(level: &str, names: &[&str], checksum: ChecksumKind) {
     let expression = Expression::parse(&format!("{level}({})", names.join(","))).unwrap();
     let options = CreateOptions {

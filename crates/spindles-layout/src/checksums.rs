@@ -2,24 +2,25 @@
 
 use crate::{Level, Redundancy};
 
-/// What is known of the checksums below a member of an array.
+/// How far checksums cover a member of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covered {
-    /// It is a device.
+    /// The member is a device.
     Device,
-    /// It is an array, and not every block of it has its checksum in an array with redundancy.
+    /// The member is an array, and only some of its blocks have checksums in an array with
+    /// redundancy.
     InPart,
-    /// It is an array, and every block of it has its checksum in an array with redundancy.
+    /// The member is an array, and all its blocks have checksums in an array with redundancy.
     Wholly,
 }
 
 impl Level {
-    /// Whether an array of these members keeps checksums of its blocks, where one around it does so
-    /// already or not.
+    /// Returns true if an array of these members keeps checksums of its blocks. `around_keeps` is
+    /// true if an array around it already does.
     ///
-    /// Whoever repairs a block, or tells after a crash which copy or row is right, must know what was
-    /// written: so parity has checksums always, and so have copies of which not all have them below. What
-    /// has no redundancy has them only where nobody around it does.
+    /// Repairing a block, or deciding after a crash which copy or row is right, takes a record of
+    /// the last write. So parity always has checksums, and so have copies unless all are covered
+    /// below. An array without redundancy has checksums only if no array around it has.
     pub fn keeps_checksums(
         &self,
         mut members: impl Iterator<Item = Covered>,
@@ -34,7 +35,7 @@ impl Level {
         }
     }
 
-    /// What is known of the checksums in an array of these members.
+    /// Returns how far checksums cover an array of these members.
     pub fn covered(&self, mut members: impl Iterator<Item = Covered>) -> Covered {
         if self.redundancy != Redundancy::None || members.all(|member| member == Covered::Wholly) {
             Covered::Wholly

@@ -1,14 +1,15 @@
-//! What a set of devices can become: each level over all of them, stripes over equal groups of them, and, if they
-//! differ in size, arrays in which smaller devices together stand for a larger one.
+//! The arrays that a set of devices can become: each level over all of them, stripes over equal
+//! groups of them, and, if they differ in size, arrays in which smaller devices together stand for
+//! a larger one.
 
 use crate::{Expression, LEVELS, Level, Redundancy, level::Sizes};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// More copies of everything than this are hardly meant inside a stripe.
+/// More copies than this are rarely intended inside a stripe.
 const COPIES_MAX: usize = 3;
 
-/// The arrays that these devices, names and sizes, can become.
+/// Returns the arrays that these devices, given by name and size, can become.
 pub fn choices(devices: &[(String, u64)]) -> Vec<Expression> {
     let mut by_size: Vec<&(String, u64)> = devices.iter().collect();
     by_size.sort_by_key(|device| core::cmp::Reverse(device.1));
@@ -20,7 +21,7 @@ pub fn choices(devices: &[(String, u64)]) -> Vec<Expression> {
     choices
 }
 
-/// The levels that this many members are enough for.
+/// The levels for which this many members suffice.
 fn levels_for(members: usize) -> impl Iterator<Item = &'static Level> {
     LEVELS.iter().copied().filter(move |level| {
         let usual = level.note.map_or(level.members_min, |(usual, _)| usual);
@@ -58,7 +59,7 @@ fn leaves<'a>(devices: impl IntoIterator<Item = &'a (String, u64)>) -> Vec<Expre
     devices.into_iter().map(leaf).collect()
 }
 
-/// Stripes over groups of as many devices each. Devices of like size come into one group.
+/// Stripes over groups of equally many devices. Devices of similar size share a group.
 fn stripes_over_groups(by_size: &[&(String, u64)]) -> Vec<Expression> {
     let count = by_size.len();
     let mut stripes = Vec::new();
@@ -79,8 +80,8 @@ fn stripes_over_groups(by_size: &[&(String, u64)]) -> Vec<Expression> {
     stripes
 }
 
-/// An array of that level in which smaller devices stripe to stand for a larger one, if it holds more than the
-/// level over all devices.
+/// An array of this level in which smaller devices stripe to stand for a larger one. `None` unless
+/// it holds more than the level over all devices.
 fn joined(level: &'static Level, by_size: &[&(String, u64)]) -> Option<Expression> {
     let holds = |members: usize, smallest: u64| -> u64 {
         let data = match level.redundancy {
@@ -109,7 +110,7 @@ fn joined(level: &'static Level, by_size: &[&(String, u64)]) -> Option<Expressio
     (holds(best.len(), smallest) > plain + plain / 100).then(|| array(level, members.collect()))
 }
 
-/// Devices, the largest first, as this many members of about the same size.
+/// Distributes devices, the largest first, over this many members of about the same size.
 fn spread<'a>(by_size: &[&'a (String, u64)], count: usize) -> Vec<Vec<&'a (String, u64)>> {
     let mut members: Vec<Vec<&(String, u64)>> = alloc::vec![Vec::new(); count];
     for device in by_size {

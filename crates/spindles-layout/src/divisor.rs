@@ -1,4 +1,4 @@
-//! Division by a number that is known when the array is opened: a multiplication and shifts.
+//! Division by a number that is fixed when the array is opened: a multiplication and shifts.
 
 /// Divides by one number without a division instruction.
 ///
@@ -28,8 +28,8 @@ impl Divisor {
         }
     }
 
-    /// The quotient and the remainder. Wraps nowhere, and need not be checked for it: this is the
-    /// hot path of every small read.
+    /// Returns the quotient and the remainder. Can't overflow, and skips the checks for it: this is
+    /// the hot path of every small read.
     #[inline]
     pub(crate) fn div_rem(self, dividend: u64) -> (u64, u64) {
         let product = u128::from(self.factor).wrapping_mul(u128::from(dividend));

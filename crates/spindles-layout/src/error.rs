@@ -1,27 +1,27 @@
-//! Why there is no such array: the thing and the remedy.
+//! Why an array is impossible: the fact and the remedy.
 
 use crate::{LEVELS, Level, Redundancy};
 use alloc::string::String;
 use core::fmt;
 use spindles_block::{MEMBERS_MAX, MemberIndex};
 
-/// Why there is no such array.
+/// Why an array is impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
-    /// No level has that name.
+    /// No level has this name.
     UnknownLevel(String),
-    /// The level has no layout of that name.
+    /// The level has no layout of this name.
     UnknownLayout {
         /// The level.
         level: &'static Level,
         /// The name.
         name: String,
     },
-    /// Fewer members than the level works with.
+    /// Fewer members than the level needs.
     TooFewMembers {
         /// The level.
         level: &'static Level,
-        /// How many there are.
+        /// The number of members.
         members: u8,
     },
     /// More members than any array may have.
@@ -30,12 +30,12 @@ pub enum GeometryError {
     WrongCopies {
         /// The copies asked for.
         copies: u8,
-        /// The members there are.
+        /// The number of members.
         members: u8,
     },
-    /// A chunk of nothing.
+    /// A chunk of 0 bytes.
     ChunkZero,
-    /// A chunk above the largest.
+    /// A chunk above the maximum.
     ChunkTooLarge,
     /// A chunk that is not a whole number of blocks.
     ChunkNotWholeBlocks {
@@ -44,7 +44,7 @@ pub enum GeometryError {
         /// The block.
         block_bytes: u32,
     },
-    /// A member with too little room for the level and the chunk.
+    /// A member too small for the level and the chunk.
     MemberTooSmall {
         /// The member.
         member: MemberIndex,

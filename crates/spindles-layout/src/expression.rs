@@ -1,6 +1,6 @@
-//! Array expressions, as users type them: `raid5(a.img,b.img,c.img)`. They nest, and a layout
-//! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`. And lists of devices, in which
-//! names are quoted alike.
+//! Array expressions as users type them: `raid5(a.img,b.img,c.img)`. They nest, and a layout
+//! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`. Also lists of devices, whose
+//! names are quoted the same way.
 
 use crate::{GeometryError, Level};
 use alloc::borrow::{Cow, ToOwned};
@@ -14,7 +14,7 @@ use spindles_block::MEMBERS_MAX;
 /// A device, or an array of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// A device, as the user names it.
+    /// A device, by the name that the user gave.
     Leaf(String),
     /// An array.
     Array {
@@ -22,18 +22,18 @@ pub enum Expression {
         level: &'static Level,
         /// Its layout; `None` for the level's default.
         layout: Option<crate::Layout>,
-        /// What it is made of.
+        /// Its members.
         members: Vec<Expression>,
     },
 }
 
-/// Arrays in arrays in arrays: more makes no sense, and a limit keeps the stack small.
+/// The deepest nest of arrays: more makes no sense, and a limit keeps the stack small.
 const DEPTH_MAX: usize = 8;
-/// What can't stand in the name of a device, unless it is in double quotes.
+/// Characters that a device name may have only within double quotes.
 const SPECIAL: [char; 4] = ['(', ')', ',', '"'];
 
-/// A name as it is written in an expression or a list: one with a comma, a parenthesis, a double quote
-/// or a space at an end goes in double quotes, and a double quote in it is written twice.
+/// Returns a name as written in an expression or a list. A name is put in double quotes if it has a
+/// comma, a parenthesis, a double quote, or a space at either end. A double quote in it is doubled.
 pub fn quoted(name: &str) -> Cow<'_, str> {
     if name.contains(SPECIAL) || name.trim() != name || name.is_empty() {
         format!("\"{}\"", name.replace('"', "\"\"")).into()
@@ -42,27 +42,27 @@ pub fn quoted(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads a list of devices: `a.img,b.img,"odd,name.img"`, quoted as in expressions. There are no
-/// arrays in it, so a parenthesis needs no quotes.
+/// Parses a list of devices: `a.img,b.img,"odd,name.img"`, quoted as in expressions. A list has no
+/// arrays, so a parenthesis needs no quotes.
 pub fn parse_devices(text: &str) -> Result<Vec<String>, ExpressionError> {
     Parser::new(text, false).devices()
 }
 
 impl Expression {
-    /// Reads an expression that names its devices. A name with a parenthesis or a comma in it
-    /// goes in double quotes, where a double quote is written twice.
+    /// Parses an expression that names its devices. A name with a parenthesis or a comma goes in
+    /// double quotes, and a double quote in it is doubled.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         Parser::new(text, false).parse()
     }
 
-    /// Reads an expression that may say how many devices there are rather than name them, as
-    /// `raid5(4)` or `raid0(raid5(3),raid5(3))`. They are then named by numbers, counted on
-    /// through the expression.
+    /// Parses an expression that may give the number of devices instead of their names, such as
+    /// `raid5(4)` or `raid0(raid5(3),raid5(3))`. Their names are then numbers, counted through the
+    /// whole expression.
     pub fn parse_counted(text: &str) -> Result<Self, ExpressionError> {
         Parser::new(text, true).parse()
     }
 
-    /// The same with a layout for every array that can have it and does not say its own.
+    /// Sets the layout of every array that supports it and does not specify its own.
     pub fn with_layout(mut self, name: &str) -> Result<Self, GeometryError> {
         let mut taken = false;
         let mut refused = None;
@@ -97,7 +97,7 @@ impl Expression {
         }
     }
 
-    /// What to tell whoever makes such an array: legal, but hardly meant.
+    /// Notes for the creator of arrays that are legal but rarely intended.
     pub fn notes(&self) -> Vec<&'static str> {
         let Self::Array { level, members, .. } = self else {
             return Vec::new();
@@ -140,14 +140,14 @@ impl fmt::Display for Expression {
     }
 }
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
     text: String,
-    /// In characters.
+    /// The position, in characters.
     at: usize,
     what: What,
-    /// It is a list of devices.
+    /// True if the text is a list of devices.
     list: bool,
 }
 
@@ -215,10 +215,10 @@ impl core::error::Error for ExpressionError {}
 
 struct Parser<'text> {
     text: &'text str,
-    /// Bytes read.
+    /// The number of bytes parsed.
     at: usize,
     counted: bool,
-    /// It is a list of devices, without arrays.
+    /// True if the text is a list of devices, without arrays.
     list: bool,
     /// The names so far.
     names: Vec<String>,
@@ -298,7 +298,7 @@ impl<'text> Parser<'text> {
         self.leaf(&name, start)
     }
 
-    /// A name in double quotes, and the spaces behind it.
+    /// Parses a name in double quotes and the spaces after it.
     fn quoted_name(&mut self, start: usize) -> Result<String, ExpressionError> {
         let mut name = String::new();
         loop {
@@ -317,7 +317,7 @@ impl<'text> Parser<'text> {
     }
 
     fn leaf(&mut self, name: &str, start: usize) -> Result<Expression, ExpressionError> {
-        // Fresh memory has no name: each is another.
+        // Memory devices have no identity: each is a new one.
         let scratch = name.starts_with("mem:") || name.starts_with("null:");
         if !scratch && self.names.iter().any(|other| other == name) {
             return Err(self.error(start, What::TwoOfAName(name.to_owned())));
@@ -385,7 +385,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// The number, where a number and nothing else stands between the parentheses.
+    /// Parses a number of devices; `None` unless the parentheses hold a number only.
     fn count(&mut self) -> Result<Option<u8>, ExpressionError> {
         let start = self.skip_spaces();
         let Some((inside, _)) = self.rest().split_once(')') else {
@@ -556,7 +556,8 @@ mod tests {
         }
     }
 
-    /// Anything is read or refused, nothing panics, and what was read prints as what reads alike.
+    /// Any text is parsed or refused without a panic. A parsed expression prints as text that
+    /// parses to the same expression.
     #[test]
     fn any_text_is_read_or_refused() {
         let parts = [

@@ -1,17 +1,17 @@
-//! Arrays that go on where they ended, on members that have more room there: nothing is moved.
+//! Arrays extended at their end, on members that have more room there: no data is moved.
 
 use crate::Geometry;
 use spindles_block::MemberSet;
 
 impl Geometry {
-    /// The members that the end of the array lies on. Where these have more room the array may get
-    /// larger; with more room on any other, what comes after it would have to move.
+    /// The members that the end of the array lies on. If these have more room, the array may be
+    /// extended. More room on other members doesn't help: the data after it would have to move.
     pub fn members_at_end(&self) -> MemberSet {
         let last = self.zones.last().expect("a level with members has a zone");
         last.members.iter().copied().collect()
     }
 
-    /// Whether this is `old` and more: whatever that holds lies here where it lies there.
+    /// Returns true if this map extends `old`: everything that `old` maps stays in its place.
     pub fn continues(&self, old: &Self) -> bool {
         let same = self.level.name == old.level.name
             && self.layout == old.layout

@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
-/// What a [`Geometry`] is made from.
+/// The parameters of a [`Geometry`].
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The level.
@@ -26,7 +26,7 @@ pub struct Spec {
     pub member_blocks: Vec<u64>,
 }
 
-/// The map of one array. Never changes, but for the mark of an array that grows.
+/// The map of one array. Only the mark of a growing array ever changes.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     pub(crate) level: &'static Level,
@@ -40,18 +40,19 @@ pub struct Geometry {
     /// Data blocks of a group.
     stripe: Divisor,
     chunk: Divisor,
-    /// In rising order of their first blocks; all with blocks.
+    /// In rising order of their first blocks; none is empty.
     pub(crate) zones: Vec<Zone>,
     member_blocks_used: Vec<u64>,
-    /// While the array grows: the map that holds from a mark on.
+    /// The map before growth, which still applies from a mark on; `None` unless the array is
+    /// growing.
     pub(crate) older: Option<Box<Older>>,
 }
 
-/// So many that all bytes of an array can be counted.
+/// The limit that lets all bytes of an array be counted in 64 bits.
 const BLOCKS_MAX: u128 = (1 << 64) / 4096;
 
 impl Geometry {
-    /// The map of such an array, or why there is none.
+    /// Creates the map of an array, or returns why it is impossible.
     pub fn new(spec: &Spec) -> Result<Self, GeometryError> {
         let level = spec.level;
         let members = u8::try_from(spec.member_blocks.len())
@@ -119,23 +120,23 @@ impl Geometry {
         self.layout
     }
 
-    /// The layout's name, as `left-symmetric` or `near 2`; empty where the level has no choice.
+    /// The layout's name, such as `left-symmetric` or `near 2`; empty if the level has only one.
     pub fn layout_name(&self) -> String {
         self.layout.to_string()
     }
 
-    /// What to tell whoever makes such an array: legal, but hardly meant.
+    /// A note for the creator of an array that is legal but rarely intended; `None` for others.
     pub fn note(&self) -> Option<&'static str> {
         let (members, note) = self.level.note?;
         (self.members < members).then_some(note)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn members(&self) -> u8 {
         self.members
     }
 
-    /// How many blocks the array has.
+    /// The number of blocks of the array.
     pub fn blocks(&self) -> u64 {
         match &self.older {
             None => self.blocks,
@@ -143,7 +144,7 @@ impl Geometry {
         }
     }
 
-    /// How many groups the array has; while it grows, those of both maps.
+    /// The number of groups of the array; of both maps while it grows.
     pub fn groups(&self) -> u64 {
         match &self.older {
             None => self.groups,
@@ -156,17 +157,17 @@ impl Geometry {
         self.chunk_blocks
     }
 
-    /// The data chunks of every group.
+    /// The number of data chunks of every group.
     pub fn data_chunks(&self) -> u8 {
         self.data_chunks
     }
 
-    /// The chunks of every group besides the data: parity or further copies.
+    /// The number of redundant chunks of every group: parity or further copies.
     pub fn redundancy(&self) -> u8 {
         self.slots - self.data_chunks
     }
 
-    /// The parity chunks of every group; 0 where redundancy is copies.
+    /// The number of parity chunks of every group; 0 if redundancy is copies.
     pub fn parity_chunks(&self) -> u8 {
         match self.level.redundancy {
             Redundancy::Parity(chunks) => chunks,
@@ -174,13 +175,13 @@ impl Geometry {
         }
     }
 
-    /// How much of a member's data area the array uses, in blocks.
+    /// The number of blocks of a member's data area that the array uses.
     pub fn member_blocks_used(&self, member: MemberIndex) -> u64 {
         self.member_blocks_used[usize::from(member.0)]
     }
 
-    /// Where a block is. Panics for a block beyond the end; while the array grows, beyond the end
-    /// that it will have.
+    /// Returns the place of a block. Panics for a block beyond the end; if the array grows, beyond
+    /// its future end.
     #[inline]
     pub fn locate(&self, block: BlockIndex) -> Location {
         if let Some(older) = &self.older
@@ -213,8 +214,8 @@ impl Geometry {
         }
     }
 
-    /// Fills in a group. Allocates nothing and writes only the slots there are. Panics for a
-    /// group beyond the end.
+    /// Fills in a group. Allocates nothing and writes only the slots in use. Panics for a group
+    /// beyond the end.
     pub fn group_into(&self, index: GroupIndex, out: &mut Group) {
         if let Some(older) = &self.older
             && index.0 >= older.first_group
@@ -249,8 +250,8 @@ impl Geometry {
         }
     }
 
-    /// The inverse: the group, the slot and the block in the chunk that lie at `offset` of a
-    /// member's data area. `None` where the array has nothing.
+    /// The inverse of `group_into`: returns the group, the slot and the block in the chunk at
+    /// `offset` of a member's data area. `None` if the array doesn't use it.
     pub fn find(&self, member: MemberIndex, offset: BlockIndex) -> Option<(GroupIndex, u8, u32)> {
         match &self.older {
             None => self.find_in_zones(member, offset),
@@ -271,14 +272,14 @@ impl Geometry {
         Some((group, slot, block))
     }
 
-    /// Whether all data can be read or computed without these members: whether every group keeps
-    /// as many chunks as it has data.
+    /// Returns true if all data can be read or computed without these members: every group keeps at
+    /// least as many chunks as it has data chunks.
     pub fn survives(&self, missing: MemberSet) -> bool {
         missing.is_empty() || self.survives_more(missing).is_some()
     }
 
-    /// How many members more may be missing besides these, whichever they are: what the group has
-    /// left that keeps the fewest chunks beyond its data. `None` where one lacks data.
+    /// Returns how many further members may be missing besides these, in any combination: the
+    /// smallest surplus of chunks over data chunks among the groups. `None` if a group lacks data.
     pub fn survives_more(&self, missing: MemberSet) -> Option<u8> {
         match &self.older {
             None => self.zones_survive_more(missing),
@@ -320,7 +321,7 @@ fn zones(
     parity_chunks: u8,
 ) -> Result<Vec<Zone>, GeometryError> {
     let chunk_blocks = u64::from(spec.chunk_blocks);
-    // What the first group needs.
+    // The space needed by the first group.
     let slots = if parity_chunks == 0 {
         shape.copies
     } else {
@@ -343,7 +344,7 @@ fn zones(
         });
     }
 
-    // The members of each zone, and where it begins and ends on them.
+    // The members of each zone, and its start and end on them.
     let cuts: Vec<(Vec<MemberIndex>, u64, u64)> = match spec.level.sizes {
         Sizes::Sequence => sizes
             .map(|(member, size)| (vec![member], 0, size))

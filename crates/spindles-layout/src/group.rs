@@ -1,9 +1,9 @@
-//! Redundancy groups: what a range of the array is on the members.
+//! Redundancy groups: the chunks on the members that hold a range of the array.
 
 use core::fmt;
 use spindles_block::{BlockIndex, MEMBERS_MAX, MemberIndex};
 
-/// What a member holds in a group.
+/// The role of a chunk in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Data chunk i, in the array's order.
@@ -36,13 +36,12 @@ pub struct GroupIndex(pub u64);
 pub struct Slot {
     /// The member.
     pub member: MemberIndex,
-    /// Where the chunk begins in the member's data area.
+    /// The start of the chunk in the member's data area.
     pub offset: BlockIndex,
-    /// What it holds.
+    /// The chunk's role.
     pub role: Role,
-    /// Which chunk it is as the code counts: data below `data_chunks`, parity p at
-    /// `data_chunks + p`; 0 for copies. With asymmetric RAID 6 the data's order here is not the
-    /// array's.
+    /// The chunk's index in the code: data below `data_chunks`, parity p at `data_chunks + p`; 0
+    /// for copies. With asymmetric RAID 6 the order of data here differs from the array's.
     pub code_index: u8,
 }
 
@@ -59,15 +58,16 @@ impl Slot {
 /// group of one. Filled by [`Geometry::group_into`](crate::Geometry::group_into).
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Which group.
+    /// The group's index.
     pub index: GroupIndex,
-    /// Where `Data(0)` begins in the array; data chunk i begins `i * blocks` later.
+    /// The start of `Data(0)` in the array; data chunk i starts `i * blocks` later.
     pub first_block: BlockIndex,
-    /// The length of each chunk. Only the last one of a member of a concatenation may be short.
+    /// The length of each chunk. Only the last chunk of a concatenation's member may be short.
     pub blocks: u32,
-    /// How many of the slots are data, and how many of all suffice to compute the others.
+    /// The number of data slots, which is also the number of slots that suffice to compute the
+    /// others.
     pub data_chunks: u8,
-    /// How many are parity; 0 where redundancy is copies.
+    /// The number of parity slots; 0 if redundancy is copies.
     pub parity_chunks: u8,
     pub(crate) len: u8,
     pub(crate) slots: [Slot; MEMBERS_MAX as usize],
@@ -94,19 +94,19 @@ impl Group {
     }
 }
 
-/// Where one block of the array is.
+/// The place of one block of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Its group.
     pub group: GroupIndex,
     /// The data chunk of the group that holds it.
     pub data_index: u8,
-    /// How far into the chunk.
+    /// The block's position in the chunk.
     pub block_in_chunk: u32,
-    /// How many blocks there are from this one to the end of the chunk; at least 1.
+    /// The number of blocks from this one to the end of the chunk; at least 1.
     pub blocks_left: u32,
-    /// The member that holds it; of several copies the first.
+    /// The member that holds it; if there are copies, the first.
     pub member: MemberIndex,
-    /// This block in the member's data area.
+    /// The block's position in the member's data area.
     pub offset: BlockIndex,
 }

@@ -1,8 +1,9 @@
-//! Two maps of one array while it grows: below a mark the new one holds, from there on the old one.
+//! Two maps of one array while it grows: the new one applies below a mark, the old one from the
+//! mark on.
 //!
-//! Groups of the new map keep their numbers; those of the old one are counted after them, so that
-//! all are in the order of the array's blocks and none changes its number while the mark moves.
-//! Only *live* groups count: of the new map those below the mark, of the old one those from it on.
+//! Groups of the new map keep their numbers; those of the old map are counted after them. So all
+//! are in the order of the array's blocks, and no number changes while the mark moves. Only *live*
+//! groups count: those of the new map below the mark, and those of the old map from it on.
 
 use crate::{Geometry, GroupIndex, Level};
 use alloc::boxed::Box;
@@ -10,49 +11,49 @@ use core::fmt;
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberSet};
 
-/// What an array was before it began to grow.
+/// The map of an array before it began to grow.
 #[derive(Clone, Debug)]
 pub(crate) struct Older {
     pub(crate) geometry: Geometry,
-    /// From here on the old map holds.
+    /// The old map applies from this block on.
     pub(crate) mark: u64,
-    /// What the first group of the old map is counted as.
+    /// The number of the old map's first group.
     pub(crate) first_group: u64,
 }
 
-/// Why an array can't grow that way.
+/// Why an array can't grow this way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrowthError {
-    /// There is no way from or to such a level.
+    /// The level can't grow, or can't be grown to.
     Level {
         /// The level.
         level: &'static Level,
     },
-    /// Members would go.
+    /// Members would be removed.
     FewerMembers {
-        /// How many there are.
+        /// The number of members.
         members: u8,
     },
-    /// It would have less parity.
+    /// There would be less parity.
     LessParity,
     /// Nothing changes.
     Nothing,
-    /// A row of chunks would hold less than before, so that data would have to go where data is
-    /// that was not moved yet.
+    /// A row of chunks would hold less data than before. Moved data would overwrite data that was
+    /// not moved yet.
     Denser {
         /// Data chunks in a row before.
         from: u8,
-        /// And after.
+        /// Data chunks in a row after.
         to: u8,
-        /// How many members it takes.
+        /// The number of members needed.
         members_min: u8,
     },
     /// The members are too small.
     Smaller {
-        /// What it holds, in blocks.
+        /// The array's present size, in blocks.
         blocks: u64,
-        /// What it would hold.
+        /// Its new size, in blocks.
         blocks_after: u64,
     },
 }
@@ -92,7 +93,7 @@ impl fmt::Display for GrowthError {
 impl core::error::Error for GrowthError {}
 
 impl Geometry {
-    /// The map of an array that grows from `old` to `self`: below `mark` it is `self`.
+    /// Returns the map of an array that grows from `old` to `self`, which applies below `mark`.
     pub fn growing_from(mut self, old: Self, mark: BlockIndex) -> Result<Self, GrowthError> {
         for geometry in [&old, &self] {
             let level = geometry.level();
@@ -140,17 +141,18 @@ impl Geometry {
         Ok(self)
     }
 
-    /// The map from before, while the array grows.
+    /// The map before growth; `None` unless the array is growing.
     pub fn older(&self) -> Option<&Self> {
         Some(&self.older.as_ref()?.geometry)
     }
 
-    /// From where on the old map holds, while the array grows.
+    /// The first block of the old map; `None` unless the array is growing.
     pub fn mark(&self) -> Option<BlockIndex> {
         Some(BlockIndex(self.older.as_ref()?.mark))
     }
 
-    /// The blocks of the array in whole groups of both maps: the mark is a multiple of it.
+    /// The smallest number of array blocks that is whole groups of both maps: the mark is a
+    /// multiple of it. `None` unless the array is growing.
     pub fn growth_unit(&self) -> Option<u64> {
         let older = self.older.as_ref()?;
         let (old, new) = (older.geometry.stripe_blocks(), self.stripe_blocks());
@@ -166,8 +168,8 @@ impl Geometry {
         u64::from(self.chunk_blocks) * u64::from(self.data_chunks)
     }
 
-    /// Moves the mark: to a multiple of the unit, or beyond the end of the old map to that of a
-    /// group of the new one.
+    /// Moves the mark to a multiple of the unit or, beyond the end of the old map, to a multiple of
+    /// the new map's group size.
     pub fn set_mark(&mut self, mark: BlockIndex) {
         let unit = self.growth_unit().expect("it grows");
         let (stripe, blocks) = (self.stripe_blocks(), self.blocks);
@@ -181,14 +183,14 @@ impl Geometry {
         older.mark = mark.0;
     }
 
-    /// Only the new map holds.
+    /// Drops the old map.
     #[must_use]
     pub fn grown(mut self) -> Self {
         self.older = None;
         self
     }
 
-    /// The groups that hold the array: of the new map, and of the old one.
+    /// The live groups: of the new map, and of the old one.
     pub fn live_groups(&self) -> [Range<u64>; 2] {
         let Some(older) = &self.older else {
             return [0..self.groups, self.groups..self.groups];
@@ -218,7 +220,7 @@ impl Geometry {
     }
 
     pub(crate) fn survives_more_growing(&self, older: &Older, missing: MemberSet) -> Option<u8> {
-        // Before anything is moved, what was added has no part.
+        // Before any data is moved, the added members hold none.
         let old = MemberSet::all(older.geometry.members);
         let added = MemberSet::all(self.members).difference(old);
         let counted = match older.mark {

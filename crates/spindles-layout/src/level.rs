@@ -1,4 +1,4 @@
-//! What a row of the level table says, and the layouts to choose from.
+//! The rows of the level table, and the layouts to choose from.
 
 use crate::{GeometryError, LEVELS};
 use alloc::borrow::ToOwned;
@@ -11,55 +11,55 @@ pub const CHUNK_BYTES_MAX: u32 = 64 << 20;
 /// A RAID level: a row of the table.
 #[derive(Debug)]
 pub struct Level {
-    /// As users and superblocks name it.
+    /// The name for users and in superblocks.
     pub name: &'static str,
     /// One line for help.
     pub summary: &'static str,
-    /// What the array holds, for documentation.
+    /// The capacity of the array, for documentation.
     pub capacity: &'static str,
-    /// Which missing members it survives, for documentation.
+    /// The members it survives the loss of, for documentation.
     pub survives: &'static str,
-    /// The fewest members.
+    /// The minimum number of members.
     pub members_min: u8,
-    /// Said of arrays with fewer members than this: legal, but hardly meant.
+    /// A note for arrays with fewer members than this: legal, but rarely intended.
     pub note: Option<(u8, &'static str)>,
-    /// The chunk size unless another is asked for.
+    /// The default chunk size.
     pub chunk_bytes: u32,
-    /// What a group holds besides its data.
+    /// The redundancy of a group.
     pub redundancy: Redundancy,
-    /// The layouts, the default first. A level without a choice has one without a name.
+    /// The layouts, the default first. A level without a choice has one, without a name.
     pub layouts: &'static [LayoutRow],
     pub(crate) sizes: Sizes,
 }
 
-/// What a group holds besides its data.
+/// The redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redundancy {
     /// Nothing: a group is one chunk.
     None,
     /// A copy on every other member.
     CopyOnEveryMember,
-    /// As many copies as the layout says.
+    /// As many copies as the layout specifies.
     Copies,
-    /// That many parity chunks; the group is a stripe over all members.
+    /// This many parity chunks; the group is a stripe over all members.
     Parity(u8),
 }
 
-/// What becomes of members of unequal size.
+/// The treatment of members of unequal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizes {
-    /// All are used up to the smallest, rounded down to a chunk.
+    /// All members are used up to the size of the smallest, rounded down to a chunk.
     Smallest,
-    /// While members have room left, a zone stripes over all that reach it.
+    /// Zones, each striped over the members that reach it.
     Zones,
-    /// One after another, each to its last block.
+    /// One after another, each up to its last block.
     Sequence,
 }
 
-/// A layout: how roles move over the members from group to group, as one period of it.
+/// A layout: one period of the way roles move over the members from group to group.
 #[derive(Debug)]
 pub struct LayoutRow {
-    /// As users name it, without the number of copies.
+    /// The name for users, without the number of copies.
     pub name: &'static str,
     /// One line for help.
     pub summary: &'static str,
@@ -67,7 +67,7 @@ pub struct LayoutRow {
     pub(crate) place: fn(Shape, u32, u8) -> Place,
 }
 
-/// What a layout is asked about.
+/// The input of a layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) members: u8,
@@ -75,48 +75,48 @@ pub(crate) struct Shape {
     pub(crate) copies: u8,
 }
 
-/// After how many groups, and rows of chunks on the members, a layout repeats.
+/// The number of groups, and of rows of chunks on the members, after which a layout repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     pub(crate) groups: u32,
     pub(crate) rows: u32,
-    /// Into how many sections of equal size each member is divided, each with the same rows.
+    /// The number of equal sections that each member is divided into, each with the same rows.
     pub(crate) sections: u8,
 }
 
-/// Where a chunk of a group lies.
+/// The place of a chunk of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) member: MemberIndex,
-    /// Row within the period.
+    /// The row within the period.
     pub(crate) row: u32,
     pub(crate) section: u8,
     pub(crate) code_index: u8,
 }
 
-/// A layout as chosen: a row and, where the row leaves it open, the number of copies.
+/// A selected layout: a row and, if the row leaves it open, the number of copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub(crate) row: &'static LayoutRow,
-    /// 0 where the row does not leave it open.
+    /// 0 if the row does not leave it open.
     pub(crate) copies: u8,
 }
 
 const COPIES_DEFAULT: u8 = 2;
 
 impl Level {
-    /// The level of that name.
+    /// Returns the level of this name.
     pub fn by_name(name: &str) -> Option<&'static Level> {
         LEVELS.iter().copied().find(|level| level.name == name)
     }
 
-    /// The level of that name, or an error that lists the names there are.
+    /// Returns the level of this name, or an error that lists the levels.
     pub fn named(name: &str) -> Result<&'static Level, GeometryError> {
         Self::by_name(name).ok_or_else(|| GeometryError::UnknownLevel(name.to_owned()))
     }
 
-    /// Whether arrays of it can grow: by members, or to another level. Any that can has parity, or may
-    /// get it.
+    /// Returns true if arrays of this level can grow: by members, or to another level. Such arrays
+    /// have parity or may get it.
     pub const fn grows(&self) -> bool {
         match self.redundancy {
             Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => true,
@@ -124,7 +124,7 @@ impl Level {
         }
     }
 
-    /// The layout to take when none is asked for.
+    /// The default layout.
     pub fn layout_default(&'static self) -> Layout {
         Layout {
             row: &self.layouts[0],
@@ -135,8 +135,8 @@ impl Level {
         }
     }
 
-    /// The layout of that name: `left-symmetric`, `near 2`, `near2`. The empty name is the
-    /// default.
+    /// Returns the layout of this name: `left-symmetric`, `near 2`, `near2`. The empty name selects
+    /// the default.
     pub fn layout(&'static self, name: &str) -> Result<Layout, GeometryError> {
         let default = self.layout_default();
         if name.is_empty() {
@@ -162,7 +162,7 @@ impl Level {
     }
 }
 
-/// Levels are the same when they have the same name.
+/// Levels are equal if their names are.
 impl PartialEq for Level {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -194,7 +194,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The chunk size in blocks, or why it is not a chunk size.
+/// Returns the chunk size in blocks, or why it is not valid.
 pub fn chunk_blocks(chunk_bytes: u64, block_size: BlockSize) -> Result<u32, GeometryError> {
     let block_bytes = block_size.bytes();
     match u32::try_from(chunk_bytes) {

@@ -3,7 +3,7 @@
 use crate::level::{Period, Place, Shape};
 use spindles_block::MemberIndex;
 
-/// Where the data of a stripe goes.
+/// The order of a stripe's data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
     /// On the members right after the parity, wrapping round.
@@ -12,7 +12,7 @@ pub(crate) enum Order {
     Asymmetric,
 }
 
-/// Parity that has been on every member after as many stripes as there are members.
+/// The period after which parity has been on every member: as many stripes as members.
 pub(crate) fn period(shape: Shape) -> Period {
     Period {
         groups: u32::from(shape.members),
@@ -31,8 +31,8 @@ pub(crate) fn right(members: u8, stripe: u32) -> u8 {
     u8::try_from(stripe % u32::from(members)).expect("less than the members")
 }
 
-/// Where chunk `slot` of a stripe lies whose first of `parity_chunks` parity chunks is on member
-/// `first`, the others on the members after it.
+/// The place of chunk `slot` of a stripe. The first of its `parity_chunks` parity chunks is on
+/// member `first`, the others are on the members after it.
 pub(crate) fn place(
     members: u8,
     parity_chunks: u8,

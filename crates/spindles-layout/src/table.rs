@@ -1,4 +1,4 @@
-//! The map as a table to look at: one line per stripe, one column per device.
+//! The map as a table for people: one line per stripe, one column per device.
 
 use crate::level::{Period, Shape};
 use crate::{Expression, Geometry, GeometryError, Group, Level, Redundancy, Role, Spec};
@@ -9,31 +9,31 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use spindles_block::{BlockIndex, MemberIndex};
 
-/// How data chunks are numbered.
+/// The numbering of data chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Counted anew in every stripe: what a member holds in it.
+    /// Restarts in every stripe: shows the contents of a member in it.
     Stripe,
-    /// Counted through the array: where a sequential read goes.
+    /// Continues through the array: shows the path of a sequential read.
     Array,
 }
 
-/// What a device holds in one row of chunks.
+/// The contents of a device in one row of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// A data chunk: `D7`.
     Data(u64),
     /// A further copy of a data chunk: `C7`.
     Copy(u64),
-    /// A parity chunk: `P`, `Q`, `R`; in lower case where an array within an array with parity
-    /// has it.
+    /// A parity chunk: `P`, `Q`, `R`; in lower case if it belongs to an array within an array with
+    /// parity.
     Parity {
         /// 0 for P.
         parity: u8,
-        /// In lower case.
+        /// True for lower case.
         inner: bool,
     },
-    /// Nothing of the array.
+    /// Not used by the array.
     Unused,
 }
 
@@ -57,11 +57,11 @@ impl fmt::Display for Cell {
 pub struct Table {
     /// The devices.
     pub columns: Vec<String>,
-    /// For each row of chunks on the devices what they hold, in the order of the columns.
+    /// The cells of each row of chunks, in the order of the columns.
     pub rows: Vec<Vec<Cell>>,
-    /// Rows at which a further section of the devices begins.
+    /// Rows at which another section of the devices begins.
     pub sections: Vec<usize>,
-    /// What a line of the table is called.
+    /// The name of a line of the table.
     pub row_name: &'static str,
 }
 
@@ -72,8 +72,8 @@ enum Node {
 }
 
 impl Table {
-    /// The map of an array of which every device has `stripes` rows of chunks; with a far layout
-    /// so many in every section. The numbers of a nested array are always those of the array.
+    /// Creates the map of an array whose devices each have `stripes` rows of chunks; with a far
+    /// layout, in every section. Nested arrays always use the numbers of the whole array.
     pub fn new(
         expression: &Expression,
         stripes: u32,
@@ -81,7 +81,7 @@ impl Table {
     ) -> Result<Self, GeometryError> {
         let sections = sections(expression);
         let rows = u64::from(stripes) * sections;
-        // What needs several rows at once is cut off at the end of the table.
+        // Groups that span several rows are cut off at the end of the table.
         let root = node(expression, rows.next_multiple_of(rows_at_once(expression)))?;
         let Node::Array(geometry, members) = &root else {
             unreachable!("an expression is an array");
@@ -111,8 +111,7 @@ impl Table {
         })
     }
 
-    /// The numbers that show most: within the stripe where there is parity, else through the
-    /// array.
+    /// The clearest numbering: within the stripe if there is parity, otherwise through the array.
     pub fn numbers_default(expression: &Expression) -> Numbers {
         match expression {
             Expression::Array { level, .. }
@@ -155,12 +154,12 @@ impl fmt::Display for Table {
     }
 }
 
-/// Into how many sections the devices are divided.
+/// The number of sections that the devices are divided into.
 fn sections(expression: &Expression) -> u64 {
     product(expression, &|period, _| period.sections.into())
 }
 
-/// Of how many rows some group has to have all or none.
+/// The number of rows that a group needs all or none of.
 fn rows_at_once(expression: &Expression) -> u64 {
     product(expression, &|period, level| match level.redundancy {
         Redundancy::Copies => period.rows.into(),
@@ -168,7 +167,7 @@ fn rows_at_once(expression: &Expression) -> u64 {
     })
 }
 
-/// The product of something along the deepest nest.
+/// The product of `of` along the deepest nest.
 fn product(expression: &Expression, of: &dyn Fn(Period, &Level) -> u64) -> u64 {
     let Expression::Array {
         level,
@@ -188,7 +187,7 @@ fn product(expression: &Expression, of: &dyn Fn(Period, &Level) -> u64) -> u64 {
     of(period, level) * inner.unwrap_or(1)
 }
 
-/// Blocks are chunks here.
+/// In these maps a block is a chunk.
 fn node(expression: &Expression, rows: u64) -> Result<Node, GeometryError> {
     let Expression::Array {
         level,
@@ -213,7 +212,7 @@ fn node(expression: &Expression, rows: u64) -> Result<Node, GeometryError> {
     Ok(Node::Array(geometry, nodes))
 }
 
-/// For each device, from left to right, the members to go down to.
+/// The path to each device, from left to right: the member to descend to at each level.
 fn paths(node: &Node) -> Vec<Vec<u8>> {
     match node {
         Node::Device => vec![vec![]],
@@ -227,7 +226,7 @@ fn paths(node: &Node) -> Vec<Vec<u8>> {
     }
 }
 
-/// What is on row `row` of the device at the end of the path.
+/// The contents of row `row` of the device at the end of the path.
 fn cell(root: &Node, path: &[u8], row: u64, numbers: Numbers) -> Cell {
     match (find(root, path, row), root, numbers) {
         (Found::Unused, ..) => Cell::Unused,
@@ -245,13 +244,13 @@ fn cell(root: &Node, path: &[u8], row: u64, numbers: Numbers) -> Cell {
     }
 }
 
-/// What a place on a device is for the array above it.
+/// The meaning of a place on a device for the array above it.
 enum Found {
-    /// That block of the array.
+    /// This block of the array.
     Block { block: u64, copy: bool },
-    /// Parity of the array or of one in it.
+    /// Parity of the array or of an array in it.
     Parity { parity: u8, inner: bool },
-    /// Nothing.
+    /// Unused.
     Unused,
 }
 

@@ -17,13 +17,13 @@ pub(crate) struct Zone {
     /// Groups after which the layout repeats.
     pub(crate) period: Divisor,
     pub(crate) period_groups: u64,
-    /// How far the members have come after one period, in blocks.
+    /// The length of one period on the members, in blocks.
     pub(crate) period_blocks: u64,
-    /// For each group of the first period its slots, with their offsets.
+    /// The slots of each group of the first period, with their offsets.
     pub(crate) slots: Vec<Slot>,
     /// The members of the zone.
     pub(crate) members: Vec<MemberIndex>,
-    /// Where the zone begins and ends on its members.
+    /// The start and the end of the zone on its members.
     start: u64,
     pub(crate) end: u64,
     period_rows: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Zone {
     inverse: Vec<Option<(u32, u8)>>,
 }
 
-/// Where a zone lies.
+/// The bounds of a zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) members: Vec<MemberIndex>,
@@ -119,8 +119,8 @@ impl Zone {
         }
     }
 
-    /// Whether this is a zone of the same layout as `old`, and as long or longer: sections that
-    /// become longer move those after them.
+    /// Returns true if this is a zone of the same layout as `old`, and at least as long. Sections that
+    /// get longer move those after them, so they don't continue.
     pub(crate) fn continues(&self, old: &Self) -> bool {
         self.first_block == old.first_block
             && self.first_group == old.first_group
@@ -130,7 +130,8 @@ impl Zone {
             && self.slots == old.slots
     }
 
-    /// The group and slot of a chunk-sized row on a member, if the zone has that.
+    /// Returns the group and slot of a chunk-sized row on a member; `None` if the zone doesn't have
+    /// it.
     pub(crate) fn find(
         &self,
         member: MemberIndex,

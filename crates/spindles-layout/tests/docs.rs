@@ -1,4 +1,4 @@
-//! The tables of `docs/levels.md` are those of the level table. `SPINDLES_UPDATE=1` writes them anew.
+//! The tables of `docs/levels.md` match the level table. `SPINDLES_UPDATE=1` rewrites them.
 
 use spindles_block::SizeBytes;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy, Table};

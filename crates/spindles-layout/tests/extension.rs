@@ -1,5 +1,5 @@
-//! Arrays on members that get longer: whether the map with the longer ones goes on where the other one
-//! ended is what a look at every place says.
+//! Arrays on members that get longer: `continues` is checked against a comparison of every place in
+//! both maps.
 
 use spindles_layout::{Geometry, Group, GroupIndex, LEVELS, Layout, Level, Spec};
 
@@ -13,7 +13,7 @@ fn geometry(level: &'static Level, layout: Layout, member_blocks: &[u64]) -> Opt
     .ok()
 }
 
-/// Whether every block of `old` is where it was, with all of its redundancy.
+/// Returns true if every block of `old`, and all its redundancy, is still in its place.
 fn holds_all(new: &Geometry, old: &Geometry) -> bool {
     let (mut here, mut there) = (Group::empty(), Group::empty());
     new.blocks() >= old.blocks()
@@ -59,7 +59,7 @@ fn a_map_continues_another_exactly_where_nothing_moves() {
                     for sizes in [&all, &some] {
                         let new = geometry(level, layout, sizes).expect("as before, or longer");
                         let holds = holds_all(&new, &old);
-                        // What goes on may be found out to have stayed by chance only.
+                        // A map that doesn't continue may still keep all places by chance.
                         assert!(holds || !new.continues(&old), "{level} {layout} {sizes:?}");
                         go_on += u32::from(new.continues(&old));
                         move_on += u32::from(!holds);

@@ -1,5 +1,5 @@
-//! The map of an array that grows: every block, and every place of a member, has one group at each
-//! mark, and what is moved never lies where something is that was not.
+//! The map of a growing array: at each mark every block, and every place of a member, has one
+//! group. Moved data never overwrites data that was not moved yet.
 
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_layout::{Geometry, Group, GroupIndex, GrowthError, Level, Spec};
@@ -68,7 +68,7 @@ fn every_block_is_in_one_live_group_at_each_mark() {
     }
 }
 
-/// In-place writes of a window never touch what the old map holds from the window's end on.
+/// In-place writes of a window never touch data that the old map holds from the window's end on.
 #[test]
 fn a_window_never_overwrites_what_was_not_moved() {
     for way in WAYS {

@@ -45,8 +45,8 @@ fn group_of(geometry: &Geometry, index: u64) -> Group {
     group
 }
 
-/// Map and inverse agree; each block of the array is there once, no two chunks overlap, what no
-/// chunk covers the inverse does not know; `locate` says the same as the groups.
+/// Map and inverse agree: each block of the array is mapped once, no two chunks overlap, and the
+/// inverse knows no place outside them. `locate` agrees with the groups.
 fn check_map(geometry: &Geometry, sizes: &[u64]) {
     let what = format!(
         "{} {} chunk {} {sizes:?}",
@@ -141,7 +141,7 @@ fn check_map(geometry: &Geometry, sizes: &[u64]) {
 fn map_and_inverse_agree_and_cover_the_array() {
     for (level, layout, members) in every_shape(10) {
         for chunk_blocks in [1, 3] {
-            // Two rotations, a rest of a third and a rest of a chunk.
+            // Two rotations, and a remainder of a third and of a chunk.
             let rows = 2 * u64::from(members) * u64::from(members) + 1;
             let rows = match level.redundancy {
                 Redundancy::Copies => rows,
@@ -268,7 +268,8 @@ fn parity_that_moves_lands_on_all_members_equally() {
     }
 }
 
-/// As md counts: in the order of the devices from the one after Q on, wrapping round, P skipped.
+/// Chunks are numbered as in md: in the order of the devices from the one after Q on, wrapping
+/// round and skipping P.
 #[test]
 fn the_code_counts_from_the_member_after_the_last_parity() {
     for (level, layout, members) in every_shape(10) {

@@ -1,5 +1,5 @@
-//! `survives` against real recovery: bytes are encoded on every member, members are taken away
-//! in every combination, and what is left either yields every byte again or provably cannot.
+//! `survives` against real recovery. Bytes are encoded on every member, and members are removed in
+//! every combination. The rest either yields every byte again or provably cannot.
 
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_layout::{Geometry, Group, GroupIndex, LEVELS, Layout, Level, Redundancy, Role, Spec};
@@ -50,14 +50,14 @@ fn groups(geometry: &Geometry) -> Vec<Encoded> {
     (0..geometry.groups()).map(encode).collect()
 }
 
-/// Whether what is left of a group yields its data; wrong bytes are a failure of the test.
+/// Returns true if the remaining chunks of a group yield its data; panics on wrong bytes.
 fn recovers(geometry: &Geometry, encoded: &Encoded, missing: MemberSet) -> bool {
     let group = &encoded.group;
     let data_chunks = usize::from(group.data_chunks);
     let slots = group.slots().iter().zip(&encoded.chunks);
     let (lost, left): (Vec<_>, Vec<_>) = slots.partition(|(slot, _)| missing.contains(slot.member));
     if left.len() < data_chunks {
-        // Fewer bytes than the data has: no code yields it.
+        // Fewer chunks than data chunks: no code can recover the data.
         return lost
             .iter()
             .all(|(slot, _)| !matches!(slot.role, Role::Data(_)));
@@ -97,7 +97,7 @@ fn check(level: &'static Level, layout: Layout, sizes: &[u64]) {
     .expect("a geometry of the table");
     let groups = groups(&geometry);
     let mut survived = 0;
-    // By set of missing members, those with more of them first.
+    // By set of missing members, supersets first.
     let mut survives_more = vec![None; 1 << members];
     for bits in (0..1_u64 << members).rev() {
         let missing = MemberSet::from_bits(bits);

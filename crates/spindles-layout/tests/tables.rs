@@ -1,12 +1,13 @@
 //! The printed map of every level and layout, compared with tables that were checked by hand
-//! against the formulas. `SPINDLES_UPDATE=1` writes them anew: then look at the difference.
+//! against the formulas. `SPINDLES_UPDATE=1` rewrites them: then review the difference.
 
 use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table};
 use std::fmt::Write as _;
 
 const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables.txt");
 
-/// Beside one of every layout: odd numbers of members and copies, nests; and how many stripes.
+/// Further tables besides the one of every layout: odd numbers of members and copies, and nests,
+/// each with its number of stripes.
 const FURTHER: &[(&str, u32)] = &[
     ("raid0(1)", 2),
     ("raid1(2)", 3),

@@ -1,5 +1,5 @@
-//! What the records of one experiment say: a cell for each system × workload, a
-//! comparison with the single disk for each cell, and every doubt about them.
+//! Analyses the records of one experiment: a cell for each system × workload, its comparison with
+//! the baseline, and every doubt about the figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,99 +17,101 @@ use crate::{
     overall, quantity, totals,
 };
 
-/// From this many comparisons on, a verdict must also hold after Holm's correction.
+/// With more comparisons than this, a verdict must also hold after Holm's correction.
 pub const UNCORRECTED_COMPARISONS_MAX: usize = 10;
-/// Fewest operations for a percentile 99.9: ten of them took longer then.
+/// Fewest operations for a 99.9th percentile: at least ten of them took longer.
 pub const P99_9_COUNT_MIN: u64 = 10_000;
-/// Probability of calling equal systems different that a verdict accepts.
+/// Error rate that a verdict accepts: the probability of calling equal systems different.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// Everything a report says, drawn from records alone.
+/// Everything that a report shows, derived from the records alone.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// What was to be measured.
+    /// The experiment as planned.
     pub experiment: Experiment,
-    /// Where it was measured.
+    /// The machine that ran it.
     pub environment: Environment,
-    /// What the parts can do by themselves, where that was measured.
+    /// Limits of the single components, if they were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// One for each system × workload that has a run, workload by workload.
+    /// One cell for each system × workload that has a run, ordered by workload.
     pub cells: Vec<Cell>,
-    /// Each cell against the baseline's, the control's among them; against that of the first system that
-    /// ran a workload where the baseline did not. Of an open loop one for each quantity, p99 first.
+    /// Each cell against the baseline's, including the control's cells. If the baseline did not run
+    /// a workload, the first system that did takes its place. An open loop has one comparison for
+    /// each quantity, p99 first.
     pub comparisons: Vec<Comparison>,
-    /// Each cell of a system that has a baseline of its own against that one's.
+    /// Each cell of a system with its own baseline, against that baseline.
     pub own_comparisons: Vec<Comparison>,
-    /// Each system against the baseline over all workloads that both have, where there are at least
-    /// two: the mean over blocks of the mean of the log-ratios, so of ratios the geometric mean.
+    /// Each system against the baseline over all workloads that both ran, if there are at least
+    /// two. The mean over blocks of the mean log-ratio, which is the geometric mean of the ratios.
     pub overall: Vec<Comparison>,
-    /// Which workloads those are over.
+    /// Workloads that `overall` covers.
     pub overall_scope: OverallScope,
-    /// Which system to take: each two of them beside each other.
+    /// Compares every system with every other, to choose one.
     pub choice: Choice,
-    /// Each system against the mean of several single devices, where there are several.
+    /// Each system against the mean of several single devices, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub singles: Option<Singles>,
-    /// What to doubt, worst first.
+    /// Doubts about the figures, worst first.
     pub findings: Vec<Finding>,
-    /// Every run, as it was recorded; one that was discarded afterwards failed.
+    /// Every run as recorded. A run that was discarded afterwards is marked as failed.
     #[serde(skip)]
     pub runs: Vec<Run>,
-    /// What runs of several phases come to together.
+    /// Totals of the runs that consist of several phases.
     #[serde(skip)]
     pub totals: Vec<Run>,
-    /// Runs that were recorded once more, and count once.
+    /// Number of runs that were recorded again; each counts once.
     #[serde(skip)]
     pub recorded_again: usize,
-    /// Runs that were to confirm a verdict: they count in no result.
+    /// Runs that tested a verdict; they count in no result.
     #[serde(skip)]
     pub trials: Vec<Run>,
 }
 
-/// One workload on one system: all its repetitions.
+/// One workload on one system, with all its repetitions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// Name of the system.
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// What the rate counts.
+    /// Unit of the rate.
     pub rate: Rate,
-    /// Every repetition that finished, in the order of their blocks.
+    /// Every repetition that finished, in block order.
     pub repetitions: Vec<Repetition>,
     /// Repetitions that did not finish.
     pub failed: usize,
-    /// Natural logarithm of the rate per second: mean over blocks. Its interval has in it what is common
-    /// to all systems of a block; which of two is faster is said by their comparison.
+    /// Natural logarithm of the rate per second: mean over blocks. Its interval includes the
+    /// variation that all systems of a block share, so compare two systems by their [`Comparison`]
+    /// instead.
     pub log_rate: Estimate,
     /// Median rate per second.
     pub median: f64,
     /// Geometric mean of the rate per second.
     pub geometric_mean: f64,
-    /// SNIA's steady state over the last five repetitions, where there are so many.
+    /// SNIA's steady state over the last five repetitions. `None` if there are fewer.
     pub steady: Option<Steady>,
-    /// Latency per operation, all repetitions together.
+    /// Latency of each kind of operation, over all repetitions.
     pub latency: BTreeMap<String, Latency>,
-    /// The same from the moment at which an operation was to begin, of an open loop.
+    /// Response times, measured from the scheduled start of each operation. Open loops only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub response: BTreeMap<String, Latency>,
-    /// CPU time of all repetitions together.
+    /// CPU time of all repetitions.
     pub cpu_ns: Cpu,
-    /// Wall time of all repetitions together.
+    /// Wall time of all repetitions.
     pub elapsed_ns: u64,
-    /// What the rate counts, of all repetitions together.
+    /// Amount that the rate counts, over all repetitions.
     pub counted: u64,
-    /// Operations of all repetitions together.
+    /// Operations of all repetitions.
     pub operations: u64,
     /// Bytes moved by the workload.
     pub application: Traffic,
     /// Bytes moved by the members.
     pub members: Traffic,
-    /// Members that answered late in any repetition.
+    /// Members that answered late in some repetition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_members: Vec<LateMember>,
-    /// What is said of caches and of the bottleneck, where the records have evidence.
+    /// Cache and bottleneck verdicts, if the records have evidence for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdicts: Option<CellVerdicts>,
 }
@@ -119,13 +121,13 @@ pub struct Cell {
 pub struct Repetition {
     /// Repetition block.
     pub block: u32,
-    /// Place among all runs of the experiment.
+    /// Position among all runs of the experiment.
     pub order: u32,
     /// Bytes or operations per second.
     pub per_second: f64,
-    /// Far from its fellows; shown and kept.
+    /// Set if the result is far from the other repetitions. Outliers are shown and still count.
     pub outlier: bool,
-    /// Response times, of an open loop.
+    /// Response times of an open loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Response>,
 }
@@ -141,32 +143,33 @@ pub struct Latency {
     pub p90_ns: u64,
     /// 99 of 100 took at most this.
     pub p99_ns: u64,
-    /// 999 of 1000 took at most this; `None` below [`P99_9_COUNT_MIN`] operations.
+    /// 999 of 1000 took at most this. `None` below [`P99_9_COUNT_MIN`] operations.
     pub p99_9_ns: Option<u64>,
-    /// The longest.
+    /// The longest latency.
     pub max_ns: u64,
-    /// All of them. Not in JSON: the records hold them run by run.
+    /// Distribution of all latencies. Not in JSON: the records hold it for each run.
     #[serde(skip)]
     pub histogram: Histogram,
 }
 
-/// What a comparison came to.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Faster than the baseline.
     Faster,
     /// Slower than the baseline.
     Slower,
-    /// The figures do not tell them apart.
+    /// The figures show no difference.
     NoDifferenceShown,
-    /// They share one repetition block: how far it scatters is not known.
+    /// Both share only one repetition block, so the scatter is unknown.
     OneBlock,
-    /// One of the two finished in no block in which the other did.
+    /// The two share no block in which both finished.
     Failed,
-    /// One of the two is a figure of the load generator: above 70 % of what the harness does on a target
-    /// that does nothing.
+    /// One of the two figures measures the load generator: it is above 70 % of the rate that the
+    /// harness reaches on a target that does nothing.
     Refused,
-    /// None: it is the baseline held against itself (the A/A pair), a measure of the others. `null` in JSON.
+    /// No verdict: the baseline against itself (the A/A pair), as a yardstick for the other
+    /// comparisons. `null` in JSON.
     AaPair,
 }
 
@@ -186,7 +189,7 @@ impl Serialize for Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -199,7 +202,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict on the other of two systems.
+    /// The same verdict from the other system's point of view.
     #[must_use]
     pub fn of_the_other(self) -> Self {
         match self {
@@ -214,8 +217,8 @@ impl Verdict {
     }
 }
 
-/// A cell against the cell of a baseline in the same repetition blocks. The estimates are
-/// natural logarithms of the ratio of rates, or of the inverse ratio of times: 0 is equal, above 0
+/// A cell against the baseline's cell in the same repetition blocks. The estimates are natural
+/// logarithms of the ratio of rates, or of the inverse ratio of times. 0 is equal, above 0 is
 /// faster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
@@ -225,42 +228,42 @@ pub struct Comparison {
     pub baseline: String,
     /// Name of the workload.
     pub workload: String,
-    /// What is compared.
+    /// Quantity compared.
     pub quantity: Quantity,
-    /// Whether the system is the baseline once more (the A/A pair).
+    /// True if the system is the baseline measured a second time (the A/A pair).
     pub control: bool,
     /// Log-ratio: mean over blocks.
     pub log_ratio: Estimate,
     /// Log-ratio: median over blocks.
     pub log_ratio_median: Estimate,
-    /// The p-value of the block design (all systems of the workload give its error) after
-    /// Holm's correction over all comparisons of the experiment.
+    /// The p-value of the block design after Holm's correction over all comparisons of the
+    /// experiment. All systems of the workload contribute to its error.
     pub p_corrected: f64,
-    /// Where the interval alone shows a difference and the correction takes that away: among how many
-    /// comparisons it is looked at.
+    /// Number of comparisons corrected for, if the interval alone shows a difference that does not
+    /// survive the correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_shown_among: Option<usize>,
-    /// How far apart the A/A pair came out for this workload, as a log-ratio.
+    /// Absolute difference of the A/A pair in this workload, as a log-ratio.
     pub noise_floor: Option<f64>,
-    /// What it came to.
+    /// Result of the comparison.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// Difference of the quantity from the baseline's in percent: geometric mean, lower and upper end. Of
-    /// a time, less than 0 is faster.
+    /// Difference from the baseline in percent: geometric mean, lower and upper end. For a time,
+    /// below 0 is faster.
     pub fn percent(&self) -> (f64, f64, f64) {
         difference_of(self.quantity, &self.log_ratio)
     }
 
-    /// The workload, with what is compared of an open loop.
+    /// Name of the workload; for an open loop also the quantity compared.
     pub fn of(&self) -> String {
         self.quantity.of(&self.workload)
     }
 }
 
-/// A log-ratio of speeds as a difference of the quantity in percent: the figure, the lower and the upper
-/// end.
+/// Converts a log-ratio of speeds to a difference of the quantity in percent: value, lower and
+/// upper end.
 pub fn difference_of(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) {
     if !quantity.is_time() {
         return percent_of(log_ratio);
@@ -268,7 +271,7 @@ pub fn difference_of(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64
     percent_of(&log_ratio.negated())
 }
 
-/// A log-ratio as a difference in percent: the figure, the lower and the upper end.
+/// Converts a log-ratio to a difference in percent: value, lower and upper end.
 pub fn percent_of(estimate: &Estimate) -> (f64, f64, f64) {
     let percent = |log: f64| log.exp_m1() * 100.0;
     (
@@ -278,10 +281,11 @@ pub fn percent_of(estimate: &Estimate) -> (f64, f64, f64) {
     )
 }
 
-/// From this factor on a difference of speeds is said as one: percents of losses crowd before 100.
+/// Differences from this factor on are given as a factor: percentages of losses crowd below 100.
 const FACTOR_MIN: f64 = 2.0;
 
-/// A difference of speeds, given as a logarithm, that is large: how many times and which way, `(4.1, "slower")`.
+/// Returns the factor and direction of a large difference of speeds, such as `(4.1, "slower")`.
+/// `None` below a factor of 2.
 pub fn factor_of(log_ratio: f64) -> Option<(f64, &'static str)> {
     let times = log_ratio.abs().exp();
     let which = if log_ratio > 0.0 { "faster" } else { "slower" };
@@ -295,7 +299,7 @@ impl Cell {
         per(self.members.written, self.application.written)
     }
 
-    /// Bytes the members read per byte the workload read. Above 1 where parity is updated.
+    /// Bytes the members read per byte the workload read. Above 1 if parity updates read as well.
     pub fn read_amplification(&self) -> Option<f64> {
         per(self.members.read, self.application.read)
     }
@@ -305,8 +309,8 @@ impl Cell {
         per(self.members.total(), self.application.total())
     }
 
-    /// CPU time in nanoseconds (workload, engine, rest of the machine) for one thing counted:
-    /// a byte or an operation.
+    /// CPU time in nanoseconds (workload, engine, rest of the machine) for each byte or operation
+    /// counted.
     pub fn cpu_per_counted(&self) -> Option<(f64, f64, f64)> {
         let share = |ns: u64| per(ns, self.counted);
         Some((
@@ -316,17 +320,17 @@ impl Cell {
         ))
     }
 
-    /// Latencies of all operations together, whatever their kind.
+    /// Latencies of all kinds of operations merged.
     pub fn latencies(&self) -> Option<Latency> {
         together(&self.latency)
     }
 
-    /// Response times of all operations together, of an open loop.
+    /// Response times of all kinds of operations merged. Open loops only.
     pub fn responses(&self) -> Option<Latency> {
         together(&self.response)
     }
 
-    /// Logical CPUs kept busy on average, the whole machine.
+    /// Average number of busy logical CPUs of the whole machine.
     pub fn cpus_busy(&self) -> f64 {
         per(self.cpu_ns.machine, self.elapsed_ns).unwrap_or(0.0)
     }
@@ -336,20 +340,20 @@ fn per(amount: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| to_f64(amount) / to_f64(of))
 }
 
-/// Why records make no report.
+/// Why the records cannot be analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
-    /// Not a single run among them.
+    /// The records contain no run.
     #[error("there is no run among the records: nothing was measured yet")]
     NoRuns,
 }
 
 impl Analysis {
-    /// Analyses records. Several experiments one after the other (the same one run again) are
-    /// joined: the repetition blocks of the later ones follow those of the earlier.
+    /// Analyses records. Consecutive experiments (the same one run again) are joined: the
+    /// repetition blocks of a later one follow those of the earlier.
     ///
     /// # Errors
-    /// When there is no run.
+    /// If there is no run.
     pub fn of(records: &[Record]) -> Result<Self, AnalysisError> {
         let Joined {
             experiment,
@@ -398,18 +402,18 @@ impl Analysis {
         Ok(analysis)
     }
 
-    /// What the harness does a second on a target that does nothing, where that was measured.
+    /// Rate per second of the harness on a target that does nothing. `None` if it was not measured.
     pub fn ceiling(&self, workload: &str) -> Option<f64> {
         let ceilings = &self.calibration.as_ref()?.ceilings;
         ceilings.get(workload).copied().filter(|&it| it > 0.0)
     }
 
-    /// Whether a cell is refused as a result: it is a figure of the load generator.
+    /// Returns true if a cell is refused as a result because it measures the load generator.
     pub fn is_refused(&self, cell: &Cell) -> bool {
         is_refused(cell.geometric_mean, self.ceiling(&cell.workload))
     }
 
-    /// What is no result can't be compared.
+    /// Marks comparisons with a refused cell as refused.
     fn refuse(&mut self) {
         let refused: Vec<(String, String)> = self
             .cells
@@ -429,35 +433,36 @@ impl Analysis {
         }
     }
 
-    /// The cell of a system and a workload.
+    /// Returns the cell of a system and a workload.
     pub fn cell(&self, system: &str, workload: &str) -> Option<&Cell> {
         self.cells
             .iter()
             .find(|cell| cell.system == system && cell.workload == workload)
     }
 
-    /// Whether a workload has operations of several kinds, so that it has to be said of which a latency is.
+    /// Returns true if a workload has several kinds of operations, so that a latency must name its
+    /// kind.
     pub fn has_several_operations(&self, workload: &str) -> bool {
         let cells = self.cells.iter().filter(|cell| cell.workload == workload);
         let kinds: BTreeSet<&String> = cells.flat_map(|cell| cell.latency.keys()).collect();
         kinds.len() > 1
     }
 
-    /// The comparison of a system for a workload; of several quantities the main one.
+    /// Returns a system's comparison for a workload. With several quantities, the main one.
     pub fn comparison(&self, system: &str, workload: &str) -> Option<&Comparison> {
         self.comparisons
             .iter()
             .find(|c| c.system == system && c.workload == workload)
     }
 
-    /// The runs of a cell that finished, in the order they ran.
+    /// The finished runs of a cell, in the order in which they ran.
     pub fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().chain(&self.totals).filter(|run| {
             run.system.name == cell.system && run.workload.name == cell.workload && run.counts()
         })
     }
 
-    /// The comparisons that count where all are summed up: without the A/A pair, and of phases that have a total only that.
+    /// The comparisons that count in a summary: all but the A/A pair and phases that have a total.
     pub fn headlines(&self) -> impl Iterator<Item = &Comparison> {
         let in_total = |it: &Comparison| self.experiment.total_with(&it.workload).is_some();
         let comparisons = self.comparisons.iter();
@@ -472,7 +477,7 @@ impl Analysis {
         })
     }
 
-    /// Repetition blocks with at least one run.
+    /// Number of repetition blocks with at least one run.
     pub fn blocks(&self) -> usize {
         let mut blocks: Vec<u32> = self.runs.iter().map(|run| run.repetition_block).collect();
         blocks.sort_unstable();
@@ -481,7 +486,7 @@ impl Analysis {
     }
 }
 
-/// The records of experiments that were joined.
+/// Records of the joined experiments.
 struct Joined {
     experiment: Experiment,
     environment: Environment,
@@ -491,7 +496,7 @@ struct Joined {
     recorded_again: usize,
 }
 
-/// What the numbers of an experiment's runs are moved by, so that they follow those of earlier ones.
+/// Offsets added to the numbers of an experiment's runs, so that they follow those of earlier ones.
 #[derive(Clone, Copy, Default)]
 struct Offsets {
     block: u32,
@@ -527,7 +532,7 @@ fn joined(records: &[Record]) -> Joined {
     for record in records {
         match record {
             Record::Experiment(this) => {
-                // One that is recorded again, as in files put one after the other, is no later one.
+                // An experiment recorded again, as in concatenated files, is not a later one.
                 let mut earlier = experiments.iter();
                 let same = earlier.find(|(it, _)| this.started_unix_ms > 0 && *it == this);
                 offsets = match same {
@@ -543,7 +548,8 @@ fn joined(records: &[Record]) -> Joined {
                 calibration.get_or_insert_with(|| Calibration::clone(this));
             }
             Record::Run(run) => {
-                // Only a time tells a run that was recorded twice from two that are alike.
+                // Without a start time, a run recorded twice cannot be distinguished from two equal
+                // runs.
                 if run.started_unix_ms > 0 {
                     let (system, workload) = (&*run.system.name, &*run.workload.name);
                     let key = (
@@ -598,8 +604,8 @@ fn joined(records: &[Record]) -> Joined {
     }
 }
 
-/// The experiment with every system and workload that has a run, even where its own record
-/// is missing or cut short.
+/// Adds every system and workload that has a run, even if the experiment's own record is missing or
+/// cut short.
 fn completed(mut experiment: Experiment, runs: &[Run]) -> Experiment {
     for run in runs {
         if !experiment
@@ -712,7 +718,7 @@ fn cell_of(experiment: &Experiment, system: &System, workload: &Workload, runs: 
     cell
 }
 
-/// The latencies of all repetitions together, by operation.
+/// Merges the latencies of all repetitions, by kind of operation.
 fn merged<'a>(
     runs: impl Iterator<Item = &'a BTreeMap<String, Histogram>>,
 ) -> BTreeMap<String, Latency> {
@@ -727,12 +733,12 @@ fn merged<'a>(
         .collect()
 }
 
-/// Adds, and stays at the most there is: records may hold anything.
+/// Adds and saturates, because records may hold any value.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Of several kinds of operation one distribution.
+/// Merges all kinds of operations into one distribution.
 fn together(kinds: &BTreeMap<String, Latency>) -> Option<Latency> {
     let mut all = Histogram::default();
     for latency in kinds.values() {
@@ -753,7 +759,7 @@ fn latency_of(histogram: Histogram) -> Latency {
     }
 }
 
-/// The comparisons with the baseline of the experiment, and those with baselines of their own.
+/// Returns the comparisons with the experiment's baseline, and those with baselines of their own.
 fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, Vec<Comparison>) {
     let mut comparisons = compared_with(experiment, cells, |cell| {
         let baseline = quantity::baseline_of(experiment, cells, &cell.workload)?;
@@ -768,7 +774,7 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
     let errors = design_errors(experiment, cells);
     let with_baseline = comparisons.len();
     comparisons.extend(own);
-    // The A/A pairs are a measure of the others, not questions beside them: corrected apart.
+    // The A/A pairs measure the noise of the others, so they are corrected separately.
     let asked = correct(&mut comparisons, &errors, |c| !c.control);
     correct(&mut comparisons, &errors, |c| c.control);
     let floors: BTreeMap<Question, f64> = comparisons
@@ -797,14 +803,14 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
     (comparisons, own)
 }
 
-/// What is asked of all systems at once: a quantity of a workload.
+/// A question asked of all systems at once: one quantity of one workload.
 type Question = (String, Quantity);
 
 fn question(comparison: &Comparison) -> Question {
     (comparison.workload.clone(), comparison.quantity)
 }
 
-/// Every cell against that of the system that `baseline` names for its own.
+/// Compares every cell with the cell of the system that `baseline` names.
 fn compared_with<'a>(
     experiment: &Experiment,
     cells: &[Cell],
@@ -825,8 +831,9 @@ fn compared_with<'a>(
     all
 }
 
-/// Holm's correction over the comparisons that are asked for. A pair that is compared twice, with the baseline of the
-/// experiment and with the same system as its own baseline, counts once. Answers how many there are.
+/// Applies Holm's correction to the comparisons that `is_asked` selects. A pair that occurs twice
+/// counts once: the same system may be the experiment's baseline and a system's own. Returns how
+/// many there are.
 fn correct(
     comparisons: &mut [Comparison],
     errors: &BTreeMap<Question, DesignError>,
@@ -850,7 +857,7 @@ fn correct(
     corrected.len()
 }
 
-/// For each question the error of its blocks × systems, over the blocks that are complete.
+/// For each question, the error of its blocks × systems design over the complete blocks.
 fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<Question, DesignError> {
     let mut errors = BTreeMap::new();
     let asked = experiment.workloads.iter().flat_map(|workload| {
@@ -865,7 +872,7 @@ fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<Question, 
     errors
 }
 
-/// The error of one question.
+/// Returns the error of one question.
 pub(crate) fn design_error_of(
     cells: &[Cell],
     workload: &Workload,
@@ -933,9 +940,9 @@ fn compared(
     }
 }
 
-/// The verdict on a log-ratio. A difference is said only when all of the interval lies beyond what two
-/// identical systems showed (beyond "equal", where there were none), and when it holds after the
-/// correction (where there is one).
+/// Returns the verdict on a log-ratio. A difference needs an interval that lies entirely beyond the
+/// noise floor, which is 0 if there is none. It must also hold after the correction, if one
+/// applies.
 pub(crate) fn verdict(
     log_ratio: &Estimate,
     p_corrected: Option<f64>,
@@ -952,7 +959,7 @@ pub(crate) fn verdict(
     }
 }
 
-/// The A/A pair gets none, unless one of the two did not finish.
+/// Verdict of an A/A pair: none, unless they share no finished block.
 pub(crate) fn verdict_of_pair(log_ratio: &Estimate) -> Verdict {
     match log_ratio.blocks {
         0 => Verdict::Failed,
@@ -960,7 +967,7 @@ pub(crate) fn verdict_of_pair(log_ratio: &Estimate) -> Verdict {
     }
 }
 
-/// A seed of its own for each comparison, from the experiment's (FNV-1a over the names).
+/// Derives a seed for each comparison from the experiment's (FNV-1a over the names).
 pub(crate) fn seed_of(seed: u64, names: &[&str]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
     for name in names {

@@ -1,5 +1,5 @@
-//! Before and after: the same experiment measured twice, for instance before and
-//! after a change of the code, the kernel or a setting.
+//! Compares two analyses of the same experiment, for instance before and after a change of the
+//! code, the kernel or a setting.
 
 use serde::Serialize;
 
@@ -8,24 +8,25 @@ use crate::statistics::{Estimate, difference_of_means, holm};
 use crate::work::{self, Difference};
 use crate::{Analysis, Finding, Quantity, Rate, Verdict};
 
-/// What changed from one analysis to another.
+/// The differences between two analyses.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// Name and start (milliseconds since 1970) of the earlier experiment.
     pub before: (String, u64),
     /// Name and start of the later experiment.
     pub after: (String, u64),
-    /// Where the records of both were read from; empty where that was not given.
+    /// Paths from which the two records were read; empty if not given.
     pub read_from: (String, String),
-    /// What differs in the work itself: depths, sizes, chunks, levels, options.
+    /// Differences in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
-    /// One for each system × workload that both have; of an open loop one for each response time.
+    /// One row for each system × workload that both have. An open loop has one for each response
+    /// time.
     pub rows: Vec<ChangeRow>,
-    /// What differs between the two environments: name, before, after.
+    /// Differences between the two environments: name, before, after.
     pub environment: Vec<(String, String, String)>,
-    /// Systems and workloads that only one of the two has, in words.
+    /// Systems and workloads that only one side has, in words.
     pub unmatched: Vec<String>,
-    /// What to doubt.
+    /// Doubts about either side and about the comparison.
     pub findings: Vec<Finding>,
 }
 
@@ -36,52 +37,52 @@ pub struct ChangeRow {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// What is compared.
+    /// Quantity compared.
     pub quantity: Quantity,
-    /// What the rate counts.
+    /// Unit of the rate.
     pub rate: Rate,
-    /// Geometric mean of the rate per second before; of a time, in nanoseconds.
+    /// Geometric mean of the rate per second before, or a time in nanoseconds.
     pub before: f64,
-    /// The same after.
+    /// The same figure after.
     pub after: f64,
-    /// Log-ratio of the rates, after to before, or of the inverse of times: above 0 is faster.
+    /// Log-ratio of the rates, after to before, or of the inverse of times. Above 0 is faster.
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
-    /// Where the interval alone shows a difference and the correction takes that away: among how many rows
-    /// it is looked at.
+    /// Number of rows corrected for, if the interval alone shows a difference that does not survive
+    /// the correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_shown_among: Option<usize>,
-    /// Whether both did the same work.
+    /// True if both sides did the same work.
     pub same_work: bool,
-    /// Whether it grew faster or slower. `None` of the control, and where the work differs and no comparison was asked
-    /// for all the same.
+    /// Verdict on the change. `None` for the control. Also `None` if the work differs, unless
+    /// [`Verdicts::All`] asked for it.
     pub verdict: Option<Verdict>,
-    /// Whether the system is the baseline of the experiment or its control: the yardstick.
+    /// True if the system is the yardstick: the baseline of the experiment or its control.
     pub baseline: bool,
-    /// Whether the system is the baseline measured a second time (the A/A pair). It shows the noise of the
-    /// others and gets no verdict.
+    /// True if the system is the baseline measured a second time (the A/A pair). It shows the noise
+    /// of the other rows and gets no verdict.
     pub control: bool,
 }
 
 impl ChangeRow {
-    /// The workload, with what is compared of an open loop.
+    /// Name of the workload; for an open loop also the quantity compared.
     pub fn of(&self) -> String {
         self.quantity.of(&self.workload)
     }
 }
 
-/// Which rows get a verdict.
+/// Selects the rows that get a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdicts {
-    /// Those where both sides did the same work.
+    /// Rows in which both sides did the same work.
     SameWork,
-    /// All: the difference in the work is what is asked for.
+    /// All rows: the difference in the work is the question.
     All,
 }
 
-/// Compares two analyses. Their repetition blocks are no pairs, so the means of the
-/// logarithms are compared, each side resampled on its own.
+/// Compares two analyses. Their repetition blocks are not paired, so it compares the means of the
+/// logarithms and resamples each side separately.
 pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change {
     let mut rows = Vec::new();
     for cell in &before.cells {
@@ -113,7 +114,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         }
     }
     let environment = work::of_environments(before, after);
-    // What is wrong with the comparison itself comes after what never ran to its end.
+    // Doubts about the comparison itself come after the failed runs.
     let own = findings(&rows, &environment);
     let mut findings = of_either(before, after);
     let failed = findings.iter().take_while(|it| it.kind == FAILED_RUNS);
@@ -137,7 +138,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     }
 }
 
-/// What can be compared in a workload: what both sides have.
+/// Returns the quantities of a workload that both sides have.
 fn quantities(before: &Analysis, after: &Analysis, workload: &str) -> &'static [Quantity] {
     let of = |analysis: &Analysis| {
         let mut workloads = analysis.experiment.workloads.iter();
@@ -182,7 +183,8 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell, quantity: Quantity) -> 
     }
 }
 
-/// What differs in the work of systems and workloads that both have. Marks the rows it concerns.
+/// Lists differences in the work of systems and workloads that both sides have. Clears `same_work`
+/// of the rows concerned.
 fn different_work(before: &Analysis, after: &Analysis, rows: &mut [ChangeRow]) -> Vec<Difference> {
     let mut all = Vec::new();
     for mine in &before.experiment.workloads {
@@ -213,8 +215,8 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
     all
 }
 
-/// What one side has and the other has not: whole systems, whole workloads, and of the rest together the systems that lack
-/// the same workloads.
+/// Lists what only one side has: whole systems, whole workloads, and the remaining cells. Systems
+/// that lack the same workloads share an entry.
 fn only(from: &Analysis, other: &Analysis, side: &str) -> Vec<String> {
     let missing = |cell: &&Cell| other.cell(&cell.system, &cell.workload).is_none();
     let (mut systems, mut workloads): (Vec<&str>, Vec<&str>) = Default::default();
@@ -260,8 +262,8 @@ fn add<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 /// The kind of doubt that comes first.
 const FAILED_RUNS: &str = "failed-runs";
 
-/// What is to be doubted about either side, worst first: figures that are none make no change. Not what is said of how
-/// systems compare with each other.
+/// Doubts about the figures of either side, worst first. Excludes doubts about how systems compare
+/// with each other.
 fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
     let kinds = crate::doubts::KINDS.iter();
     let kinds = kinds.filter(|kind| !crate::doubts::OF_COMPARISONS.contains(&kind.name));
@@ -279,9 +281,9 @@ fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
     kinds.filter_map(of_kind).collect()
 }
 
-/// What differs in the environment where another Spindles was measured.
+/// Parts of the environment that differ if another version of Spindles was measured.
 const CODE: &[&str] = &["version", "commit"];
-/// The same where other disks were.
+/// Parts of the environment that differ if other disks were measured.
 const DISKS: &[&str] = &[work::MEMBERS, work::DEVICES];
 
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
@@ -308,7 +310,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
     let code = differs(|name| CODE.contains(&name));
     let disks = differs(|name| DISKS.contains(&name));
     let others = differs(|name| !CODE.contains(&name) && !DISKS.contains(&name));
-    // On other disks the baseline is one of them, and its change is what is asked for.
+    // On other disks the baseline changes with them, and its change is the question.
     if !moved.is_empty() && !disks {
         findings.push(Finding::new(
             "yardstick-moved",

@@ -1,6 +1,6 @@
-//! Which system to take: every system beside every other, workload by workload, and over the workloads
-//! together that the experiment weighs. All pairs are corrected together (Holm), so that the systems that
-//! cannot be told apart from the fastest are known with one error rate, however many there are.
+//! Compares every system with every other, in each workload and over the weighted workloads
+//! together. Holm's correction covers all pairs. The set of systems not distinguishable from the
+//! fastest is thus known with one error rate, however many there are.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::overall::Reason;
 use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks};
 use crate::{Analysis, Quantity, Workload};
 
-/// Which system to take.
+/// Rankings of all systems, to choose one.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Choice {
-    /// One for each workload that two systems or more ran, in the order of the experiment. Phases that have a total
-    /// are left to that.
+    /// One ranking for each workload that at least two systems ran, in the experiment's order.
+    /// Phases with a total are represented by the total.
     pub workloads: Vec<Ranking>,
-    /// Over the workloads that the experiment weighs. `None` where it weighs none.
+    /// Ranking over the workloads that the experiment weighs. `None` if it weighs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighted: Option<Weighted>,
-    /// Pairs of systems among which each verdict on a workload holds.
+    /// Number of pairs that the correction of the workloads' verdicts covers.
     pub pairs: usize,
 }
 
@@ -30,95 +30,96 @@ pub struct Choice {
 pub struct Ranking {
     /// Name of the workload.
     pub workload: String,
-    /// The quantity that is compared.
+    /// Quantity compared.
     pub quantity: Quantity,
-    /// Why the ranking says nothing about the systems, if it does not.
+    /// Why the ranking does not count. `None` if it counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<Reason>,
-    /// Each system, the fastest first; those without a result last.
+    /// All systems, fastest first; those without a result last.
     pub standings: Vec<Standing>,
-    /// Each two systems that have a result.
+    /// Pairs of systems with a result.
     pub pairs: Vec<Pair>,
 }
 
 /// All systems over the workloads that the experiment weighs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Weighted {
-    /// The share of each workload; together they are 1.
+    /// Share of each workload; they add up to 1.
     pub shares: Vec<Share>,
     /// Weighted workloads that were not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<String>,
-    /// Each system, the fastest first: of the geometric means of its speeds, weighted by the shares.
+    /// All systems, fastest first, by the geometric mean of their speeds weighted by the shares.
     pub standings: Vec<Standing>,
-    /// Each two systems that have a result.
+    /// Pairs of systems with a result.
     pub pairs: Vec<Pair>,
 }
 
-/// How much a workload counts.
+/// Weight of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
     /// Name of the workload.
     pub workload: String,
-    /// Its part of all weights.
+    /// Fraction of the sum of all weights.
     pub share: f64,
-    /// Why its figures say nothing about the systems, if they do not.
+    /// Why its figures do not count. `None` if they count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<Reason>,
-    /// Whether some system was through with it in less than 0.1 s.
+    /// True if some system finished the workload in less than 0.1 s.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
 }
 
-/// Where a system stands.
+/// Rank of one system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Standing {
     /// Name of the system.
     pub system: String,
-    /// Its place.
+    /// Class in the ranking.
     pub place: Place,
-    /// Log-ratio of its speed to that of the fastest. `None` of the fastest itself, and without a common block.
+    /// Log-ratio of its speed to the fastest's. `None` for the fastest itself, and if they share no
+    /// block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<Estimate>,
 }
 
-/// The places there are.
+/// Classes of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// The fastest, or not told apart from it.
+    /// The fastest, or not distinguishable from it.
     Best,
-    /// Slower by its own interval, which is no verdict among all pairs.
+    /// Slower by its own interval, but not after the correction over all pairs.
     Unresolved,
     /// Slower than the fastest.
     Behind,
-    /// It shares fewer than two repetition blocks with the fastest: no verdict.
+    /// Shares fewer than two repetition blocks with the fastest: no verdict.
     OneBlock,
     /// No repetition finished.
     Failed,
-    /// Its figure is one of the load generator.
+    /// Its figure measures the load generator.
     Refused,
 }
 
-/// Two systems beside each other.
+/// Two systems compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// Name of the one.
+    /// Name of the first system.
     pub system: String,
-    /// Name of the other.
+    /// Name of the second system.
     pub other: String,
-    /// Log-ratio of the one's speed to the other's: mean over the blocks of both.
+    /// Log-ratio of the first's speed to the second's: mean over the common blocks.
     pub log_ratio: f64,
-    /// Blocks of both.
+    /// Number of common blocks.
     pub blocks: usize,
     /// The p-value of the block design after Holm's correction over all pairs.
     pub p_corrected: f64,
-    /// What it came to for the one.
+    /// Verdict on the first system.
     pub verdict: Verdict,
 }
 
 impl Choice {
-    /// The choice, from an analysis whose cells and comparisons are there.
+    /// Builds the rankings from an analysis that already has its cells and comparisons.
     pub(crate) fn of(analysis: &Analysis) -> Self {
         let workloads = analysis.experiment.workloads.iter();
         let counting = workloads.filter(|it| analysis.experiment.total_with(&it.name).is_none());
@@ -143,19 +144,19 @@ impl Choice {
         }
     }
 
-    /// The rankings that say something about the systems.
+    /// The rankings that count and have a winner.
     pub fn counting(&self) -> impl Iterator<Item = &Ranking> {
         let rankings = self.workloads.iter();
         rankings.filter(|it| it.not_counted.is_none() && it.best().next().is_some())
     }
 
-    /// Why a workload says nothing about the systems, if it does not.
+    /// Returns why a workload does not count, if so.
     pub fn not_counted(&self, workload: &str) -> Option<Reason> {
         let mut rankings = self.workloads.iter();
         rankings.find(|it| it.workload == workload)?.not_counted
     }
 
-    /// In how many of these a system is among the best.
+    /// Number of counting rankings in which a system is among the best.
     pub fn best_in(&self, system: &str) -> usize {
         let is_best = |it: &&Ranking| it.best().any(|best| best == system);
         self.counting().filter(is_best).count()
@@ -163,19 +164,19 @@ impl Choice {
 }
 
 impl Ranking {
-    /// The fastest system and those that are not told apart from it.
+    /// The fastest system and those not distinguishable from it.
     pub fn best(&self) -> impl Iterator<Item = &str> {
         best(&self.standings)
     }
 
-    /// Where a system stands.
+    /// Returns the rank of a system.
     pub fn standing(&self, system: &str) -> Option<&Standing> {
         self.standings.iter().find(|it| it.system == system)
     }
 }
 
 impl Weighted {
-    /// The fastest system and those that are not told apart from it.
+    /// The fastest system and those not distinguishable from it.
     pub fn best(&self) -> impl Iterator<Item = &str> {
         best(&self.standings)
     }
@@ -202,8 +203,8 @@ fn best(standings: &[Standing]) -> impl Iterator<Item = &str> {
     best.map(|it| &*it.system)
 }
 
-/// The weights of an experiment as shares of workloads that ran, and the names of those that did not. The weight of a
-/// workload of several phases or stages is divided among these.
+/// Returns the weights as shares of the workloads that ran, and the names of those that did not.
+/// The weight of a workload with several phases or stages is divided among them.
 fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
     let experiment = &analysis.experiment;
     let (mut weights, mut not_run) = (Vec::new(), Vec::new());
@@ -246,7 +247,7 @@ fn is_short(analysis: &Analysis, workload: &Workload) -> bool {
     cells.any(|it| it.workload == workload.name && seconds_if_short(analysis, it).is_some())
 }
 
-/// Why a workload says nothing about the systems, if it does not.
+/// Returns why a workload does not count, if so.
 fn not_counted(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
     let cells = analysis.cells.iter();
     let mut mine = cells.filter(|it| it.workload == workload.name);
@@ -259,14 +260,14 @@ fn not_counted(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
     }
 }
 
-/// Systems that are held against each other: by block the logarithm of the speed of each.
+/// Systems in one comparison.
 struct Contest {
-    /// What it is about, for seeds.
+    /// Name that seeds the resampling.
     name: String,
     runners: Vec<Runner>,
     /// Systems without a result.
     without: Vec<(String, Place)>,
-    /// How far apart identical systems came out.
+    /// Difference that identical systems showed, as a log-ratio.
     floor: Option<f64>,
     error: Option<DesignError>,
     pairs: Vec<Pair>,
@@ -278,13 +279,13 @@ struct Runner {
     speeds: BTreeMap<u32, f64>,
 }
 
-/// The speeds of a system, or why it has none.
+/// Speeds of a system, or the reason why it has none.
 type Speeds = Result<BTreeMap<u32, f64>, Place>;
 
 impl Contest {
     fn new(analysis: &Analysis, name: &str, speeds: impl Fn(&str) -> Option<Speeds>) -> Self {
         let baseline = &analysis.experiment.baseline;
-        // The baseline first, so that a pair with it is the ratio that the comparison with it has.
+        // The baseline first, so that its pairs have the same ratio as the comparisons with it.
         let mut systems: Vec<&str> = (analysis.experiment.systems.iter())
             .map(|it| &*it.name)
             .filter(|it| Some(*it) != analysis.experiment.control.as_deref())
@@ -341,7 +342,7 @@ impl Contest {
                 let cell = analysis.cell(system, &workload.name).ok_or(Place::Failed)?;
                 let speeds = speeds_of(analysis, cell, quantity)?;
                 let weighted = |block: &u32| Some(speeds.get(block)? * share);
-                // A block without one of the workloads is a mean of something else.
+                // Skip blocks without one of the workloads: their mean would cover fewer workloads.
                 sums = Some(match sums {
                     None => speeds.iter().map(|(at, it)| (*at, it * share)).collect(),
                     Some(sums) => sums
@@ -377,7 +378,7 @@ impl Contest {
         self.runners.len() + self.without.len()
     }
 
-    /// Blocks that all have that have a result.
+    /// Blocks shared by all systems with a result.
     fn complete_blocks(&self) -> Vec<u32> {
         let first = self.runners.first().into_iter();
         let blocks = first.flat_map(|runner| runner.speeds.keys().copied());
@@ -388,7 +389,7 @@ impl Contest {
         blocks.filter(is_complete).collect()
     }
 
-    /// The systems that have a result, the fastest first: by the mean over the blocks that all have.
+    /// Systems with a result, fastest first, by the mean over the complete blocks.
     fn ranked(&self) -> Vec<&Runner> {
         let complete = self.complete_blocks();
         let of = |runner: &Runner| {
@@ -401,7 +402,7 @@ impl Contest {
         ranked
     }
 
-    /// The ratio of one system to an earlier one.
+    /// Estimates the log-ratio of one system to an earlier one.
     fn estimate(&self, system: usize, other: usize, seed: u64) -> Estimate {
         let (system, other) = (&self.runners[system], &self.runners[other]);
         let seed = seed_of(seed, &[&system.system, &self.name]);
@@ -443,7 +444,7 @@ impl Contest {
                 })
             })
             .collect();
-        // Where nothing has two blocks beside the fastest, nothing shows that it is.
+        // If no other system shares two blocks with the fastest, its lead is not shown either.
         if let [first, others @ ..] = standings.as_mut_slice()
             && !others.is_empty()
             && others.iter().all(|it| it.place == Place::OneBlock)
@@ -458,7 +459,7 @@ impl Contest {
         standings
     }
 
-    /// The verdict on one system beside another; `None` of one beside itself.
+    /// Verdict on `system` against `other`. `None` if they are the same system.
     fn verdict(&self, system: usize, other: usize) -> Option<Verdict> {
         let (system, other) = (&self.runners[system].system, &self.runners[other].system);
         self.pairs.iter().find_map(|it| {
@@ -473,7 +474,7 @@ impl Contest {
     }
 }
 
-/// Holds each two systems of each contest against each other, all corrected together. Returns how many pairs there are.
+/// Compares all pairs of each contest and corrects them together. Returns the number of pairs.
 fn judge(contests: &mut [&mut Contest], seed: u64) -> usize {
     let mut p_values = Vec::new();
     for contest in contests.iter_mut() {
@@ -509,7 +510,7 @@ fn judge(contests: &mut [&mut Contest], seed: u64) -> usize {
                     .position(|it| it.system == system)
                     .expect("a pair of runners")
             };
-            // The interval takes thousands of resamples, and decides nothing where the p-value is too large.
+            // The interval takes thousands of resamples; skip it if the p-value alone decides.
             pair.verdict = match pair.blocks {
                 0 => Verdict::Failed,
                 1 => Verdict::OneBlock,
@@ -538,7 +539,7 @@ fn speeds_of(analysis: &Analysis, cell: &Cell, quantity: Quantity) -> Speeds {
     Ok(speeds)
 }
 
-/// Log-ratios over the blocks of both.
+/// Log-ratios over the common blocks.
 fn ratios(system: &BTreeMap<u32, f64>, other: &BTreeMap<u32, f64>) -> Vec<f64> {
     let common = system.iter();
     let common = common.filter_map(|(block, mine)| Some(mine - other.get(block)?));

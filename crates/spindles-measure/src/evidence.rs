@@ -1,6 +1,6 @@
-//! What was seen of the machine while a run was timed: the evidence from which it is said whether a
-//! cache answered, and what the bottleneck was. All of it is raw: differences of counters between the
-//! begin and the end of the timed window. What can't be read is left empty.
+//! Observations of the machine during a run's timed window, from which cache and bottleneck
+//! verdicts are drawn. They are raw: differences of counters between the start and the end of the
+//! window. Fields that could not be read stay empty.
 
 use std::collections::BTreeMap;
 
@@ -8,52 +8,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::to_f64;
 
-/// What was seen in the timed window of one run.
+/// Observations of one run's timed window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// Those who ask: threads or state machines that each wait for one answer at a time.
+    /// Number of actors: threads or state machines that each wait for one answer at a time.
     pub actors: u32,
-    /// How long the counters were watched, where that is longer than the run's `elapsed_ns`: a warm-up is in
-    /// it, and what comes right before and after. 0: as long.
+    /// Length of the counters' window if it is longer than the run's `elapsed_ns`: it then includes
+    /// the warm-up and the moments before and after. 0 if both are equal.
     pub window_ns: u64,
-    /// Time that all actors together spent, in nanoseconds, by operation: `read`, `fsync`, `think`,
-    /// `wait` (for another actor). Their sum is at most `actors` times the window.
+    /// Time that all actors together spent in each operation, in nanoseconds: `read`, `fsync`,
+    /// `think`, `wait` (for another actor). The sum is at most `actors` times the window.
     pub actor_ns: BTreeMap<String, u64>,
     /// CPU time of the threads that took part, the busiest first, at most [`THREADS_MAX`].
     pub threads: Vec<ThreadUse>,
-    /// The block devices beneath, members first, in the order of the expression.
+    /// Underlying block devices: members first, in the order of the expression.
     pub devices: Vec<DeviceUse>,
-    /// The members of an array and the device of its journal, as the array's driver counts them.
+    /// The members of an array and its journal device, as counted by the array's driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberUse>,
-    /// The network interfaces that carried it.
+    /// Network interfaces that carried the traffic.
     pub links: Vec<LinkUse>,
-    /// What the page cache held and did.
+    /// State and activity of the page cache.
     pub cache: CacheUse,
-    /// What the kernel counted for the threads that ask, where they are of one process.
+    /// Kernel counters of the actors' threads, if they belong to one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// So many threads are kept.
+/// At most this many threads are kept.
 pub const THREADS_MAX: usize = 8;
 
 /// CPU time of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadUse {
-    /// Whose: `actor 3`, `engine`, `kworker/…`.
+    /// Name of the thread: `actor 3`, `engine`, `kworker/…`.
     pub name: String,
-    /// In user space and in the kernel.
+    /// CPU time in user space and in the kernel.
     pub cpu_ns: u64,
-    /// Time in which it could have run and waited for a CPU: others had them all, or a limit on CPU time was
-    /// used up (the run delay of `/proc/PID/task/TID/schedstat`). `None`: not counted.
+    /// Time in which the thread was runnable but waited for a CPU, because others used them all or
+    /// a CPU limit was used up. This is the run delay of `/proc/PID/task/TID/schedstat`. `None` if
+    /// not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
 }
 
-/// What the kernel counted for the threads that ask, as `getrusage` says it.
+/// Kernel counters of the actors' threads, as in `getrusage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -65,96 +66,99 @@ pub struct Usage {
     pub blocks_in: u64,
     /// Blocks of 512 bytes written to devices on their behalf.
     pub blocks_out: u64,
-    /// How often one waited, and gave its CPU away.
+    /// Voluntary context switches: a thread waited and gave up its CPU.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from one.
+    /// Involuntary context switches: the kernel took the CPU away.
     pub involuntary_switches: u64,
-    /// Page faults for which something was read.
+    /// Page faults that required I/O.
     pub major_faults: u64,
 }
 
-/// What one block device did, as `/proc/diskstats` counts.
+/// Activity of one block device, as counted in `/proc/diskstats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceUse {
-    /// Kernel name: `sda`; of a simulated one its own.
+    /// Kernel name, such as `sda`. A simulated device has a name of its own.
     pub name: String,
-    /// Whether it is a member of the array; else it carries one, or everything.
+    /// True if it is a member of the array; otherwise it carries a member, or everything.
     pub member: bool,
     /// Time in which at least one request was in flight.
     pub busy_ns: u64,
-    /// Time that all requests together were in flight, flushes included: its ratio to the window is the
-    /// mean queue.
+    /// Sum of the times in flight of all requests, flushes included. Its ratio to the window is the
+    /// mean queue length.
     pub queue_ns: u64,
-    /// Time in which flushes were in flight; not part of `busy_ns`. `None`: not counted (Linux before 5.5).
+    /// Time in which flushes were in flight; not part of `busy_ns`. `None` if not counted (Linux
+    /// before 5.5).
     pub flush_ns: Option<u64>,
-    /// Requests that read, and that wrote.
+    /// Reads, writes and flushes.
     pub requests: Requests,
-    /// Bytes that they moved.
+    /// Bytes moved by these requests.
     pub bytes: crate::Traffic,
 }
 
-/// What one member did, as the driver of its array counts. Unlike [`DeviceUse`] it is known of every kind of member,
-/// such as exports of other machines and several files on one disk, and other programs don't add to it.
+/// Activity of one member, as counted by its array's driver. Unlike [`DeviceUse`] it is known for
+/// every kind of member, such as exports of other machines and several files on one disk. Other
+/// programs don't add to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberUse {
-    /// As the target names it: `/dev/sdb`, `nbd://host/export`.
+    /// Name that the target gives it: `/dev/sdb`, `nbd://host/export`.
     pub name: String,
     /// Time in which at least one request was in flight, flushes included.
     pub busy_ns: u64,
-    /// Time that all requests together were in flight.
+    /// Sum of the times in flight of all requests.
     pub in_flight_ns: u64,
-    /// Requests that read, wrote or discarded, and flushed.
+    /// Requests: reads, writes or discards, and flushes.
     pub requests: Requests,
-    /// Bytes that they moved.
+    /// Bytes moved by these requests.
     pub bytes: crate::Traffic,
     /// Requests that failed.
     pub errors: u64,
 }
 
-/// How many requests there were.
+/// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requests {
-    /// Of reads.
+    /// Reads.
     pub read: u64,
-    /// Of writes.
+    /// Writes.
     pub written: u64,
-    /// Of flushes.
+    /// Flushes.
     pub flushed: u64,
 }
 
-/// What one network interface carried.
+/// Traffic of one network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkUse {
-    /// Its name: `eth0`.
+    /// Name of the interface, such as `eth0`.
     pub name: String,
-    /// What it can carry in one direction, bits per second; `None`: unknown.
+    /// Capacity in one direction, in bits per second. `None` if unknown.
     pub bits_per_s: Option<u64>,
-    /// To how much its queue shapes what it sends; what it receives is not held by it. `None`: it does not.
+    /// Rate to which its queue shapes outgoing traffic, in bits per second; incoming traffic is not
+    /// limited by it. `None` if it does not shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_bits_per_s: Option<u64>,
-    /// Bytes that came in.
+    /// Bytes received.
     pub received: u64,
-    /// Bytes that went out.
+    /// Bytes sent.
     pub sent: u64,
-    /// How often its queue held a packet back to keep to its rate.
+    /// Times that its queue delayed a packet to keep to its rate.
     pub overlimits: u64,
-    /// Packets that it dropped.
+    /// Packets dropped.
     pub drops: u64,
-    /// TCP segments that had to be sent again.
+    /// TCP segments retransmitted.
     pub retransmits: u64,
-    /// Time in which TCP had something to send, of all connections of the run.
+    /// Time in which TCP had data to send, over all connections of the run.
     pub tcp_busy_ns: u64,
-    /// The part of it in which the receiver had no room.
+    /// Part of `tcp_busy_ns` in which the receiver's window was full.
     pub receive_window_ns: u64,
-    /// The part of it in which the sender's buffer was too small.
+    /// Part of `tcp_busy_ns` in which the sender's buffer was too small.
     pub send_buffer_ns: u64,
 }
 
-/// What the page cache held and did.
+/// State and activity of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheUse {
@@ -162,77 +166,79 @@ pub struct CacheUse {
     pub dirty_before: u64,
     /// The same when it ended.
     pub dirty_after: u64,
-    /// How much of the files was in memory when the window began, in thousandths; `None`: unknown.
+    /// Share of the files that was in memory when the window began, in thousandths. `None` if
+    /// unknown.
     pub resident_permille: Option<u32>,
-    /// Bytes of the files or of the part of the target that the workload works on.
+    /// Bytes of the files, or of the part of the target, that the workload uses.
     pub file_bytes: u64,
-    /// Memory that could hold them: what is available, or the limit of the control group.
+    /// Memory that could hold them: the available memory, or the limit of the control group.
     pub memory_bytes: u64,
-    /// How long it took after the window until everything written was on the devices; 0: it was not waited for, as the
-    /// next phase goes on with it.
+    /// Time after the window until all written data was on the devices. 0 if it was not waited for,
+    /// because the next phase continues with it.
     pub settle_ns: u64,
-    /// Whether caches were emptied before the window.
+    /// True if the caches were emptied before the window.
     pub emptied: bool,
 }
 
-/// What the parts can do by themselves, measured before the first run: what a figure is held against.
+/// Limits of the single components, measured before the first run. Results are compared with them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Calibration {
-    /// Each member alone.
+    /// Rates of each member alone.
     pub members: Vec<MemberRate>,
-    /// All members at once, reading in order: bytes per second together.
+    /// Sequential reads of all members at once: bytes per second together.
     pub together_bytes_per_s: u64,
-    /// Copying memory, one thread, bytes per second.
+    /// Memory copy by one thread, bytes per second.
     pub copy_bytes_per_s: u64,
-    /// The workload on a target that does nothing, per second of what it counts: the harness's
-    /// ceiling, by the name of the workload.
+    /// The harness's ceiling by name of the workload: its rate per second on a target that does
+    /// nothing.
     pub ceilings: BTreeMap<String, f64>,
 }
 
 impl Calibration {
-    /// What the member of that name does alone.
+    /// Returns the rates of the member of that name.
     pub fn member(&self, name: &str) -> Option<&MemberRate> {
         self.members.iter().find(|it| it.name == name)
     }
 }
 
-/// What one member can do by itself.
+/// Rates of one member alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberRate {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// 1 MiB after 1 MiB, bytes per second.
+    /// Sequential reads of 1 MiB, bytes per second.
     pub read_bytes_per_s: u64,
-    /// The same writing; 0 where nothing may be written.
+    /// Sequential writes of 1 MiB, bytes per second. 0 if writing is not allowed.
     pub write_bytes_per_s: u64,
-    /// 4 KiB at random places, one at a time, per second.
+    /// Random reads of 4 KiB, one at a time, per second.
     pub random_reads_per_s: u64,
-    /// Kernel name of the physical device that holds it; empty: unknown, or none.
+    /// Kernel name of the physical device that holds it. Empty if unknown or if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub device: String,
-    /// Why a rate is missing that was to be measured.
+    /// Why a rate could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// What happened as time passed, in slots of equal length from the begin of the run, warm-up included.
+/// The run over time, in slots of equal length from the start of the run, warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
     /// Length of a slot.
     pub slot_ns: u64,
-    /// So many slots at the begin are warm-up: they are shown, and no other figure of the run has them.
+    /// Number of slots at the start that are warm-up. They are shown, but count in no other figure
+    /// of the run.
     pub warm_up_slots: u32,
     /// The slots.
     pub slots: Vec<Slot>,
 }
 
 impl Series {
-    /// Adds what another one that began at the same time counted, slot by slot. The shorter slots are joined
-    /// to the length of the longer ones; where that is no multiple, what lies across a slot's end goes to
-    /// the slot in which it began.
+    /// Adds another series that began at the same time, slot by slot. Shorter slots are merged into
+    /// the longer ones. If the lengths don't divide evenly, a slot that crosses a boundary counts
+    /// in the slot in which it began.
     pub fn add(&mut self, other: &Self) {
         if self.slot_ns < other.slot_ns {
             let mine = std::mem::replace(
@@ -255,7 +261,7 @@ impl Series {
         }
     }
 
-    /// What was completed in each slot, a second.
+    /// Rate per second in each slot.
     pub fn per_second(&self, rate: crate::Rate) -> Vec<f64> {
         let slots = self.slots.iter().map(|slot| match rate {
             crate::Rate::Bytes => slot.bytes.total(),
@@ -265,19 +271,19 @@ impl Series {
         slots.map(|amount| to_f64(amount) / seconds).collect()
     }
 
-    /// The same of the slots after the warm-up.
+    /// Rate per second in each slot after the warm-up.
     pub fn after_warm_up(&self, rate: crate::Rate) -> Vec<f64> {
         let warm_up = usize::try_from(self.warm_up_slots).unwrap_or(usize::MAX);
         self.per_second(rate).into_iter().skip(warm_up).collect()
     }
 
-    /// How long the warm-up took.
+    /// Duration of the warm-up.
     pub fn warm_up_ns(&self) -> u64 {
         self.slot_ns.saturating_mul(self.warm_up_slots.into())
     }
 }
 
-/// What was completed in one slot.
+/// Operations completed in one slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slot {
@@ -285,8 +291,8 @@ pub struct Slot {
     pub operations: u64,
     /// Bytes moved.
     pub bytes: crate::Traffic,
-    /// Latencies: pairs of a power of two and how many operations took at least that many
-    /// nanoseconds and less than twice as many.
+    /// Latencies as pairs: a power of two, and the number of operations that took at least that
+    /// many nanoseconds and less than twice as many.
     pub latency: Vec<(u8, u64)>,
 }
 

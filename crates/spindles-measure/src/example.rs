@@ -1,6 +1,5 @@
-//! Records of invented experiments, always the same: something to draw reports
-//! from in tests and in trials of a new chart. Their figures are made up, though
-//! they have the shape of real ones.
+//! Deterministic records of invented experiments, for tests of reports and trials of new charts.
+//! The figures are made up, but have the shape of real ones.
 
 mod files;
 
@@ -15,8 +14,8 @@ use crate::{
     Workload,
 };
 
-/// Name, level, members, survives, speed of reads, of large writes and of small requests against
-/// the single disk, bytes written and read at members per byte written, engine CPU per byte.
+/// Name, level, members, survives; speeds of reads, large writes and small requests relative to the
+/// single disk; bytes written and read at members per byte written; engine CPU per byte.
 type SystemRow = (
     &'static str,
     &'static str,
@@ -87,8 +86,8 @@ const SYSTEMS: &[SystemRow] = &[
     ),
 ];
 
-/// Name, summary, what it counts, share of reads, rate of the single disk, bytes per operation,
-/// operations, deviation, which of the three speeds, in flight.
+/// Name, summary, unit of the rate, share of reads, rate of the single disk, bytes per operation,
+/// operations, deviation, index of the speed, requests in flight.
 type WorkloadRow = (
     &'static str,
     &'static str,
@@ -189,7 +188,8 @@ const WORKLOADS: &[WorkloadRow] = &[
     ),
 ];
 
-/// The records of one experiment with this many repetition blocks: requests on block targets.
+/// Returns the records of an experiment with this many repetition blocks: requests on block
+/// targets.
 pub fn records(blocks: u32) -> Vec<Record> {
     let systems: Vec<System> = SYSTEMS.iter().map(system).collect();
     let workloads: Vec<Workload> = WORKLOADS.iter().map(workload).collect();
@@ -303,7 +303,7 @@ fn run(
 ) -> Run {
     let &(_, _, _, _, speeds, [write_factor, read_factor], engine_cpu) = system_row;
     let &(_, _, rate, reads, single_rate, bytes, operations, deviation, kind, _) = workload_row;
-    // Writes are slowed by what the members write in addition, in proportion to their share.
+    // Writes are slowed by the additional writes at the members, in proportion to their share.
     let speed = speeds[kind].powf(if kind == 2 { 1.0 - reads * 0.8 } else { 1.0 });
     let per_second = single_rate * speed * (deviation * random.normal()).exp();
     let moved = bytes * operations;
@@ -336,7 +336,7 @@ fn run(
     let mut latency = BTreeMap::new();
     for (operation, share) in [("read", read), ("write", written)] {
         let mut histogram = Histogram::new();
-        // A few hundred draws stand for all of them.
+        // A few hundred draws represent all operations.
         let alike = (share / bytes).div_ceil(300).max(1);
         for _ in 0..share / bytes / alike {
             let tail = if random.below(150) == 0 { 6.0 } else { 1.0 };

@@ -1,20 +1,20 @@
-//! Latencies as a log-linear histogram: exact below 64, then 64 buckets to each
-//! power of two, so that a value is known to within 1/64 whatever its size.
-//! Merging adds counts, so threads and repetitions join without loss.
+//! A log-linear histogram of latencies: exact below 64, then 64 buckets for each power of two. A
+//! value is thus known to within 1/64, whatever its size. Merging adds counts, so threads and
+//! repetitions join without loss.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Buckets to a power of two, as a power of two.
+/// Binary logarithm of the number of buckets for each power of two.
 const PRECISION_BITS: u32 = 6;
 const SUB_BUCKETS: usize = 1 << PRECISION_BITS;
 /// Buckets for all of `u64`.
 const BUCKETS: usize = SUB_BUCKETS * (64 - 6 + 1);
 
-/// A percentile is at most this fraction above the value it stands for.
+/// A percentile is at most this fraction above the true value.
 pub const RELATIVE_ERROR_MAX: f64 = 1.0 / 64.0;
 
-/// Counts of values, in nanoseconds where they are latencies. In a record it is the list
-/// of `[least value of the bucket, count]` of the buckets that are not empty.
+/// Counts of values; latencies are in nanoseconds. A record stores the list of `[least value of the
+/// bucket, count]` of the buckets that are not empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// An empty one. Allocates here, never in `record`.
+    /// Creates an empty histogram. Allocates here, never in `record`.
     pub fn new() -> Self {
         Self {
             counts: vec![0; BUCKETS],
@@ -60,7 +60,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds everything the other has counted.
+    /// Adds all counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = mine.saturating_add(*theirs);
@@ -69,23 +69,23 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Values counted.
+    /// Number of values counted.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// The largest value, exactly. 0 when empty.
+    /// The exact largest value. 0 if empty.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The value that `percent` of all values do not exceed: the highest value of its bucket,
-    /// so never below the truth and at most [`RELATIVE_ERROR_MAX`] above it. 0 when empty.
+    /// The value that `percent` of all values do not exceed: the highest value of its bucket. It is
+    /// never below the truth and at most [`RELATIVE_ERROR_MAX`] above it. 0 if empty.
     pub fn percentile(&self, percent: f64) -> u64 {
         let fraction = (percent / 100.0).clamp(0.0, 1.0);
         let mut seen = 0_u64;
@@ -98,7 +98,7 @@ impl Histogram {
         self.max
     }
 
-    /// The mean, each value taken as the middle of its bucket. 0 when empty.
+    /// The mean, with each value taken as the middle of its bucket. 0 if empty.
     pub fn mean(&self) -> f64 {
         if self.total == 0 {
             return 0.0;
@@ -130,7 +130,7 @@ fn bucket_of(value: u64) -> usize {
     let magnitude = 63_u32.saturating_sub(value.leading_zeros());
     let shift = magnitude.saturating_sub(PRECISION_BITS);
     let within = usize::try_from(value >> shift).expect("below 128 after the shift");
-    // `within` is 64..128 from the first shift on, so that rows join without a gap.
+    // From the first shift on, `within` is 64..128, so the rows join without a gap.
     usize::try_from(shift).expect("at most 57") * SUB_BUCKETS + within
 }
 
@@ -153,7 +153,7 @@ fn highest_of(index: usize) -> u64 {
     (within << shift) | ((1 << shift) - 1)
 }
 
-/// Counts and nanoseconds as a float: exact below 2^53, rounded above.
+/// Converts a count or nanoseconds to a float: exact below 2^53, rounded above.
 #[expect(
     clippy::cast_precision_loss,
     reason = "rounding is meant: this is for statistics"

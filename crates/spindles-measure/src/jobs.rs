@@ -1,4 +1,4 @@
-//! What clients of an array saw before, during and after a job of it, and what the job got.
+//! Latencies of an array's clients before, during and after a job, and the job's own progress.
 
 use serde::Serialize;
 
@@ -6,32 +6,32 @@ use crate::histogram::to_f64;
 use crate::statistics::{Estimate, median_of_blocks};
 use crate::{Analysis, JobShare, Run, Stage};
 
-/// One workload beside a job on one system.
+/// One workload next to a job on one system.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobLine {
     /// Name of the system.
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// The job.
+    /// Name of the job.
     pub job: String,
-    /// The kind of operation there is most of: `read` or `write`.
+    /// Most frequent kind of operation: `read` or `write`.
     pub operation: String,
     /// Before, during and after the job.
     pub stages: Vec<StageLatency>,
-    /// Bytes of the array a second that the job went through beside the workload: the median over
+    /// Bytes of the array per second that the job processed next to the workload: median over
     /// blocks.
     pub beside: Option<Estimate>,
-    /// The same while nobody asked for anything.
+    /// The same without any workload.
     pub alone: Option<Estimate>,
-    /// What it got of what it can do alone.
+    /// Share of its speed alone that the job kept next to the workload.
     pub share: Option<Estimate>,
 }
 
 /// Latencies of one stage, medians over repetition blocks.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageLatency {
-    /// Which.
+    /// Stage relative to the job.
     pub stage: Stage,
     /// Half took at most this, in nanoseconds.
     pub p50_ns: Estimate,
@@ -39,7 +39,7 @@ pub struct StageLatency {
     pub p99_ns: Estimate,
 }
 
-/// A line for each workload that ran beside a job, system by system.
+/// Returns a line for each workload that ran next to a job, system by system.
 pub fn job_lines(analysis: &Analysis) -> Vec<JobLine> {
     let experiment = &analysis.experiment;
     let mut lines = Vec::new();
@@ -108,7 +108,7 @@ fn rate(bytes: u64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| to_f64(bytes) * 1e9 / to_f64(ns))
 }
 
-/// Where hardly anything was left to do, nothing is known of how fast it goes.
+/// Speed of the job alone. `None` if hardly anything was left to process, so the speed is unknown.
 fn alone(share: &JobShare) -> Option<f64> {
     rate(share.alone_bytes, share.alone_ns).filter(|rate| *rate > 0.0)
 }

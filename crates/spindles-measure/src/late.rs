@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LateMember {
-    /// The array inside the system whose member it is; empty for the outermost.
+    /// The nested array it is a member of. Empty for the outermost array.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub array: String,
-    /// Its position: 0, 1, 2 …
+    /// Position in the array, from 0.
     pub member: u32,
-    /// Whether it was much slower than its peers, for a while at least.
+    /// Set if it was much slower than its peers, at least for a while.
     pub slow: bool,
-    /// Whether a read waited at it for much longer than its peers take.
+    /// Set if a read waited for it much longer than its peers take.
     pub stalled: bool,
-    /// Reads that redundancy was asked for too, because it kept them waiting.
+    /// Delayed reads that were also requested from redundancy.
     pub hedged_reads: u64,
 }
 
 impl LateMember {
-    /// The entry of that member in a list, which is added where there is none.
+    /// Returns the entry of a member in a list; adds it if missing.
     pub fn entry<'a>(list: &'a mut Vec<Self>, array: &str, member: u32) -> &'a mut Self {
         let is_it = |late: &Self| late.array == array && late.member == member;
         let at = list.iter().position(is_it).unwrap_or_else(|| {
@@ -34,7 +34,7 @@ impl LateMember {
         &mut list[at]
     }
 
-    /// Adds what another run showed.
+    /// Merges the late members of another run.
     pub(crate) fn join(list: &mut Vec<Self>, more: &[Self]) {
         for one in more {
             let all = Self::entry(list, &one.array, one.member);

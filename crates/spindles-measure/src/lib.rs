@@ -1,6 +1,5 @@
-//! What a measurement leaves behind and what can honestly be said from it:
-//! the versioned records, latency histograms, intervals over repetition blocks,
-//! verdicts and doubts. Runs nothing itself and reads no clock.
+//! The data model and statistics of measurements: versioned records, latency histograms, intervals
+//! over repetition blocks, verdicts and doubts. Runs nothing itself and reads no clock.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Each system over all workloads: the geometric mean of its ratios to the baseline. Of normalised
-//! results it is the one mean that doesn't depend on what they are normalised to (Fleming and
-//! Wallace 1986). Every workload counts the same. A workload whose ratio says nothing about speed is left out
-//! for all systems, since only means over the same workloads can be compared.
+//! Each system over all workloads: the geometric mean of its ratios to the baseline. For normalised
+//! results it is the only mean that doesn't depend on the reference (Fleming and Wallace 1986).
+//! Every workload counts the same. A workload whose ratio says nothing about speed is left out for
+//! all systems: only means over the same workloads can be compared.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use crate::statistics::{mean, mean_of_blocks, median_of_blocks};
 use crate::verdicts::Grade;
 use crate::{Analysis, Experiment, Quantity, Workload};
 
-/// Which workloads the comparison over all of them is over.
+/// Workloads that the overall comparison covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OverallScope {
-    /// Names of those that count, for systems that ran them.
+    /// Names of the workloads that count, for systems that ran them.
     pub workloads: Vec<String>,
-    /// Those that don't, and why.
+    /// Workloads left out, and why.
     pub left_out: Vec<LeftOut>,
 }
 
 /// A workload that does not count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the workload.
     pub workload: String,
-    /// Why.
+    /// Why it does not count.
     pub reason: Reason,
 }
 
@@ -35,22 +35,22 @@ pub struct LeftOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Its rate was set beforehand.
+    /// Its rate was set in advance.
     SetRate,
     /// The baseline did not run it.
     NoBaseline,
-    /// Some figure of it is one of the load generator.
+    /// One of its figures measures the load generator.
     Refused,
-    /// Some figure of it is one of a cache.
+    /// One of its figures measures a cache.
     Cached,
-    /// It is a phase that counts together with others.
+    /// It is a phase that counts as part of a total.
     InTotal,
-    /// Some system was through with it too soon.
+    /// Some system finished it too soon.
     TooShort,
 }
 
 impl Reason {
-    /// In words.
+    /// The reason in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::SetRate => "its rate was set",
@@ -85,12 +85,12 @@ impl OverallScope {
 impl Analysis {
     fn comparison_any(&self, workload: &Workload) -> bool {
         let mut comparisons = self.comparisons.iter();
-        // Held against itself alone, the baseline compares with nothing.
+        // The baseline against itself alone is no comparison.
         comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0 && !it.control)
     }
 }
 
-/// Why a workload does not count, if it does not.
+/// Returns why a workload does not count, if so.
 fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
     let cells = || {
         analysis
@@ -116,7 +116,7 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
 }
 
 impl Cell {
-    /// Whether its figure is one of a cache more than of the disks.
+    /// Returns true if its figure measures a cache more than the disks.
     pub fn is_cached(&self) -> bool {
         let verdicts = self.verdicts.iter().flat_map(|it| &it.cache);
         verdicts
@@ -125,8 +125,8 @@ impl Cell {
     }
 }
 
-/// One for each system that is compared in at least two workloads that count; the `workload` of each says
-/// of how many it is.
+/// Compares each system over the workloads that count, if it ran at least two. The `workload` of
+/// each result gives their number.
 pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
     let scope = OverallScope::of(analysis);
     let systems = analysis.experiment.systems.iter();
@@ -165,7 +165,7 @@ fn overall_of(experiment: &Experiment, cells: &[Cell], mine: &[&Comparison]) -> 
             by_block.entry(block).or_default().push(log_ratio);
         }
     }
-    // A block without one of the workloads is a mean of something else.
+    // Skip blocks without one of the workloads: their mean would cover fewer workloads.
     let whole = by_block.values().filter(|logs| logs.len() == mine.len());
     let means: Vec<f64> = whole.map(|logs| mean(logs)).collect();
     let seed = seed_of(experiment.seed, &[&first.system, "overall"]);
@@ -185,7 +185,7 @@ fn overall_of(experiment: &Experiment, cells: &[Cell], mine: &[&Comparison]) -> 
     }
 }
 
-/// The log-ratios of a comparison, block by block.
+/// The log-ratios of a comparison, by block.
 fn ratios(cells: &[Cell], comparison: &Comparison) -> Vec<(u32, f64)> {
     let cell = |system: &str| {
         let mut cells = cells.iter();

@@ -1,6 +1,6 @@
-//! What a comparison divides: rates, or times where a rate says nothing. At a set rate all
-//! systems that keep up answer as much, so response times are compared. Of a result that is one operation, the
-//! time is compared that it took.
+//! The quantity a comparison is about: the rate, or a time if the rate says nothing. At a set
+//! arrival rate all systems that keep up have the same rate, so response times are compared. For a
+//! run of a single operation, its duration is compared.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,28 @@ use crate::{
     Analysis, Cell, Experiment, Histogram, RELATIVE_ERROR_MAX, Rate, Repetition, Run, Workload,
 };
 
-/// What is compared. Of times the inverse is what a log-ratio is made of, so that above 0 is faster
-/// for all of them.
+/// Quantity compared. Log-ratios use the inverse of times, so above 0 is faster for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Bytes or operations per second.
     #[default]
     Rate,
-    /// How long the one operation took that a run is.
+    /// Duration of a run that is a single operation.
     Time,
-    /// The response time that 99 of 100 operations had at most, of an open loop.
+    /// 99th percentile of the response time of an open loop.
     ResponseP99,
-    /// The response time that half of them had at most.
+    /// Median response time of an open loop.
     ResponseP50,
 }
 
 impl Quantity {
-    /// Whether less of it is faster.
+    /// Returns true if less is faster.
     pub fn is_time(self) -> bool {
         self != Self::Rate
     }
 
-    /// In words.
+    /// The quantity in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -44,7 +43,7 @@ impl Quantity {
         }
     }
 
-    /// A workload with its quantity, where it has several.
+    /// Name of the workload, with the quantity if it has several.
     pub fn of(self, workload: &str) -> String {
         match self {
             Self::Rate | Self::Time => workload.to_owned(),
@@ -52,7 +51,8 @@ impl Quantity {
         }
     }
 
-    /// Differences that are none: percentiles are read off buckets, and may be neighbours among those.
+    /// Noise floor of the quantity itself: percentiles are read off buckets, so equal values may
+    /// lie in neighbouring ones.
     pub(crate) fn floor(self) -> Option<f64> {
         match self {
             Self::Rate | Self::Time => None,
@@ -60,7 +60,7 @@ impl Quantity {
         }
     }
 
-    /// What is compared in a workload, the main one first.
+    /// Quantities compared in a workload, the main one first.
     pub(crate) fn of_workload(workload: &Workload, cells: &[Cell]) -> &'static [Self] {
         let mine = || cells.iter().filter(|cell| cell.workload == workload.name);
         let has_responses = |cell: &Cell| cell.repetitions.iter().any(|it| it.response.is_some());
@@ -76,7 +76,7 @@ impl Quantity {
     }
 }
 
-/// Response times of one repetition of an open loop, all its operations together.
+/// Response times of one repetition of an open loop, over all its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Response {
     /// Half took at most this, in nanoseconds.
@@ -86,7 +86,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// `None` of a closed loop.
+    /// Computes the response times. `None` for a closed loop.
     pub(crate) fn of(response: &BTreeMap<String, Histogram>) -> Option<Self> {
         let mut all = Histogram::default();
         for operation in response.values() {
@@ -100,7 +100,7 @@ impl Response {
 }
 
 impl Repetition {
-    /// How fast it was: the rate, or how often its time fits into a second.
+    /// Speed of the repetition: the rate, or the inverse of the time in seconds.
     pub fn speed(&self, quantity: Quantity) -> Option<f64> {
         let per_second = |ns: u64| 1e9 / to_f64(ns);
         match quantity {
@@ -112,7 +112,7 @@ impl Repetition {
 }
 
 impl Cell {
-    /// Geometric mean over repetitions of a time, in nanoseconds. `None` of a rate, and where no
+    /// Geometric mean over repetitions of a time, in nanoseconds. `None` for a rate, or if no
     /// repetition has it.
     pub fn time_ns(&self, quantity: Quantity) -> Option<f64> {
         let speeds: Vec<f64> = self.speeds(quantity).collect();
@@ -120,31 +120,32 @@ impl Cell {
         is_there.then(|| 1e9 / geometric_mean(&speeds))
     }
 
-    /// How fast each repetition was.
+    /// Speed of each repetition.
     pub(crate) fn speeds(&self, quantity: Quantity) -> impl Iterator<Item = f64> {
         let repetitions = self.repetitions.iter();
         repetitions.filter_map(move |it| it.speed(quantity))
     }
 }
 
-/// Runs that did not keep up with the rate at which operations came.
+/// Runs that did not keep up with the arrival rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
-    /// How many they are.
+    /// Number of overloaded runs.
     pub runs: usize,
-    /// Of how many that finished.
+    /// Number of finished runs.
     pub of: usize,
-    /// The share that these runs answered of what came.
+    /// Share of the arrived operations that these runs answered.
     pub share_answered: f64,
 }
 
 impl Overload {
-    /// Whether most runs did not keep up: otherwise something stood still for a while, and the system can do more.
+    /// Returns true if most runs did not keep up. Otherwise something stalled for a while, and the
+    /// system can do more.
     pub fn is_usual(&self) -> bool {
         self.runs * 2 > self.of
     }
 
-    /// In words.
+    /// The overload in words.
     pub fn words(&self) -> String {
         let percent = match self.share_answered * 100.0 {
             few if few < 10.0 => format!("{few:.2}"),
@@ -158,11 +159,11 @@ impl Overload {
     }
 }
 
-/// Of the operations that came, the share from which on a system kept up with them.
+/// Share of the arrived operations from which a system kept up.
 const KEPT_UP_SHARE: f64 = 0.95;
 
 impl Analysis {
-    /// What is compared at all, in the order of the workloads.
+    /// All questions compared, in the order of the workloads.
     pub fn questions(&self) -> Vec<(&Workload, Quantity)> {
         let workloads = self.experiment.workloads.iter();
         let questions = workloads.flat_map(|workload| {
@@ -172,27 +173,27 @@ impl Analysis {
         questions.collect()
     }
 
-    /// What is compared in a workload, the main one first.
+    /// Quantities compared in a workload, the main one first.
     pub fn quantities(&self, workload: &Workload) -> &'static [Quantity] {
         Quantity::of_workload(workload, &self.cells)
     }
 
-    /// The system that others are compared with in a workload: the baseline, or the first system that ran
-    /// it where the baseline is not asked to.
+    /// The system that others are compared with in a workload: the baseline, or the first system
+    /// that ran it if the baseline is not planned to.
     pub fn baseline_of(&self, workload: &str) -> &str {
         let found = baseline_of(&self.experiment, &self.cells, workload);
         found.unwrap_or(&self.experiment.baseline)
     }
 
-    /// Whether the rate of a cell is only the one that was set: most runs kept up with it, and it varies because operations
-    /// come at random times.
+    /// Returns true if the rate of a cell is merely the arrival rate: most runs kept up. It varies
+    /// only because operations arrive at random times.
     pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
         let mut workloads = self.experiment.workloads.iter();
         let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);
         is_set && self.overload(cell).is_none_or(|it| !it.is_usual())
     }
 
-    /// The runs of a cell that did not keep up with the rate at which operations came, if any.
+    /// Runs of a cell that did not keep up with the arrival rate, if any.
     pub fn overload(&self, cell: &Cell) -> Option<Overload> {
         let mut workloads = self.experiment.workloads.iter();
         let workload = workloads.find(|it| it.name == cell.workload)?;
@@ -201,7 +202,8 @@ impl Analysis {
             (came, to_f64(run.operations))
         };
         let is_behind = |(came, answered): &(f64, f64)| {
-            // Arrivals are a Poisson process: by chance alone so many fewer may come.
+            // Arrivals are a Poisson process: fewer may arrive by chance (three standard
+            // deviations).
             let by_chance = 3.0 * came.sqrt();
             *answered < KEPT_UP_SHARE * came && *answered < came - by_chance
         };
@@ -216,7 +218,8 @@ impl Analysis {
     }
 }
 
-/// See [`Analysis::baseline_of`]. `None` where no system ran it to its end, or the baseline's turn has not come yet.
+/// See [`Analysis::baseline_of`]. `None` if no system finished the workload, or if the baseline is
+/// planned but has not run it yet.
 pub(crate) fn baseline_of<'a>(
     experiment: &'a Experiment,
     cells: &'a [Cell],
@@ -227,7 +230,8 @@ pub(crate) fn baseline_of<'a>(
     if mine().any(|cell| cell.system == baseline) {
         return Some(baseline);
     }
-    // Its runs are to come, or were given up: another yardstick would be none of the experiment's.
+    // The baseline's runs are pending or were given up. Another baseline would not be the
+    // experiment's.
     let mut workloads = experiment.workloads.iter();
     if workloads.any(|it| it.name == workload && experiment.runs_on(it, baseline)) {
         return None;

@@ -1,9 +1,9 @@
-//! The records of an experiment, one JSON object a line, each with the version
-//! of the schema. Everything a report says is drawn from these lines alone.
+//! The records of an experiment: one JSON object per line, each with the schema version. A report
+//! is derived from these lines alone.
 //!
-//! A file starts with one `experiment` and one `environment` line; a `run` line
-//! follows for each system × workload × repetition block, in the order they ran, and a `discard` line where
-//! the check of a system at the end of a block takes its runs back.
+//! A file starts with one `experiment` and one `environment` line. A `run` line follows for each
+//! system × workload × repetition block, in the order in which they ran. A `discard` line withdraws
+//! the runs of a system whose check at the end of a block failed.
 
 use std::collections::BTreeMap;
 
@@ -13,63 +13,63 @@ use crate::verdicts::Intervention;
 use crate::work;
 use crate::{Calibration, Evidence, Histogram, LateMember, Series};
 
-/// Version of the schema. Grows when a field changes its meaning; a new field
-/// with a default does not change it.
+/// Version of the schema. Grows when a field changes its meaning. A new field with a default does
+/// not change it.
 pub const SCHEMA: u32 = 1;
 
 /// One line of a record file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// What was to be measured.
+    /// The experiment as planned.
     Experiment(Experiment),
-    /// Where it was measured.
+    /// The machine that runs it.
     Environment(Environment),
-    /// What the parts can do by themselves.
+    /// Limits of the single components.
     Calibration(Box<Calibration>),
-    /// One workload once on one system.
+    /// One execution of a workload on a system.
     Run(Box<Run>),
-    /// Runs of a system that count for nothing after all.
+    /// Withdraws the runs of a system.
     Discard(Discard),
 }
 
-/// What was to be measured: written once, before the first run.
+/// The experiment as planned: written once, before the first run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Experiment {
     /// Name of the experiment: `quickstart`.
     pub name: String,
-    /// One sentence for the reader of the report.
+    /// Description in one sentence, for the report.
     pub summary: String,
     /// Seed of every random choice of the experiment.
     pub seed: u64,
-    /// When it began, milliseconds since 1970 (UTC).
+    /// Start, in milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// Repetition blocks asked for.
+    /// Number of repetition blocks planned.
     pub repetition_blocks: u32,
-    /// Name of the system all others are compared with: the single disk.
+    /// Name of the system that all others are compared with: the single disk.
     pub baseline: String,
-    /// Name of the system that is the baseline once more (the A/A pair), if any.
+    /// Name of the system that is the baseline a second time (the A/A pair), if any.
     pub control: Option<String>,
-    /// The systems, in the order a reader wants to see them.
+    /// The systems, in the order of the report.
     pub systems: Vec<System>,
-    /// The workloads, in the order a reader wants to see them.
+    /// The workloads, in the order of the report.
     pub workloads: Vec<Workload>,
-    /// Whether sizes are smaller than the workloads define them.
+    /// True if sizes are smaller than the workloads define.
     pub scaled: bool,
-    /// How sizes were scaled, in plain words. Empty when they were not.
+    /// How sizes were scaled, in plain words. Empty if they were not.
     pub scaled_how: String,
-    /// Whether all members of the arrays share one physical device.
+    /// True if all members of the arrays share one physical device.
     pub shared_device: bool,
-    /// The experiment file, as it was read.
+    /// Text of the experiment file.
     pub definition: String,
-    /// How much workloads matter to who asks, by name: any positive numbers. Empty: not stated.
+    /// Importance of the workloads to the user, by name: any positive numbers. Empty if not stated.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, f64>,
 }
 
 impl Experiment {
-    /// Runs of a repetition block that is whole.
+    /// Number of runs in a complete repetition block.
     pub fn runs_per_block(&self) -> usize {
         let on = |workload: &Workload| {
             let systems = self.systems.iter();
@@ -80,7 +80,8 @@ impl Experiment {
         self.workloads_that_run().map(on).sum()
     }
 
-    /// Whether a workload runs on the system of this name. The control runs what the baseline runs.
+    /// Returns true if a workload runs on the system of this name. The control runs the baseline's
+    /// workloads.
     pub(crate) fn runs_on(&self, workload: &Workload, system: &str) -> bool {
         let name = match &self.control {
             Some(control) if control == system => &self.baseline,
@@ -98,102 +99,107 @@ pub struct System {
     pub name: String,
     /// The array expression: `raid5(a,b,c,d)`.
     pub expression: String,
-    /// Level of the outermost array; `single` for one device without an array, `made by commands` for what
-    /// commands of the user made of several.
+    /// Level of the outermost array. `single` for one device without an array, `made by commands`
+    /// for a device that user commands made of several.
     pub level: String,
-    /// Devices that it is made of, those of inner arrays too; 1 for one device without an array.
+    /// Number of devices, including those of inner arrays. 1 for one device without an array.
     pub members: u32,
-    /// Chunk size in bytes; 0 where there is none.
+    /// Chunk size in bytes. 0 if there is none.
     pub chunk_bytes: u64,
-    /// Bytes the system offers.
+    /// Usable capacity in bytes.
     pub capacity_bytes: u64,
-    /// How many of these devices may be missing, whichever they are; 0 where that is not known.
+    /// Number of these devices, in any combination, whose loss the system survives. 0 if unknown.
     pub survives: u32,
-    /// Members that were missing while measuring.
+    /// Members that were missing during the measurement.
     pub missing: u32,
-    /// What was chosen beside that, by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
+    /// Other options by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// Name of the system that it is compared with besides the baseline of the experiment.
+    /// Name of a second baseline, in addition to the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// What it costs, in the currency of the experiment: the same for all systems.
+    /// Price, in the currency of the experiment, which is the same for all systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
 }
 
 impl System {
-    /// The level of what commands of the user made of several members.
+    /// Level of a device that user commands made of several members.
     pub const OF_COMMANDS: &str = "made by commands";
-    /// The level of a device that the kernel makes of several: md, LVM.
+    /// Level of a device that the kernel made of several: md, LVM.
     pub const OF_KERNEL: &str = "made by the kernel";
-    /// The level of a folder of which the kernel does not say on which disk it lies: of a network file system.
+    /// Level of a folder on an unknown disk, such as one of a network file system.
     pub const FOLDER: &str = "folder";
-    /// The option that holds how a folder was found mounted: `ext4 rw,relatime; rw`. The experiment did not choose it.
+    /// Option with the mount of a folder as found: `ext4 rw,relatime; rw`. The experiment did not
+    /// choose it.
     pub const MOUNTED: &str = "mounted";
 
-    /// The option that holds how the kernel reaches a system that it has as a device: `FUSE and a loop device`.
+    /// Option with the kernel's path to a system that is attached as a device: `FUSE and a loop
+    /// device`.
     pub const THROUGH: &str = "through";
-    /// The option that holds the device of the journal.
+    /// Option with the device of the journal.
     pub const JOURNAL: &str = "journal";
 
-    /// The device that it has for its journal alone.
+    /// The device used only for its journal.
     pub fn journal(&self) -> Option<&str> {
         self.options.get(Self::JOURNAL).map(String::as_str)
     }
 
-    /// Whether it is a folder: on which disk it lies is not known.
+    /// Returns true if it is a folder, whose disk is unknown.
     pub fn is_folder(&self) -> bool {
         self.expression.starts_with("folder:") || self.options.contains_key(Self::MOUNTED)
     }
 
-    /// How many members may be missing, whichever they are; `None` where only those know who made it.
+    /// Number of members, in any combination, whose loss it survives. `None` if only its maker
+    /// knows.
     pub fn known_to_survive(&self) -> Option<u32> {
         (![Self::OF_COMMANDS, Self::OF_KERNEL, Self::FOLDER].contains(&&*self.level))
             .then_some(self.survives)
     }
 }
 
-/// What was run.
+/// A workload as it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Workload {
     /// Short name, unique in the experiment: `dd-read`.
     pub name: String,
-    /// One sentence for the reader: `reads 1 MiB after 1 MiB, one at a time`.
+    /// Description in one sentence: `reads 1 MiB after 1 MiB, one at a time`.
     pub summary: String,
-    /// Which row of the table of workloads it is: `dd-read`. Empty: unknown.
+    /// Row in the table of workloads: `dd-read`. Empty if unknown.
     pub kind: String,
-    /// How much of the system it works on; 0: unknown.
+    /// Size of the part of the system that it uses. 0 if unknown.
     pub size_bytes: u64,
-    /// Size of one operation; 0: unknown.
+    /// Size of one operation. 0 if unknown.
     pub operation_bytes: u64,
-    /// Operations on one target; 0: unknown.
+    /// Operations on one target. 0 if unknown.
     pub operations: u64,
-    /// What its result is counted in.
+    /// Unit of the result.
     pub rate: Rate,
-    /// Highest number of requests in flight at once.
+    /// Highest number of requests in flight at the same time.
     pub in_flight_max: u32,
-    /// Names of the systems it runs on, the control aside, which runs what the baseline does; empty: all.
+    /// Names of the systems it runs on; empty for all. The control is not listed: it runs the
+    /// baseline's workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
-    /// The job of the array that it runs beside, if any.
+    /// The job of the array that it runs next to, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// The phase that it is, of a workload that has several.
+    /// Its phase, if it is part of a workload with several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
-    /// Names of the phases whose runs it is drawn from, together: such a total never ran itself, and no record has it.
+    /// Names of the phases that this total adds up. A total never ran itself, and no record
+    /// contains it.
     #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<String>,
-    /// How long it runs, in nanoseconds; 0: until its work is done.
+    /// Duration in nanoseconds. 0 if it runs until its work is done.
     #[serde(skip_serializing_if = "is_zero")]
     pub duration_ns: u64,
-    /// Operations that come each second whether or not earlier ones were answered (an open loop);
-    /// 0: each waits for an answer (a closed loop).
+    /// Operations that arrive per second whether or not earlier ones were answered (an open loop).
+    /// 0 if each waits for an answer (a closed loop).
     #[serde(skip_serializing_if = "is_zero")]
     pub arrivals_per_s: u64,
-    /// Whatever else was chosen, by name: `nfiles`.
+    /// Other parameters by name: `nfiles`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
@@ -206,46 +212,46 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// A phase of a workload that has several: each is recorded as a run of its own.
+/// A phase of a workload with several: each is recorded as a run of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
-    /// What the whole workload is called: `bonnie`.
+    /// Name of the whole workload: `bonnie`.
     pub workload: String,
-    /// What the phase is called: `rewrite`.
+    /// Name of the phase: `rewrite`.
     pub phase: String,
 }
 
-/// What a workload that runs beside a job is to that job.
+/// Relation of a workload to the job that it runs next to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Beside {
-    /// The job: `rebuild`.
+    /// Name of the job: `rebuild`.
     pub job: String,
-    /// When it runs.
+    /// Stage relative to the job.
     pub stage: Stage,
-    /// What the workload is called at all its stages.
+    /// Name of the workload, common to all stages.
     pub workload: String,
 }
 
-/// When a workload runs that runs beside a job.
+/// When a workload runs, relative to the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Before the job begins.
     #[default]
     Before,
-    /// While it is under way.
+    /// While the job is running.
     During,
-    /// After its end.
+    /// After the job has ended.
     After,
 }
 
 impl Stage {
-    /// All of them, as time passes.
+    /// All stages in order of time.
     pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
 
-    /// In words.
+    /// The stage in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -255,39 +261,39 @@ impl Stage {
     }
 }
 
-/// What a job did beside a workload, and from then on by itself.
+/// Progress of a job next to a workload, and afterwards alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobShare {
-    /// Bytes of the array gone through beside the workload, of those that workloads work on: what was
-    /// never written is passed over.
+    /// Bytes of the array processed next to the workload, within the part that workloads use.
+    /// Blocks never written are skipped.
     pub beside_bytes: u64,
-    /// How long that took.
+    /// Time spent next to the workload.
     pub beside_ns: u64,
-    /// Bytes of the array gone through while nobody asked for anything.
+    /// Bytes of the array processed while no workload ran.
     pub alone_bytes: u64,
-    /// How long that took.
+    /// Time spent alone.
     pub alone_ns: u64,
 }
 
-/// What a workload's result is counted in.
+/// Unit of a workload's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// Bytes of the application per second.
+    /// Bytes moved for the application per second.
     #[default]
     Bytes,
     /// Operations per second, such as seeks.
     Operations,
 }
 
-/// Where it was measured.
+/// The machine that ran the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
     /// Version of Spindles.
     pub tool_version: String,
-    /// Commit it was built from, if known.
+    /// Commit it was built from. Empty if unknown.
     pub commit: String,
     /// `release` or `debug`.
     pub profile: String,
@@ -299,9 +305,9 @@ pub struct Environment {
     pub cpu_model: String,
     /// Logical CPUs the program may use.
     pub cpus: u32,
-    /// Frequency governor, if known.
+    /// Frequency governor. Empty if unknown.
     pub governor: String,
-    /// Hypervisor or container, if known: `kvm`.
+    /// Hypervisor or container, such as `kvm`. Empty if unknown.
     pub virtualization: String,
     /// Memory in bytes.
     pub memory_bytes: u64,
@@ -313,13 +319,13 @@ pub struct Environment {
     pub mount_options: String,
     /// Resolution of the clock that timed the runs.
     pub clock_resolution_ns: u64,
-    /// The physical devices beneath the members.
+    /// The physical devices that hold the members.
     pub devices: Vec<Device>,
-    /// Whatever else is worth keeping, by name.
+    /// Other facts by name.
     pub more: BTreeMap<String, String>,
 }
 
-/// A physical device beneath the members.
+/// A physical device that holds members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Device {
@@ -331,7 +337,7 @@ pub struct Device {
     pub serial: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Whether it spins.
+    /// True for a rotating disk.
     pub rotational: bool,
     /// I/O scheduler, if known.
     pub scheduler: String,
@@ -339,7 +345,7 @@ pub struct Device {
     pub sector_bytes: u32,
 }
 
-/// One workload once on one system.
+/// One execution of a workload on a system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
@@ -347,78 +353,79 @@ pub struct Run {
     pub experiment: String,
     /// The system it ran on.
     pub system: System,
-    /// What ran.
+    /// The workload that ran.
     pub workload: Workload,
     /// Repetition block: 0, 1, 2 … Every system runs each workload once per block.
     pub repetition_block: u32,
-    /// Place among all runs of the experiment: 0, 1, 2 … as time passed.
+    /// Position among all runs of the experiment in order of time: 0, 1, 2 …
     pub order: u32,
     /// Seed of this run.
     pub seed: u64,
-    /// When it began, milliseconds since 1970 (UTC).
+    /// Start, in milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
     /// Wall time of the timed window, the last flush included.
     pub elapsed_ns: u64,
-    /// Parts of the timed window, in order. May be empty.
+    /// Consecutive parts of the timed window. May be empty.
     pub phases: Vec<Phase>,
     /// Operations completed in the timed window.
     pub operations: u64,
-    /// What the rate counts, in bytes or operations as the workload's `rate` says: a rewrite
-    /// counts its size once though the bytes move twice, a seek counts once though some are
-    /// written back.
+    /// Amount that the rate counts, in bytes or operations according to the workload's `rate`. A
+    /// rewrite counts its size once although the bytes move twice. A seek counts once although some
+    /// are written back.
     pub counted: u64,
     /// Bytes the workload moved.
     pub application: Traffic,
-    /// Bytes the members moved, all together, and the device that an array has for its journal.
+    /// Bytes moved by all members together, including an array's journal device.
     pub members: Traffic,
-    /// Bytes each of them moved, in the order of the expression. May be empty.
+    /// Bytes moved by each of them, in the order of the expression. May be empty.
     pub each_member: Vec<Traffic>,
     /// Members that answered late.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_members: Vec<LateMember>,
-    /// Bytes the physical devices moved by the kernel's own counters, where they can be read.
+    /// Bytes moved by the physical devices according to the kernel's counters. `None` if not
+    /// readable.
     pub devices: Option<Traffic>,
-    /// Latency per operation in nanoseconds from submission to answer:
-    /// `read`, `write`, `flush` …
+    /// Latency of each kind of operation in nanoseconds, from submission to answer: `read`,
+    /// `write`, `flush` …
     pub latency: BTreeMap<String, Histogram>,
-    /// The same from the moment at which an operation was to begin, where it did not wait for an
-    /// earlier one to be answered (an open loop).
+    /// The same from the scheduled start of an operation, if operations did not wait for earlier
+    /// answers (an open loop).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub response: BTreeMap<String, Histogram>,
-    /// What happened as time passed.
+    /// The run over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
-    /// What was seen of the machine meanwhile.
+    /// Observations of the machine during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
     /// CPU time spent in the timed window.
     pub cpu_ns: Cpu,
-    /// What the job did beside which it ran.
+    /// Progress of the job that it ran next to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobShare>,
-    /// What each of the nodes did that it ran on, where it ran on others than this machine.
+    /// Results of each node, if it ran on other machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeRun>,
-    /// Jain's fairness index of their rates: 1 where all had the same, 1/n where one had it all.
+    /// Jain's fairness index of the nodes' rates: 1 if all had the same, 1/n if one had everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// How the members were reached.
+    /// Access path to the members.
     pub io: Io,
-    /// Whether sizes are smaller than the workload defines them.
+    /// True if sizes are smaller than the workload defines.
     pub scaled: bool,
-    /// Whether all members share one physical device.
+    /// True if all members share one physical device.
     pub shared_device: bool,
-    /// Set when it was run to confirm a verdict: it counts in no result.
+    /// Set if the run tests a verdict: it counts in no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// What the runner found doubtful about this run.
+    /// Doubts that the runner recorded about this run.
     pub doubts: Vec<Doubt>,
-    /// Set when the run did not finish: why. Its figures are then not used.
+    /// Reason why the run did not finish. Its figures are then ignored.
     pub failed: Option<String>,
 }
 
-/// What was measured on a system in a repetition block counts for nothing: after its last run it was found
-/// damaged. Its runs were recorded before, as they ended.
+/// Withdraws the results of a system in a repetition block, because it was found damaged after its
+/// last run. The runs themselves were recorded before, as each ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Discard {
@@ -428,32 +435,32 @@ pub struct Discard {
     pub system: String,
     /// Repetition block.
     pub repetition_block: u32,
-    /// What is wrong: for analysis its runs failed with this reason.
+    /// The damage. Analysis treats the runs as failed for this reason.
     pub why: String,
 }
 
-/// A run of a pair that was to confirm a verdict: one as it was, one with a change.
+/// One run of a pair that tests a verdict: one unchanged, one with a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The workload of the verdict. With the change the run's own may differ from it.
+    /// The workload that the verdict is about. With the change, the run's own workload may differ.
     pub of: String,
     /// The change.
     pub change: Intervention,
-    /// The pair: 0, 1, 2 …
+    /// Number of the pair: 0, 1, 2 …
     pub pair: u32,
-    /// Whether it is the one with the change.
+    /// True for the run with the change.
     pub changed: bool,
 }
 
 impl Run {
-    /// The workload whose verdict the run was to confirm; its own where it was no trial.
+    /// The workload whose verdict the run tests; its own if it is no trial.
     pub(crate) fn workload_of_trial(&self) -> &str {
         let of = self.trial.as_ref().map(|trial| &trial.of);
         of.unwrap_or(&self.workload.name)
     }
 
-    /// The result: bytes or operations per second, as the workload's `rate` says. 0 when
-    /// nothing was timed.
+    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if nothing
+    /// was timed.
     pub fn per_second(&self) -> f64 {
         if self.elapsed_ns == 0 {
             return 0.0;
@@ -461,40 +468,41 @@ impl Run {
         crate::histogram::to_f64(self.counted) * 1e9 / crate::histogram::to_f64(self.elapsed_ns)
     }
 
-    /// Whether it finished and has a result: others count nowhere.
+    /// Returns true if the run finished and has a result. Other runs count nowhere.
     pub(crate) fn counts(&self) -> bool {
         self.failed.is_none() && self.per_second() > 0.0
     }
 }
 
-/// What one node did of a run on several.
+/// Results of one node in a run on several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRun {
-    /// Its address: `10.0.0.2:7117`.
+    /// Address, such as `10.0.0.2:7117`.
     pub name: String,
-    /// When it began, from the begin of the first.
+    /// Start, relative to the first node's.
     pub begin_ns: u64,
-    /// How far off that may be: half of the fastest round trip by which its clock was compared.
+    /// Uncertainty of `begin_ns`: half of the fastest round trip in the comparison of clocks.
     pub begin_uncertainty_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub elapsed_ns: u64,
     /// Operations completed.
     pub operations: u64,
-    /// What its rate counts, see [`Run::counted`].
+    /// Amount that its rate counts, see [`Run::counted`].
     pub counted: u64,
     /// Bytes moved by the workload.
     pub bytes: Traffic,
-    /// Latency per operation, see [`Run::latency`].
+    /// Latency of each kind of operation, see [`Run::latency`].
     pub latency: BTreeMap<String, Histogram>,
-    /// CPUs that it has.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// CPU time on it; no array is there.
+    /// CPU time on the node, where no array runs.
     pub cpu_ns: Cpu,
 }
 
 impl NodeRun {
-    /// Its result: bytes or operations per second, as the workload's `rate` says. 0 when nothing was timed.
+    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if nothing
+    /// was timed.
     pub fn per_second(&self) -> f64 {
         if self.elapsed_ns == 0 {
             return 0.0;
@@ -509,13 +517,13 @@ impl NodeRun {
 pub struct Phase {
     /// Name: `stream 0`, `flush`.
     pub name: String,
-    /// When it began, from the start of the timed window.
+    /// Start, relative to the timed window's.
     pub begin_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub elapsed_ns: u64,
-    /// Operations completed in it.
+    /// Operations completed.
     pub operations: u64,
-    /// Bytes moved in it by the workload.
+    /// Bytes moved by the workload.
     pub bytes: u64,
 }
 
@@ -540,29 +548,29 @@ impl Traffic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Making requests and checking answers.
+    /// Issuing requests and checking answers.
     pub workload: u64,
-    /// The array: planning, parity, submitting member I/O, including the kernel on its behalf.
+    /// The array: planning, parity, submitting member I/O, including kernel time on its behalf.
     pub engine: u64,
-    /// The whole machine busy, all CPUs, *including* the two above.
+    /// Busy time of the whole machine, all CPUs, *including* the two above.
     pub machine: u64,
 }
 
 impl Cpu {
-    /// What the machine was busy with beside the workload and the engine.
+    /// Busy time of the machine apart from the workload and the engine.
     pub fn rest(self) -> u64 {
         self.machine
             .saturating_sub(self.workload.saturating_add(self.engine))
     }
 }
 
-/// How the members were reached.
+/// Access path to the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Io {
-    /// Backend that ran: `io_uring`, `threads`, `mem`, `null`.
+    /// Backend used: `io_uring`, `threads`, `mem`, `null`.
     pub backend: String,
-    /// Whether the page cache was passed by (`O_DIRECT`).
+    /// True if the page cache was bypassed (`O_DIRECT`).
     pub direct: bool,
 }
 
@@ -570,13 +578,13 @@ pub struct Io {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Doubt {
-    /// Its kind, a row of the table of doubts: `few-blocks`.
+    /// Its kind, an entry in the table of doubts: `few-blocks`.
     pub kind: String,
     /// The evidence, in plain words.
     pub detail: String,
 }
 
-/// Why records could not be read. The line counts from 1.
+/// Why records could not be read. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The file is from a later version.
@@ -587,41 +595,41 @@ pub enum ReadError {
     Newer {
         /// Line.
         line: usize,
-        /// Its schema.
+        /// Schema of that line.
         found: u64,
     },
-    /// Not one of our records.
+    /// The line is not a record.
     #[error("line {line} is not a record of spindles: {reason}")]
     Malformed {
         /// Line.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         reason: String,
     },
-    /// One run twice, and not the same.
+    /// The same run occurs twice with different contents.
     #[error(
         "lines {first} and {line} are the same run ({what}) with different contents: one of them was changed; remove the \
          line that is not as it was measured"
     )]
     Differs {
-        /// Line of the first.
+        /// Line of the first run.
         first: usize,
-        /// Line of the second.
+        /// Line of the second run.
         line: usize,
-        /// Which run.
+        /// The run in question.
         what: String,
     },
-    /// Records of two experiments.
+    /// The file contains records of two experiments.
     #[error(
         "lines {first} and {line} are of different experiments ({what}), and figures of different work have no mean: put \
          the records of each in a file of its own, and hold them against each other with `spindles lab compare`"
     )]
     Mixed {
-        /// Line of the first.
+        /// Line of the first record.
         first: usize,
-        /// Line of the other.
+        /// Line of the other record.
         line: usize,
-        /// What differs.
+        /// The differences.
         what: String,
     },
 }
@@ -633,7 +641,7 @@ struct Line<'a> {
     record: &'a Record,
 }
 
-/// The record as one line of JSON, with its newline.
+/// Formats the record as one line of JSON, with its newline.
 pub fn to_line(record: &Record) -> String {
     let mut line = serde_json::to_string(&Line {
         schema: SCHEMA,
@@ -644,12 +652,12 @@ pub fn to_line(record: &Record) -> String {
     line
 }
 
-/// All records of a file. A last line that was cut off (a run that was interrupted) is left
-/// out, and a byte order mark before the first passed over.
+/// Reads all records of a file. Ignores an incomplete last line (of an interrupted run) and a byte
+/// order mark at the start.
 ///
 /// # Errors
-/// Anything else that is not a record, with its line; records of a later schema; a run that is there twice with different
-/// contents.
+/// If a line is not a record or has a later schema. If a run occurs twice with different contents.
+/// If records belong to different experiments.
 pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = Vec::new();
@@ -674,8 +682,8 @@ pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
     Ok(records)
 }
 
-/// Whether a run that is there several times is the same each time. Without the time at which they began it is not known
-/// whether two are one.
+/// Checks that a run that occurs several times is the same each time. Without start times, equal
+/// runs cannot be identified.
 fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     let mut known = BTreeMap::new();
     for (record, &line) in records.iter().zip(lines) {
@@ -696,7 +704,8 @@ fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Whether all are of one experiment, so that what goes by one name can be averaged.
+/// Checks that all records belong to one experiment, so that results of the same name can be
+/// averaged.
 fn check_work(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     let Some(mixture) = work::mixture(records) else {
         return Ok(());
@@ -794,7 +803,7 @@ mod tests {
         ));
     }
 
-    /// Editors of another system put one there.
+    /// Some editors on other systems add one.
     #[test]
     fn a_byte_order_mark_is_passed_over() {
         let text = to_line(&Record::Run(Box::new(run())));
@@ -820,7 +829,7 @@ mod tests {
             "{said}"
         );
         assert!(said.ends_with("remove the line that is not as it was measured"));
-        // The same once more is no other run, and without a time it is not known.
+        // An identical run is accepted. Without a start time, the same run cannot be recognised.
         assert_eq!(read(&[record(5, 1), record(5, 1)]).unwrap().len(), 2);
         assert_eq!(read(&[record(0, 1), record(0, 2)]).unwrap().len(), 2);
     }

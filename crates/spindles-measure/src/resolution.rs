@@ -1,12 +1,12 @@
-//! Whether the headline ratios of an experiment are known well enough, or how many repetition blocks that
-//! would take: what a runner asks after each block.
+//! Finds headline ratios that are not yet known precisely enough, and estimates the repetition
+//! blocks needed. A runner asks after each block.
 
 use serde::Serialize;
 
 use crate::statistics::blocks_needed;
 use crate::{Analysis, Comparison, Quantity, Verdict};
 
-/// Half-width of an interval that settles a question, as a log-ratio: 5 %.
+/// Half-width of an interval, as a log-ratio, that is narrow enough: 5 %.
 pub const HALF_WIDTH_TARGET: f64 = 0.05;
 
 /// A headline ratio whose interval is still too wide.
@@ -16,20 +16,22 @@ pub struct Unresolved {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// Half of what the interval spans, as a log-ratio; infinite below two blocks.
+    /// Half the width of the interval, as a log-ratio. Infinite below two blocks.
     pub half_width: f64,
-    /// About so many blocks would do; `None`: more than anybody waits for, or fewer than two so far.
+    /// Estimated number of blocks needed. `None` above
+    /// [`BLOCKS_NEEDED_MAX`](crate::statistics::BLOCKS_NEEDED_MAX), or with fewer than two blocks
+    /// so far.
     pub blocks_needed: Option<u32>,
 }
 
 impl Analysis {
-    /// The headline ratios, that is all comparisons with the baseline but the control's, whose interval
-    /// is wider than `target` to each side.
+    /// The headline ratios whose interval is wider than `target` to each side. Headlines are all
+    /// comparisons with the baseline except the control's.
     pub fn unresolved(&self, target: f64) -> Vec<Unresolved> {
-        // What is refused stays so, however often it is measured.
+        // More blocks don't help a refused figure.
         let mut headlines: Vec<&Comparison> = self.comparisons.iter().collect();
         headlines.retain(|it| !it.control && it.verdict != Verdict::Refused);
-        // Of response times the 99 of 100 are the headline.
+        // The 99th percentile is the headline of response times.
         headlines.retain(|it| it.quantity != Quantity::ResponseP50);
         headlines
             .into_iter()

@@ -1,15 +1,15 @@
-//! What a run's slots say: its rate as time passed, and whether that had become steady.
+//! Derives a run's rate over time from its slots, and tests whether it became steady.
 
 use crate::histogram::to_f64;
 use crate::statistics::{Steady, WINDOW, mean, steady};
 use crate::{Rate, Run, Slot};
 
-/// The shortest last slot that is taken for a whole one, as a fraction of a slot.
+/// Shortest last slot that counts as complete, as a fraction of a slot.
 const WHOLE_MIN: f64 = 0.98;
 
 impl Run {
-    /// The rate of each whole slot, warm-up included, per second of what the workload's `rate` counts.
-    /// Empty without a series. A last slot that was cut off by the end of the run is left out.
+    /// Rate per second of each complete slot, warm-up included, in the unit of the workload's
+    /// `rate`. Empty without a series. Leaves out a last slot that the end of the run cut off.
     pub fn rates_over_time(&self) -> Vec<f64> {
         let Some(series) = self.series.as_ref().filter(|series| series.slot_ns > 0) else {
             return Vec::new();
@@ -41,8 +41,8 @@ impl Run {
         rates
     }
 
-    /// SNIA's steady state within a run that goes on for a set time: its timed window, without warm-up,
-    /// in five rounds of equal length. `None` where there is no such time, or no five slots.
+    /// SNIA's steady state within a timed run: its window without warm-up, in five rounds of equal
+    /// length. `None` if the run has no set duration or fewer than five slots.
     pub fn steady_over_time(&self) -> Option<Steady> {
         let warm_up = self.series.as_ref()?.warm_up_slots;
         let rates = self.rates_over_time();
@@ -54,7 +54,7 @@ impl Run {
         if round == 0 {
             return None;
         }
-        // What is left over by the division is taken from the begin.
+        // The first slots are dropped if the rounds don't divide evenly.
         let rounds: Vec<f64> = (timed[timed.len() - round * WINDOW..].chunks(round))
             .map(mean)
             .collect();
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::{Series, Traffic, Workload};
 
-    /// A run of slots of 100 ms with this many MB each.
+    /// A run with slots of 100 ms and this many MB in each.
     fn run(warm_up_slots: u32, slots: &[u64]) -> Run {
         let timed = u64::try_from(slots.len()).unwrap() - u64::from(warm_up_slots);
         let read: u64 = slots[usize::try_from(warm_up_slots).unwrap()..]
@@ -109,7 +109,7 @@ mod tests {
         // The run ended in the middle of the last slot.
         run.elapsed_ns -= 50_000_000;
         assert_eq!(run.rates_over_time(), [5e7, 1e8]);
-        // What is moved twice and counted once.
+        // Bytes that move twice but count once.
         run.counted /= 2;
         assert_eq!(run.rates_over_time(), [2.5e7, 5e7]);
         run.series = None;

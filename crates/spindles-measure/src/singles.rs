@@ -1,5 +1,5 @@
-//! Each system against the mean of several single devices, as comparisons of the year 2002 drew it:
-//! where the devices differ, neither of them is the yardstick.
+//! Each system against the mean of several single devices, as published comparisons of 2002 showed
+//! it: if the devices differ, no single one is the yardstick.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::histogram::to_f64;
 use crate::statistics::{Estimate, holm, mean, mean_of_blocks};
 use crate::{Experiment, Run};
 
-/// Each system against the mean of several single devices.
+/// Every system against the mean of several single devices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Singles {
     /// Names of the single devices, without the control.
     pub systems: Vec<String>,
-    /// One for each system and workload, the single devices among them: how far each is from the mean
-    /// of all.
+    /// One row for each system and workload, including the single devices: its difference from the
+    /// mean of all devices.
     pub rows: Vec<AgainstSingles>,
 }
 
@@ -27,23 +27,24 @@ pub struct AgainstSingles {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// Whether it is one of the single devices.
+    /// True if it is one of the single devices.
     pub is_single: bool,
     /// Log-ratio of its rate to their arithmetic mean: mean over blocks.
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
-    /// What it came to.
+    /// Result of the comparison.
     pub verdict: Verdict,
-    /// Log-ratio of its CPU time to the mean of theirs, the whole machine's for each byte or operation
-    /// counted, where it was measured.
+    /// Log-ratio of its CPU time to their mean: time of the whole machine for each byte or
+    /// operation counted. `None` if not measured.
     pub cpu: Option<Estimate>,
 }
 
 impl Singles {
-    /// `None` where there are no two single devices beside the control.
+    /// Compares all cells. `None` with fewer than two single devices, the control not counted.
     pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Option<Self> {
-        // A disk that is there twice, as under two mounts, is one; and a folder may lie on any of them.
+        // A disk listed twice, as under two mounts, counts once. A folder may lie on any of the
+        // disks.
         let mut disks = BTreeSet::new();
         let systems: Vec<String> = (experiment.systems.iter())
             .filter(|it| it.level == "single" && !it.is_folder())
@@ -55,7 +56,7 @@ impl Singles {
             return None;
         }
         let mut rows = Vec::new();
-        // At a set rate all systems that keep up answer as much.
+        // At a set arrival rate all systems that keep up have the same rate.
         let is_paced = |name: &str| {
             let mut workloads = experiment.workloads.iter();
             workloads.any(|it| it.name == name && it.arrivals_per_s > 0)
@@ -76,7 +77,7 @@ impl Singles {
         Some(Self { systems, rows })
     }
 
-    /// Their names as a list: `wd0 and wd1`.
+    /// Joins the names of the devices: `wd0 and wd1`.
     pub fn names(&self) -> String {
         match &self.systems[..] {
             [all @ .., last] => format!("{} and {last}", all.join(", ")),
@@ -115,7 +116,7 @@ fn row(
     })
 }
 
-/// CPU time of the whole machine for each thing counted; 0 where it is not known.
+/// CPU time of the whole machine for each unit counted. 0 if unknown.
 fn cpu_per_counted(run: &Run) -> f64 {
     match run.counted {
         0 => 0.0,
@@ -123,8 +124,8 @@ fn cpu_per_counted(run: &Run) -> f64 {
     }
 }
 
-/// In the runs of one block: the logarithm of a system's figure less that of the mean of the singles'.
-/// `None` where one of them is missing or 0.
+/// Log-ratio of a system's figure to the mean of the singles' in the runs of one block. `None` if a
+/// figure is missing or 0.
 fn log_ratio(system: &str, singles: &[String], runs: &[&Run], of: fn(&Run) -> f64) -> Option<f64> {
     let figure = |name: &str| {
         let mut runs = runs.iter();

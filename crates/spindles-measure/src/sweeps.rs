@@ -1,65 +1,66 @@
-//! Sweeps: workloads of one kind that are alike but for a number, such as the requests in flight. Which
-//! number it is follows from the workloads themselves, so nothing has to be declared.
+//! Sweeps: workloads of one kind that differ only in a number, such as the requests in flight. The
+//! number is derived from the workloads, so nothing has to be declared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Rate, Workload};
 
-/// Fewest values of a number that are a sweep: two are a comparison.
+/// Fewest values of a number that make a sweep: two are a comparison.
 const VALUES_MIN: usize = 3;
-/// Fewest values in each direction of a grid, and fewest of its cells.
+/// Fewest values in each direction of a grid, and its fewest cells.
 const GRID_SIDE_MIN: usize = 2;
 const GRID_CELLS_MIN: usize = 6;
 
-/// What a number of a sweep counts.
+/// Unit of a swept number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweptUnit {
     /// Bytes.
     Bytes,
-    /// Anything else.
+    /// A number without a unit.
     Count,
 }
 
-/// A number that workloads differ in.
+/// A number in which workloads differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is called: `requests in flight`, `processes`.
+    /// Name of the number: `requests in flight`, `processes`.
     pub name: String,
-    /// What it counts.
+    /// Unit of the number.
     pub unit: SweptUnit,
 }
 
-/// Workloads that differ in one number alone.
+/// Workloads that differ in one number only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    /// The kind, and the phase where it has several: `cp write`.
+    /// Kind of the workloads, with the phase if it has several: `cp write`.
     pub of: String,
-    /// What its rate counts.
+    /// Unit of the rate.
     pub rate: Rate,
-    /// The number.
+    /// The swept number.
     pub fact: Fact,
-    /// What else differs among workloads of the kind, and is the same in these.
+    /// Other numbers that vary among workloads of the kind, but not among these.
     pub fixed: Vec<(Fact, u64)>,
-    /// The number and the name of the workload, ascending.
+    /// Value and name of each workload, ascending.
     pub points: Vec<(u64, String)>,
 }
 
 /// Workloads that differ in two numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// The kind, and the phase where it has several.
+    /// Kind of the workloads, with the phase if it has several.
     pub of: String,
-    /// What its rate counts.
+    /// Unit of the rate.
     pub rate: Rate,
-    /// The number with more values: from left to right.
+    /// The number with more values, shown from left to right.
     pub across: Fact,
-    /// The other one: from top to bottom.
+    /// The other number, shown from top to bottom.
     pub down: Fact,
-    /// Both numbers and the name of the workload.
+    /// Both values and the name of each workload.
     pub points: Vec<(u64, u64, String)>,
 }
 
-/// Every sweep of one number. Of those that differ only in what is fixed, the longest.
+/// Finds all sweeps of one number. Of the sweeps that differ only in the fixed numbers, it keeps
+/// the longest.
 pub fn sweeps(workloads: &[Workload]) -> Vec<Sweep> {
     families(workloads)
         .iter()
@@ -67,7 +68,7 @@ pub fn sweeps(workloads: &[Workload]) -> Vec<Sweep> {
         .collect()
 }
 
-/// Every pair of numbers of which at least two thirds of the combinations were run.
+/// Finds all pairs of numbers with at least two thirds of the combinations run.
 pub fn grids(workloads: &[Workload]) -> Vec<Grid> {
     families(workloads)
         .iter()
@@ -75,12 +76,12 @@ pub fn grids(workloads: &[Workload]) -> Vec<Grid> {
         .collect()
 }
 
-/// Workloads that are alike but for numbers, with the numbers that tell them apart.
+/// Workloads that differ only in numbers, with the numbers that distinguish them.
 struct Family<'a> {
     of: String,
     rate: Rate,
     facts: Vec<Fact>,
-    /// The values of these facts and the workload.
+    /// Values of `facts` for each workload.
     members: Vec<(Vec<u64>, &'a Workload)>,
 }
 
@@ -126,7 +127,7 @@ impl Family<'_> {
         let is_grid = firsts.min(seconds) >= GRID_SIDE_MIN
             && cells >= GRID_CELLS_MIN
             && cells * 3 >= firsts * seconds * 2;
-        // More columns than rows: a row is higher than a column is wide.
+        // More columns than rows, because a row is higher than a column is wide.
         let ((across, x), (down, y)) = if firsts > seconds {
             ((first, 0), (second, 1))
         } else {
@@ -156,7 +157,7 @@ fn families(workloads: &[Workload]) -> Vec<Family<'_>> {
     alike.iter().filter_map(|(_, it)| family(it)).collect()
 }
 
-/// What has to be the same in all workloads of a sweep.
+/// Properties that all workloads of a sweep share.
 fn likeness(workload: &Workload) -> String {
     let phase = workload.part.as_ref().map(|part| plain(&part.phase));
     let words: Vec<(&String, &String)> = (workload.parameters.iter())
@@ -167,16 +168,16 @@ fn likeness(workload: &Workload) -> String {
     format!("{kind:?} {phase:?} {duration} {beside:?} {words:?}")
 }
 
-/// A phase without the numbers in its name: `write 4M 512` is a write.
+/// Removes numbers from the name of a phase: `write 4M 512` becomes `write`.
 fn plain(phase: &str) -> String {
     let words = phase.split(' ');
     let words = words.filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The numbers that tell these workloads apart, as few as do. Where one follows from others, as the size
-/// of all files from their number, the one that was chosen by its name stays. Of workloads that do the same under
-/// several names the first is taken.
+/// Finds the smallest set of numbers that distinguishes these workloads. If one follows from
+/// others, as the size of all files from their number, the one set by name stays. Of workloads that
+/// do the same under several names, the first counts.
 fn family<'a>(workloads: &[&'a Workload]) -> Option<Family<'a>> {
     let mut places = BTreeSet::new();
     let first_there = |it: &&&Workload| places.insert(numbers(it));
@@ -221,7 +222,7 @@ const OPERATION: &str = "operation size";
 const SIZE: &str = "size";
 const ARRIVALS: &str = "arrivals a second";
 
-/// The numbers of a workload, those first that were chosen by their names.
+/// Numbers of a workload; those set by name come first.
 fn numbers(workload: &Workload) -> BTreeMap<(u8, String), u64> {
     let own = [
         (1, OPERATION, workload.operation_bytes),
@@ -300,7 +301,8 @@ mod tests {
         assert!(sweep.fixed.is_empty() && grids(&workloads).is_empty());
     }
 
-    /// One experiment has the sizes, another workload of it the processes at some of them: both have one process there.
+    /// One workload sweeps the sizes, another the processes at some of them: both include one
+    /// process there.
     #[test]
     fn the_same_work_under_two_names_is_one_place() {
         let mut workloads: Vec<Workload> = [16, 64, 128, 256].map(|size| cp(1, size)).into();
@@ -326,8 +328,8 @@ mod tests {
         assert_eq!(found[3].points[0].1, "cp 1 16 write");
     }
 
-    /// Sizes with one process, and processes at two sizes: three sweeps, and no grid, which would be
-    /// mostly empty.
+    /// Sizes with one process, and processes at two sizes: three sweeps. A grid would be mostly
+    /// empty.
     #[test]
     fn of_a_cross_each_arm_is_a_sweep() {
         let sizes = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!(sweeps(&workloads).len(), 2, "one at each operation size");
     }
 
-    /// As iozone's auto mode is recorded: a phase for each pair.
+    /// Like records of iozone's auto mode: a phase for each pair.
     #[test]
     fn phases_with_numbers_in_their_names_are_one_family() {
         let mut workloads = Vec::new();

@@ -1,16 +1,18 @@
-//! Totals: a phase that is nothing but the end of the one before it, such as the flush after files were unpacked, says little
-//! alone, since a system that wrote more before has less to write in it. The two together are a workload of their own, drawn from the
-//! runs of both, and that one counts where everything is summed up.
+//! Totals of phases. A phase that only finishes the one before it, such as the flush after
+//! unpacking files, says little alone: a system that wrote more before has less to write in it. The
+//! two together become a workload of their own, derived from the runs of both. Summaries count that
+//! total.
 
 use crate::{Cpu, Experiment, Part, Rate, Run, Traffic, Workload};
 
 impl Workload {
-    /// Whether it is no workload that ran, but phases of one together.
+    /// Returns true if it did not run itself, but is the total of several phases.
     pub fn is_total(&self) -> bool {
         !self.together.is_empty()
     }
 
-    /// What this phase and the one that ends it are called together, if they are of one workload.
+    /// Name of the total of this phase and the one that finishes it. `None` if they belong to
+    /// different workloads.
     pub fn name_of_total(&self, end: &Self) -> Option<String> {
         let (first, last) = (self.part.as_ref()?, end.part.as_ref()?);
         let name = format!("{} {} and {}", first.workload, first.phase, last.phase);
@@ -19,19 +21,19 @@ impl Workload {
 }
 
 impl Experiment {
-    /// The workloads that run, without totals.
+    /// The workloads that run: all but totals.
     pub fn workloads_that_run(&self) -> impl Iterator<Item = &Workload> {
         self.workloads.iter().filter(|it| !it.is_total())
     }
 
-    /// The total that has a workload of this name in it, if any.
+    /// Returns the total that includes a workload, if any.
     pub fn total_with(&self, workload: &str) -> Option<&Workload> {
         let mut totals = self.workloads.iter();
         totals.find(|it| it.together.iter().any(|name| name == workload))
     }
 }
 
-/// Adds the totals to the workloads, each after the last of its phases, and answers their runs.
+/// Adds the totals to the workloads, each after the last of its phases. Returns their runs.
 pub(crate) fn add(experiment: &mut Experiment, runs: &[Run]) -> Vec<Run> {
     experiment.workloads.retain(|it| !it.is_total());
     let mut all: Vec<Run> = Vec::new();
@@ -56,7 +58,7 @@ fn is_one_operation(workload: &Workload, runs: &[Run]) -> bool {
     workload.rate == Rate::Operations && mine.clone().count() > 0 && mine.all(|it| it.counted == 1)
 }
 
-/// Two phases of one workload together.
+/// Builds the total of two phases of one workload.
 fn total(before: &Workload, end: &Workload) -> Option<Workload> {
     let (first, last) = (before.part.as_ref()?, end.part.as_ref()?);
     let name = before.name_of_total(end)?;
@@ -79,7 +81,7 @@ fn total(before: &Workload, end: &Workload) -> Option<Workload> {
     })
 }
 
-/// The runs of a total: one for each pair of its phases.
+/// Derives the runs of a total: one for each pair of its phases.
 fn runs_of(total: &Workload, runs: &[Run]) -> Vec<Run> {
     let [before, end] = [&total.together[0], &total.together[1]];
     let ends = runs.iter().filter(|run| run.workload.name == *end);
@@ -129,7 +131,7 @@ fn added(one: Traffic, other: Traffic) -> Traffic {
 mod tests {
     use crate::{Analysis, Quantity, Reason, Record, Verdict, example};
 
-    /// A system that is slow at unpacking has little to flush after it.
+    /// A system that is slow at unpacking has little to flush afterwards.
     fn untar() -> Vec<Record> {
         let mut records = example::records(5);
         let phase = |workload: &mut crate::Workload| {
@@ -192,7 +194,7 @@ mod tests {
         let cell = analysis.cell("raid5", "untar extract and sync").unwrap();
         assert_eq!(cell.repetitions.len(), 5);
 
-        // Of sums the total is a part, and its phases are not.
+        // Summaries include the total, but not its phases.
         let summed: Vec<&str> = (analysis.headlines().map(|it| &*it.workload)).collect();
         assert!(
             summed.iter().all(|it| *it == "untar extract and sync"),
@@ -201,7 +203,7 @@ mod tests {
         let left_out = &analysis.overall_scope.left_out;
         assert!(left_out.iter().all(|it| it.reason == Reason::InTotal));
         assert_eq!(left_out.len(), 2);
-        // And no run is missing for it.
+        // The total does not make runs count as missing.
         assert_eq!(
             analysis.experiment.runs_per_block() * 5,
             analysis.runs.len()
@@ -209,7 +211,7 @@ mod tests {
         assert!(analysis.findings.iter().all(|it| it.kind != "missing-runs"));
     }
 
-    /// As in a page, whose records are drawn again.
+    /// A page analyses the records again.
     #[test]
     fn totals_are_drawn_anew_from_what_they_were_written_with() {
         let mut records = untar();

@@ -1,24 +1,24 @@
-//! What two measurements did differently, beside the thing whose change is asked for.
+//! Differences in the work of two measurements, apart from the change under test.
 
 use crate::{Analysis, Environment, Experiment, Record, System, Workload};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A fact about the work that is not the same before and after.
+/// A fact about the work that differs before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The system or the workload that it is about.
+    /// The system or workload it is about.
     pub of: String,
-    /// What differs: `in flight`.
+    /// The fact that differs: `in flight`.
     pub what: String,
-    /// Before.
+    /// Value before.
     pub before: String,
-    /// After.
+    /// Value after.
     pub after: String,
 }
 
 impl Difference {
-    /// As a sentence.
+    /// The difference as a sentence.
     pub fn words(&self) -> String {
         let Self {
             of,
@@ -30,7 +30,7 @@ impl Difference {
     }
 }
 
-/// The facts of both sides that are known on both and differ. Nothing known is `""`.
+/// Lists the facts that are known on both sides and differ. Unknown facts are `""`.
 fn differences(
     of: &str,
     before: &[(String, String)],
@@ -72,7 +72,7 @@ fn count(count: u64) -> String {
     }
 }
 
-/// A size in the largest unit in which it is whole, so that two that differ never look alike.
+/// Formats a size in the largest unit that divides it, so that different sizes never look the same.
 fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = |power: &&(u32, &str)| bytes.is_multiple_of(1 << power.0);
@@ -83,7 +83,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The same of a time.
+/// Formats a time in the same way.
 fn seconds(nanoseconds: u64) -> String {
     match nanoseconds {
         0 => String::new(),
@@ -92,7 +92,7 @@ fn seconds(nanoseconds: u64) -> String {
     }
 }
 
-/// How two workloads of one name differ.
+/// Compares two workloads of one name.
 pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Difference> {
     let chosen: BTreeSet<&String> = (before.parameters.keys())
         .chain(after.parameters.keys())
@@ -127,10 +127,10 @@ pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Differenc
     differences(&before.name, &facts(before), &facts(after))
 }
 
-/// What an option is that was not chosen.
+/// Value of an option that was not set.
 const DEFAULT: &str = "the default";
 
-/// How two systems of one name differ.
+/// Compares two systems of one name.
 pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
     let options = before.options.keys().chain(after.options.keys());
     let options: BTreeSet<&String> = options.filter(|it| *it != System::MOUNTED).collect();
@@ -150,14 +150,15 @@ pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
         facts
     };
     let mut found = differences(&before.name, &facts(before), &facts(after));
-    // The target says these as well.
+    // The target implies these as well.
     if found.iter().any(|difference| difference.what == "target") {
         found.retain(|difference| !matches!(&*difference.what, "level" | "members"));
     }
     found
 }
 
-/// How two experiments differ in what their figures are compared with. Systems and workloads are compared by themselves.
+/// Compares two experiments in their name, baseline and control. Systems and workloads are compared
+/// separately.
 fn of_experiments(before: &Experiment, after: &Experiment) -> Vec<Difference> {
     let facts = |experiment: &Experiment| {
         let control = experiment.control.as_deref().unwrap_or("none");
@@ -170,15 +171,16 @@ fn of_experiments(before: &Experiment, after: &Experiment) -> Vec<Difference> {
     differences("experiment", &facts(before), &facts(after))
 }
 
-/// What goes by one name in records and is not the same.
+/// Records that use one name for different things.
 pub(crate) struct Mixture {
-    /// Which of the records has it first, and which has it otherwise.
+    /// Indices of the first record with the name, and of the one that differs.
     pub(crate) records: (usize, usize),
-    /// What differs.
+    /// The differences.
     pub(crate) differences: Vec<Difference>,
 }
 
-/// The first of these records that is not of the same experiment as those before it. Trials change the work on purpose.
+/// Finds the first record that does not belong to the experiment of those before it. Ignores
+/// trials, which change the work on purpose.
 pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
     let mut experiment: Option<(usize, &Experiment)> = None;
     let mut systems: BTreeMap<&str, (usize, &System)> = BTreeMap::new();
@@ -208,7 +210,7 @@ pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
             let (first, known) = *workloads.entry(&workload.name).or_insert((at, workload));
             note(first, of_workloads(known, workload));
         }
-        // Two workloads of one experiment by the same name are not what is asked for here.
+        // Ignore two workloads of the same name within one record.
         found.retain(|(first, _)| *first != at);
         if let Some(&(first, _)) = found.first() {
             found.retain(|(of, _)| *of == first);
@@ -221,7 +223,7 @@ pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
     None
 }
 
-/// How the members of a system were reached, in both.
+/// Compares the access path to the members of a system.
 pub(crate) fn of_io(system: &str, before: &Analysis, after: &Analysis) -> Vec<Difference> {
     let facts = |analysis: &Analysis| {
         let runs = analysis.runs.iter().filter(|run| run.system.name == system);
@@ -242,15 +244,15 @@ pub(crate) fn of_io(system: &str, before: &Analysis, after: &Analysis) -> Vec<Di
     differences(system, &facts(before), &facts(after))
 }
 
-/// What the members are called among the facts of an environment.
+/// Name of the members among the facts of an environment.
 pub(crate) const MEMBERS: &str = "members";
-/// The same of the physical devices beneath them.
+/// Name of the physical devices that hold them.
 pub(crate) const DEVICES: &str = "devices";
 
-/// How the names of folders begin that hold what a run makes for its own time.
+/// Prefix of the names of folders that hold a run's temporary files.
 pub const TEMPORARY_PREFIX: &str = "spindles-lab-";
 
-/// The members that were named. Temporary files have another name each time.
+/// Names of the members, without temporary files, whose names always differ.
 fn members(analysis: &Analysis) -> String {
     let members = analysis.calibration.iter().flat_map(|it| &it.members);
     let names = members.map(|member| member.name.as_str());
@@ -268,7 +270,7 @@ fn devices(environment: &Environment) -> String {
     devices.collect::<Vec<_>>().join(", ")
 }
 
-/// What differs between two environments: name, before, after.
+/// Compares two environments: name, before, after.
 pub(crate) fn of_environments(
     before: &Analysis,
     after: &Analysis,
@@ -296,7 +298,7 @@ pub(crate) fn of_environments(
         .into_iter()
         .zip(facts(after))
         .filter(|((_, before), (_, after))| before != after)
-        // Not every record says which disks there were.
+        // Not every record lists the disks.
         .filter(|((name, before), (_, after))| {
             !is_disks(name) || !(before.is_empty() || after.is_empty())
         })
@@ -314,7 +316,7 @@ fn or_unknown(fact: String) -> String {
     }
 }
 
-/// Folders that were found mounted otherwise: on another file system, with other options.
+/// Folders whose mount differs: another file system or other options.
 fn mounts(before: &Analysis, after: &Analysis) -> Vec<(String, String, String)> {
     let systems = before.experiment.systems.iter();
     let differing = systems.filter_map(|system| {

@@ -1,5 +1,5 @@
-//! From records to verdicts and doubts: planted differences are found, planted
-//! faults are doubted, equal systems are not told apart.
+//! From records to verdicts and doubts: planted differences are found, planted faults are doubted,
+//! and equal systems show no difference.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
@@ -25,8 +25,7 @@ const SYSTEMS: &[&str] = &[
 ];
 const WORKLOADS: &[&str] = &["dd-read", "dd-write", "seeks"];
 
-/// Six blocks of the example, cut down to a few systems and workloads, without anything the
-/// table of doubts should find.
+/// Six blocks of the example, reduced to a few systems and workloads, without any cause for doubt.
 fn spotless() -> Vec<Record> {
     let mut records = example::records(6);
     records.retain(|record| match record {
@@ -116,7 +115,7 @@ fn kinds_found(records: &[Record]) -> Vec<String> {
 
 type Plant = fn(&mut Vec<Record>);
 
-/// For each kind of doubt, how to give cause for it.
+/// For each kind of doubt, a function that plants a cause.
 const CAUSES: &[(&str, Plant)] = &[
     ("missing-runs", |records| {
         records.pop();
@@ -173,7 +172,7 @@ const CAUSES: &[(&str, Plant)] = &[
     }),
     ("scaled", |records| experiment(records).scaled = true),
     ("load-generator", |records| {
-        // Every run does 1,000,000 a second.
+        // Every run reaches 1,000,000 per second.
         let ceilings = [("dd-read".to_owned(), 1.25e6)].into();
         records.push(Record::Calibration(Box::new(Calibration {
             ceilings,
@@ -315,7 +314,7 @@ fn every_kind_of_doubt_finds_its_cause_and_says_what_to_do() {
     assert_eq!(CAUSES.len(), doubts::KINDS.len());
 }
 
-/// A doubt that makes figures wrong comes before one that makes them vary, wherever its row stands.
+/// Doubts that make figures wrong come before those that make them vary, wherever their row is.
 #[test]
 fn doubts_come_by_their_rank() {
     let ranks: Vec<_> = doubts::KINDS.iter().map(|kind| kind.rank).collect();
@@ -344,7 +343,7 @@ fn doubts_come_by_their_rank() {
     assert!(of("scaled") < of("virtual-machine"));
 }
 
-/// Members are held against those of their own array, and a device of a journal against the writes of members.
+/// Members are compared within their own array, and a journal device with the members' writes.
 #[test]
 fn a_member_out_of_line_is_told_with_its_figures() {
     let mut records = spotless();
@@ -422,7 +421,7 @@ fn a_member_out_of_line_is_told_with_its_figures() {
             first.details
         );
     }
-    // Two for each array but those of the runs.
+    // Two for each array, not counting those of the runs.
     assert_eq!(
         first.details.len(),
         3 + 2 * WORKLOADS.len(),
@@ -431,7 +430,8 @@ fn a_member_out_of_line_is_told_with_its_figures() {
     );
 }
 
-/// A workload that runs on some systems is missing on no other. The control runs what the baseline does.
+/// A workload that runs on some systems is not missing on others. The control runs the baseline's
+/// workloads.
 #[test]
 fn runs_are_missing_only_where_they_were_to_be() {
     let mut records = spotless();
@@ -454,7 +454,7 @@ fn runs_are_missing_only_where_they_were_to_be() {
     assert_eq!(analysis.findings[0].details, [expected]);
 }
 
-/// A promise concerns those that can keep it, and is doubted only where it differs.
+/// A guarantee concerns only systems that can give it, and is doubted only if it differs.
 #[test]
 fn promises_are_compared_among_those_that_give_them() {
     let found = |option: &str, value: &str, systems: &[&str]| {
@@ -492,7 +492,7 @@ fn recorded_doubts_are_shown_once_with_their_places() {
                 kind: "throttled".to_owned(),
                 detail: "95 °C".to_owned(),
             });
-            // The machine's, whichever runs it was recorded with.
+            // A doubt about the machine, whichever runs recorded it.
             run.doubts.push(Doubt {
                 kind: "busy-machine".to_owned(),
                 detail: "60 % busy".to_owned(),
@@ -552,7 +552,7 @@ fn planted_differences_are_found_and_only_those() {
 
 #[test]
 fn equal_systems_are_not_told_apart() {
-    // 40 experiments of which all systems are the same: 5 × 3 comparisons each.
+    // 40 experiments with identical systems: 5 × 3 comparisons each.
     let (mut told_apart, mut comparisons) = (0, 0);
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -573,7 +573,8 @@ fn equal_systems_are_not_told_apart() {
     }
     println!("{told_apart} of {comparisons} equal pairs told apart");
     assert_eq!(comparisons, 40 * 15);
-    // Holm's correction holds the error for all 15 of an experiment together at 1 in 20.
+    // Holm's correction limits the error of all 15 comparisons of an experiment together to 1 in
+    // 20.
     assert!(told_apart <= 6, "{told_apart} of {comparisons}");
 }
 
@@ -595,7 +596,7 @@ fn the_a_a_pair_raises_the_bar() {
     assert_eq!(plant(95), Verdict::NoDifferenceShown);
 }
 
-/// A figure beyond the noise floor is not enough: all of its interval has to lie there.
+/// A figure beyond the noise floor is not enough: its whole interval has to lie there.
 #[test]
 fn an_interval_that_reaches_into_the_noise_shows_nothing() {
     let verdict = |scatter: u64| {
@@ -616,7 +617,7 @@ fn an_interval_that_reaches_into_the_noise_shows_nothing() {
     assert_eq!(verdict(6), Verdict::NoDifferenceShown);
 }
 
-/// One block says nothing of scatter, and what failed is no comparison.
+/// One block shows no scatter, and failed cells are not compared.
 #[test]
 fn one_block_and_failed_cells_get_no_verdict() {
     let mut records = spotless();
@@ -629,7 +630,7 @@ fn one_block_and_failed_cells_get_no_verdict() {
     assert_eq!(verdict("raid0"), Verdict::Failed);
     assert_eq!(verdict("raid5"), Verdict::OneBlock);
     assert_eq!(verdict("raid6"), Verdict::NoDifferenceShown);
-    // The others are judged by the blocks that they have themselves.
+    // Judge the others by their own blocks.
     let few = analysis.findings.iter().find(|it| it.kind == "few-blocks");
     let expected = "some comparisons rest on 1 repetition block";
     assert_eq!(few.unwrap().details, [expected]);
@@ -742,7 +743,8 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
     );
 }
 
-/// What the check at the end of a block finds takes back what was recorded before, in every joined experiment by itself.
+/// The check at the end of a block discards runs recorded before, separately in each joined
+/// experiment.
 #[test]
 fn discarded_runs_count_as_failed() {
     let mut records = example::records(3);
@@ -787,7 +789,7 @@ fn discarded_runs_count_as_failed() {
     let finding = failed(&found.findings).unwrap();
     let seeks = "seeks: raid5 (the ext4 on it is damaged)".to_owned();
     assert!(finding.details.contains(&seeks), "{finding:?}");
-    // And of two measurements it is said of the one that it is about.
+    // A change attributes the failure to the side concerned.
     let change = change(&good, &found, Verdicts::SameWork);
     let finding = failed(&change.findings[..1]).unwrap();
     assert!(
@@ -797,7 +799,7 @@ fn discarded_runs_count_as_failed() {
     assert!(finding.details.iter().all(|it| it.starts_with("after: ")));
 }
 
-/// Of what has one name and is not the same there is no mean, wherever the records say so.
+/// Records that use one name for different things are refused, wherever they show it.
 #[test]
 fn records_of_different_experiments_are_refused() {
     type Plant = fn(&mut Record);
@@ -846,7 +848,7 @@ fn records_of_different_experiments_are_refused() {
             format!("lines 1 and {again} "),
             "dd-read: in flight 1 and 71",
         ),
-        // Without its own head the first run with the other work shows it.
+        // Without a head of its own, the first run with the other work shows it.
         (deeper, runs, format!("lines 1 and {again} "), "in flight "),
         (other, 0, "lines 1 and ".to_owned(), "raid5: target "),
         (
@@ -867,8 +869,8 @@ fn records_of_different_experiments_are_refused() {
         assert!(said.contains(words), "{words}: {said}");
         assert!(said.ends_with("with `spindles lab compare`"), "{said}");
     }
-    // A run may say more than the definition, such as the version of a tool, and a trial changes its work on purpose: neither is
-    // another experiment.
+    // A run may contain more than the definition, such as the version of a tool, and a trial
+    // changes its work on purpose. Neither is another experiment.
     let more: Plant = |it| {
         if let Record::Run(run) = it {
             let version = ("version".to_owned(), "2".to_owned());
@@ -891,7 +893,7 @@ fn records_of_different_experiments_are_refused() {
     }
 }
 
-/// Files put one after the other, of which the first is cut short in its last block.
+/// Concatenated files, the first of which is cut short in its last block.
 #[test]
 fn what_was_recorded_twice_counts_once() {
     let whole = example::records(3);
@@ -910,7 +912,7 @@ fn what_was_recorded_twice_counts_once() {
         said[0].details,
         [format!("{} runs were recorded once more", runs(cut))]
     );
-    // Without the times at which they began, two runs that are alike are two.
+    // Without start times, two equal runs count as two.
     let mut records = whole.clone();
     self::runs(&mut records).for_each(|run| run.started_unix_ms = 0);
     if let Record::Experiment(experiment) = &mut records[0] {
@@ -920,7 +922,8 @@ fn what_was_recorded_twice_counts_once() {
     assert_eq!(Analysis::of(&records).unwrap().blocks(), 6);
 }
 
-/// Without the baseline the first system that ran a workload takes its place, there alone.
+/// Without the baseline, the first system that ran a workload takes its place in that workload
+/// only.
 #[test]
 fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     let mut records = spotless();
@@ -941,7 +944,7 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
         assert_eq!(found.verdict, Verdict::Slower);
         assert!((found.percent().0 + 50.0).abs() < 0.1);
     }
-    // Means of ratios to different systems are none.
+    // Ratios to different systems have no common mean.
     let left_out = &analysis.overall_scope.left_out;
     assert_eq!(left_out.len(), 1);
     assert_eq!(
@@ -952,7 +955,7 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
     assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
 }
 
-/// As long as the baseline's turn has not come nothing is compared, not even with its second self.
+/// Until the baseline has run, nothing is compared, not even the control.
 #[test]
 fn nothing_stands_in_for_a_baseline_that_is_to_come() {
     let mut records = spotless();
@@ -969,7 +972,7 @@ fn nothing_stands_in_for_a_baseline_that_is_to_come() {
     assert!(!compared("seeks") && compared("dd-read"));
 }
 
-/// A pair counts once where the baseline of the experiment is the system's own baseline as well.
+/// A pair counts once if the system's own baseline is also the experiment's.
 #[test]
 fn one_pair_gets_one_verdict() {
     for blocks in [2, 3, 7] {
@@ -992,7 +995,7 @@ fn one_pair_gets_one_verdict() {
     }
 }
 
-/// Where operations come at a set rate, response times are compared, and their ratio is that of what is shown.
+/// With a set arrival rate, response times are compared, and the ratio matches the figures shown.
 #[test]
 fn open_loops_are_compared_by_their_response_times() {
     let histogram = |ns: u64, tail_ns: u64| {
@@ -1018,11 +1021,11 @@ fn open_loops_are_compared_by_their_response_times() {
                 let jitter = u64::from(run.repetition_block) * 40_000;
                 run.response = histogram(1_000_000 + jitter, (8_000_000 + jitter) * slower);
                 if run.system.name == "raid6" {
-                    // One bucket further, which is no difference.
+                    // The neighbouring bucket, which is no difference.
                     run.response = histogram(1_016_000 + jitter, 8_000_000 + jitter);
                     run.operations = 800;
                 }
-                // The rate would say that it is twice as fast.
+                // By its rate it would be twice as fast.
                 if run.system.name == "raid5" {
                     run.elapsed_ns /= 2;
                     run.operations /= 2;
@@ -1076,7 +1079,7 @@ fn open_loops_are_compared_by_their_response_times() {
     let of_all = overload(&analysis, "raid6").unwrap();
     assert!(of_all.is_usual() && of_all.runs == of_all.of);
     assert_eq!(of_all.words(), "answered 80 % of what came");
-    // A stall in one run is said to be one, and the system kept up.
+    // A stall in one run is reported as one; the system kept up.
     let mut stalled = records;
     for record in &mut stalled {
         if let Record::Run(run) = record
@@ -1097,7 +1100,7 @@ fn open_loops_are_compared_by_their_response_times() {
     );
     let doubt = stalled.findings.iter().find(|it| it.kind == "overload");
     assert!(doubt.unwrap().details[0].contains("in 1 of"), "{doubt:?}");
-    // Before and after too.
+    // The same holds for a change.
     let change = change(&analysis, &analysis, Verdicts::SameWork);
     let rows = change.rows.iter().filter(|it| it.workload == "seeks");
     let mut rows: Vec<Quantity> = rows.map(|it| it.quantity).collect();
@@ -1105,7 +1108,7 @@ fn open_loops_are_compared_by_their_response_times() {
     assert_eq!(rows[..2], [Quantity::ResponseP99, Quantity::ResponseP50]);
 }
 
-/// What is one operation is a time, and less of it is faster.
+/// A single operation is compared by its time: less is faster.
 #[test]
 fn one_operation_is_compared_by_its_time() {
     let mut records = spotless();
@@ -1133,7 +1136,7 @@ fn one_operation_is_compared_by_its_time() {
     assert!(found.percent().1 <= found.percent().2);
 }
 
-/// What scatters at a set rate is the chance by which operations came.
+/// At a set rate, the scatter comes from the random arrivals.
 #[test]
 fn a_rate_that_was_set_is_no_outlier() {
     let mut records = spotless();
@@ -1143,13 +1146,13 @@ fn a_rate_that_was_set_is_no_outlier() {
         .for_each(|run| run.elapsed_ns *= 2);
     let has = |records: &[Record]| kinds_found(records).contains(&"outliers".to_owned());
     assert!(has(&records));
-    // All that came was answered.
+    // All arrivals were answered.
     let workloads = experiment(&mut records).workloads.iter_mut();
     workloads.for_each(|it| it.arrivals_per_s = 1);
     assert!(!has(&records));
 }
 
-/// What is too short or refused on one system counts for none.
+/// A workload that is too short or refused on one system counts for none.
 #[test]
 fn over_all_workloads_what_is_no_measure_counts_for_none() {
     let mut records = spotless();
@@ -1199,7 +1202,7 @@ fn over_all_workloads_what_is_no_measure_counts_for_none() {
         left_out(&cached),
         (2, vec![("dd-read".to_owned(), Reason::Cached)])
     );
-    // Where the baseline ran alone nothing is compared.
+    // If only the baseline ran a workload, nothing is compared.
     let mut alone = spotless();
     alone.retain(|record| match record {
         Record::Run(run) => run.workload.name != "dd-read" || run.system.name.starts_with("single"),
@@ -1230,7 +1233,7 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     for row in &found.rows {
         let expected = match &*row.system {
             "raid5" => Some(Verdict::Faster),
-            // The A/A pair is a measure of the others.
+            // The A/A pair is the yardstick of the others.
             "single-again" => None,
             _ => Some(Verdict::NoDifferenceShown),
         };
@@ -1252,7 +1255,7 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
         .iter()
         .map(|finding| &*finding.kind)
         .collect();
-    // And what is to be doubted about the one that came after.
+    // Doubts about the later experiment are included.
     assert_eq!(
         kinds,
         [
@@ -1265,14 +1268,14 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     assert!(found.findings[3].details[0].starts_with("after: "));
     assert!(found.findings[0].details[0].starts_with("single changed by +11.1 %"));
     assert_eq!(found.unmatched, ["only before: raid6, in all workloads"]);
-    // What is large is no figure in percent.
+    // Large differences are given as a factor.
     of_system(&mut records, "single").for_each(|run| run.elapsed_ns *= 5);
     let later = Analysis::of(&records).unwrap();
     let found = change(&before, &later, Verdicts::SameWork);
     assert!(found.findings[0].details[0].starts_with("single became 4.5 times slower in "));
 }
 
-/// What only one of two runs has is said once, however many systems and workloads lack it.
+/// Runs on one side only are listed once, however many systems and workloads lack them.
 #[test]
 fn what_has_no_counterpart_is_folded() {
     let of = |keeps: &dyn Fn(&Run) -> bool| {
@@ -1298,7 +1301,8 @@ fn what_has_no_counterpart_is_folded() {
     );
 }
 
-/// A difference that so many questions may bring about by chance is called so, and the A/A pair is no question.
+/// A difference that may be due to chance among this many questions is marked, and the A/A pair is
+/// no question.
 #[test]
 fn a_change_says_where_the_correction_takes_it_away() {
     let mut records = example::records(3);
@@ -1315,7 +1319,7 @@ fn a_change_says_where_the_correction_takes_it_away() {
     assert!(rows.iter().any(|row| row.not_shown_among.is_some()));
 }
 
-/// Where the disks differ, the baseline was changed on purpose.
+/// If the disks differ, the baseline was changed on purpose.
 #[test]
 fn other_disks_are_what_is_asked_for() {
     let with_disks = |names: &[&str], elapsed: u64| {
@@ -1342,23 +1346,23 @@ fn other_disks_are_what_is_asked_for() {
     assert_eq!(found.findings, []);
     let members = ["members", "/dev/sda, /dev/sdb", "/dev/sdc, /dev/sdd"];
     assert_eq!(found.environment, [members.map(str::to_owned).into()]);
-    // Another Spindles as well: two causes.
+    // Another version of Spindles as well: two causes.
     environment(&mut records).commit = String::from("fedcba");
     let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
     let found: Vec<String> = kinds(compared(&records)).collect();
     assert_eq!(found, ["environment-changed"]);
-    // So are files that were named.
+    // The same holds for named files.
     let files = compared(&with_disks(&["new/a.img"], 5));
     let members = ["members", "/dev/sda, /dev/sdb", "new/a.img"];
     assert_eq!(files.environment, [members.map(str::to_owned).into()]);
     assert_eq!(files.findings, []);
-    // Temporary files are called otherwise each time.
+    // Temporary files have a different name each time.
     let files = compared(&with_disks(&["/tmp/spindles-lab-17-0-ab/member0.img"], 5));
     assert_eq!(files.environment, []);
     assert_eq!(files.findings[0].kind, "yardstick-moved");
 }
 
-/// The difference is the ratio of the rates that stand beside it, and nothing else.
+/// The difference is exactly the ratio of the rates shown next to it.
 #[test]
 fn a_difference_is_the_ratio_of_the_rates_shown() {
     let analysis = Analysis::of(&example::records(7)).unwrap();
@@ -1381,7 +1385,7 @@ fn a_difference_is_the_ratio_of_the_rates_shown() {
     }
 }
 
-/// A percentile is given where some operations were slower.
+/// A percentile needs some slower operations.
 #[test]
 fn the_last_percentile_needs_ten_thousand_operations() {
     for (count, expected) in [(9_999, None), (10_000, Some(5))] {
@@ -1399,7 +1403,7 @@ fn the_last_percentile_needs_ten_thousand_operations() {
     }
 }
 
-/// Workloads on files go through the page cache on purpose: `O_DIRECT` is no advice for them.
+/// Workloads on files use the page cache on purpose: `O_DIRECT` is no advice for them.
 #[test]
 fn workloads_on_files_get_advice_of_their_own() {
     let mut records = spotless();
@@ -1416,7 +1420,7 @@ fn workloads_on_files_get_advice_of_their_own() {
     );
 }
 
-/// A phase that is a flush moves nothing itself.
+/// A phase that only flushes moves no data itself.
 #[test]
 fn what_moves_no_bytes_is_from_no_cache() {
     let mut records = spotless();
@@ -1439,7 +1443,7 @@ fn what_moves_no_bytes_is_from_no_cache() {
     assert!(!has(&records));
 }
 
-/// What was not read can't have come from a cache.
+/// Without reads, nothing can come from a cache.
 #[test]
 fn caches_are_doubted_only_where_something_was_read() {
     let mut records = spotless();
@@ -1455,7 +1459,7 @@ fn caches_are_doubted_only_where_something_was_read() {
     assert!(!found.contains(&"cache-effect".to_owned()), "{found:?}");
 }
 
-/// A difference in the work is said, whatever it is, and no verdict comes of it unless it is asked for.
+/// Any difference in the work is reported, and prevents a verdict unless one is requested.
 #[test]
 fn different_work_gets_no_verdict() {
     type Plant = fn(&mut Experiment, &mut Vec<Record>);
@@ -1525,7 +1529,7 @@ fn different_work_gets_no_verdict() {
         let mut asked = found.rows.iter().filter(|row| !row.control);
         assert!(asked.all(|row| row.verdict.is_some()), "{said}");
     }
-    // What records of before do not say is no difference.
+    // Facts missing from older records are not differences.
     let found = change(
         &Analysis::of(&spotless()).unwrap(),
         &before,
@@ -1534,7 +1538,7 @@ fn different_work_gets_no_verdict() {
     assert_eq!(found.different_work, []);
 }
 
-/// How a folder was found mounted is no work that was chosen: it is compared, and said.
+/// The mount of a folder as found is part of the environment, not of the chosen work.
 #[test]
 fn another_mount_is_another_environment() {
     let analysis = |mount: &str| {
@@ -1554,7 +1558,7 @@ fn another_mount_is_another_environment() {
     assert_eq!(found.different_work, []);
     let said = ["mount of raid5", "ext4 rw; rw", "ext4 rw,sync; rw"].map(str::to_owned);
     assert_eq!(found.environment, [said.into()]);
-    // Records of before do not say it.
+    // Older records don't contain it.
     let silent = Analysis::of(&spotless()).unwrap();
     let found = change(&silent, &after, Verdicts::SameWork);
     assert_eq!((found.different_work, found.environment), (vec![], vec![]));
@@ -1630,11 +1634,12 @@ fn members_that_answered_late_are_told_once_for_all_repetitions() {
     assert_eq!(found.unwrap().details, [told]);
     let text: String = records.iter().map(to_line).collect();
     assert_eq!(from_lines(&text).unwrap(), records);
-    // Most runs have none, and no word of it.
+    // Most runs have none, and omit the field.
     assert_eq!(text.matches("late_members").count(), 2);
 }
 
-/// A runner learns whether every headline ratio is known, and what the others would take.
+/// A runner learns whether every headline ratio is precise enough, and how many blocks the others
+/// need.
 #[test]
 fn headlines_are_known_or_say_what_they_would_take() {
     let scattered = |scatter: f64| {
@@ -1657,7 +1662,7 @@ fn headlines_are_known_or_say_what_they_would_take() {
     }
 }
 
-/// The steady state is asked for within a timed run too, without its warm-up.
+/// The steady state test also applies within a timed run, without its warm-up.
 #[test]
 fn a_timed_run_that_never_settles_is_doubted() {
     let found = |warm_up_slots, rate: fn(u64) -> u64| {
@@ -1686,8 +1691,8 @@ fn a_timed_run_that_never_settles_is_doubted() {
     assert_eq!(found(10, |at| 100 + 4 * at), ["not-steady"]);
 }
 
-/// What says more of the harness than of the system is compared with nothing, and no block is measured
-/// for its sake.
+/// A result that measures the harness rather than the system is not compared, and causes no further
+/// blocks.
 #[test]
 fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     let with_ceiling = |ceiling: f64| {
@@ -1713,7 +1718,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     let rows = change(&analysis, &with_ceiling(1.25e6), Verdicts::SameWork).rows;
     assert_eq!(rows.len(), 7 * 3);
     for row in rows.iter().filter(|row| !row.control) {
-        // raid5 stays below the ceiling itself.
+        // raid5 itself stays below the ceiling.
         let expected = row.workload == "dd-read" && row.system != "raid5";
         assert_eq!(row.verdict == Some(Verdict::Refused), expected, "{row:?}");
     }
@@ -1721,7 +1726,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
     assert!(!open.is_empty() && open.iter().all(|it| it.workload != "dd-read"));
 }
 
-/// Verdicts are made of evidence; records of before have none, and nothing is said of them.
+/// Verdicts need evidence; older records have none and get no verdict.
 #[test]
 fn records_without_evidence_get_no_verdict() {
     let records = spotless();
@@ -1744,7 +1749,8 @@ fn records_without_evidence_get_no_verdict() {
     assert_eq!(with, ["raid5"; 3]);
 }
 
-/// Other cells of an experiment are evidence too: other sizes, more actors, the same without caches.
+/// Other cells of an experiment are evidence too: other sizes, more actors, the same without
+/// caches.
 #[test]
 fn cells_beside_each_other_are_evidence() {
     let rule = |plant: fn(&mut Vec<Record>)| {
@@ -1756,7 +1762,7 @@ fn cells_beside_each_other_are_evidence() {
             run.evidence = Some(Evidence::default());
         }
         plant(&mut records);
-        // A record holds its workload whole, and the experiment the same.
+        // A run's record contains its whole workload, so the experiment must match.
         let of_runs: Vec<_> = runs(&mut records).map(|run| run.workload.clone()).collect();
         for workload in &mut experiment(&mut records).workloads {
             let mine = of_runs.iter().find(|it| it.name == workload.name);
@@ -1795,7 +1801,7 @@ fn cells_beside_each_other_are_evidence() {
     assert_eq!(rule(other_work), []);
 }
 
-/// Threads of one name that were on a CPU in these percentages of the time.
+/// Threads of one name that ran on a CPU in these percentages of the time.
 fn busy(run: &Run, evidence: &mut Evidence, percentages: &[u64]) {
     let thread = |percent: &u64| ThreadUse {
         name: "server".to_owned(),
@@ -1805,7 +1811,7 @@ fn busy(run: &Run, evidence: &mut Evidence, percentages: &[u64]) {
     evidence.threads = percentages.iter().map(thread).collect();
 }
 
-/// A device that is no member and read so much.
+/// A device that is not a member and read this many bytes.
 fn carrier(read: u64) -> Vec<DeviceUse> {
     vec![DeviceUse {
         name: "sda".to_owned(),
@@ -1814,8 +1820,8 @@ fn carrier(read: u64) -> Vec<DeviceUse> {
     }]
 }
 
-/// Counters may hold a warm-up that the run does not, threads of one name are several, and devices that are
-/// no members carry everything.
+/// Counters may include a warm-up that the run does not. Threads may share a name, and devices that
+/// are not members may carry everything.
 #[test]
 fn counters_are_read_as_they_are_meant() {
     let verdicts = |plant: fn(&mut Run, &mut Evidence)| {
@@ -1849,7 +1855,7 @@ fn counters_are_read_as_they_are_meant() {
     let carried = |run: &mut Run, it: &mut Evidence| it.devices = carrier(run.application.read);
     assert_eq!(verdicts(carried).1, Vec::<&str>::new());
     assert_eq!(verdicts(|_, it| it.devices = carrier(0)).1, ["read-hits"]);
-    // Half of it was read in the warm-up.
+    // Half of it was read during the warm-up.
     let longer = |run: &mut Run, it: &mut Evidence| {
         it.devices = carrier(run.application.read);
         run.series = Some(Series {
@@ -1859,7 +1865,8 @@ fn counters_are_read_as_they_are_meant() {
         });
     };
     assert_eq!(verdicts(longer).1, ["read-hits"]);
-    // One actor, half of whose time is on a CPU; what idles after the run may have been busy in it.
+    // One actor that spends half of its time on a CPU. A resource that is idle after the run may
+    // have been busy in it.
     let idle = |run: &mut Run, it: &mut Evidence| {
         busy(run, it, &[50]);
         run.cpu_ns.machine = run.elapsed_ns / 2;
@@ -1871,7 +1878,7 @@ fn counters_are_read_as_they_are_meant() {
         it.window_ns = run.elapsed_ns * 2;
     };
     assert_eq!(verdicts(watched_longer).0, None);
-    // What was counted on nothing says nothing.
+    // Missing counters show nothing.
     let uncounted = |run: &mut Run, _: &mut Evidence| {
         run.members = Traffic::default();
         run.each_member.clear();
@@ -1879,7 +1886,7 @@ fn counters_are_read_as_they_are_meant() {
     assert_eq!(verdicts(uncounted).1, Vec::<&str>::new());
 }
 
-/// One device beneath all members is held against the fastest that was seen of it.
+/// One device that holds all members is as fast as the fastest measurement of it.
 #[test]
 fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
     let verdicts = |alone: u64| {
@@ -1887,7 +1894,7 @@ fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
         let member = |name: &str, read_bytes_per_s| MemberRate {
             name: name.to_owned(),
             read_bytes_per_s,
-            // An arm does one thing at a time.
+            // An arm handles one request at a time.
             random_reads_per_s: 100,
             ..MemberRate::default()
         };
@@ -1897,7 +1904,7 @@ fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
             ..Calibration::default()
         })));
         for run in of_system(&mut records, "raid5") {
-            // A megabyte a second.
+            // A megabyte per second.
             run.application = Traffic {
                 read: 1_000_000,
                 written: 0,

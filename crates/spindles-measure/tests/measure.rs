@@ -1,4 +1,4 @@
-//! The tests of this crate, in one executable: a build of each would cost more than its run.
+//! All tests of this crate in one executable: building several would take longer than running them.
 
 mod analysis;
 mod schema;

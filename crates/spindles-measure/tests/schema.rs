@@ -1,5 +1,5 @@
-//! The published schema of the record file against real records, in both directions: nothing is written
-//! that it doesn't know, and it knows nothing that isn't written.
+//! Tests the published schema of the record file against real records in both directions: records
+//! contain no field unknown to the schema, and the schema has no field that records lack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn schema() -> Value {
     serde_json::from_str(&text).expect("the schema is JSON")
 }
 
-/// Records of the examples, and one run that has everything the examples have not.
+/// Records of the examples, and one run with every field that the examples lack.
 fn records() -> Vec<Record> {
     let mut records = example::records(1);
     records.extend(example::file_records(1));
@@ -67,17 +67,17 @@ fn records() -> Vec<Record> {
         }],
         ..Calibration::default()
     })));
-    // The last, to which tests do something, is a run.
+    // The last record, which the tests modify, is a run.
     records.push(Record::Discard(Discard::default()));
     records.push(Record::Run(Box::new(rest)));
     records
 }
 
-/// As much of JSON Schema as the file uses. A property that is not listed is an error here, though not to
-/// a reader of records of a later version.
+/// Supports the part of JSON Schema that the file uses. Unlisted properties are errors here,
+/// although readers accept those of later versions.
 struct Checker<'a> {
     schema: &'a Value,
-    /// Pointers to the properties that were met.
+    /// Pointers to the properties that records contained.
     met: BTreeSet<String>,
     errors: Vec<String>,
 }
@@ -129,7 +129,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Exactly one of several schemas fits; what it met counts.
+    /// Checks that exactly one of several schemas fits. Only its properties count as met.
     fn check_one(&mut self, at: &str, value: &Value, path: &str) -> bool {
         let count = self
             .schema
@@ -195,13 +195,13 @@ impl Checker<'_> {
         true
     }
 
-    /// Properties of a value that are in no list.
+    /// Reports properties of a value that no list contains.
     fn check_strangers(&mut self, at: &str, value: &Value, path: &str) {
         let mut known = BTreeSet::new();
         if !self.add_known(at, value, &mut known) {
             return;
         }
-        // The two of every line.
+        // Every line has these two.
         if path == "line" {
             known.extend(["schema", "record"].map(str::to_owned));
         }
@@ -218,7 +218,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds what a schema lists. False where it takes any name.
+    /// Adds the properties that a schema lists. Returns false if it allows any name.
     fn add_known(&self, at: &str, value: &Value, known: &mut BTreeSet<String>) -> bool {
         let Some(object) = self.schema.pointer(at).and_then(Value::as_object) else {
             return true;
@@ -231,7 +231,7 @@ impl Checker<'_> {
         if let Some(wanted) = object.get("$ref") {
             return self.add_known(&target(wanted), value, known);
         }
-        // Of a line: which record it is decides.
+        // The kind of the record selects the branch of a line.
         let branches = object.get("oneOf").and_then(Value::as_array);
         let mine = branches
             .into_iter()
@@ -242,7 +242,7 @@ impl Checker<'_> {
     }
 }
 
-/// `#/$defs/run` as a pointer.
+/// Converts a reference such as `#/$defs/run` to a pointer.
 fn target(reference: &Value) -> String {
     let reference = reference.as_str().unwrap_or_default();
     reference.trim_start_matches('#').to_owned()
@@ -261,7 +261,7 @@ fn is_of(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Pointers to all properties that a schema lists, at any depth.
+/// Collects pointers to all properties that a schema lists, at any depth.
 fn listed(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(object) => {
@@ -303,7 +303,7 @@ fn lines() -> impl Iterator<Item = Value> {
 fn what_is_written_is_in_the_schema_and_nothing_else() {
     let schema = schema();
     let (errors, met) = checked(&schema, lines());
-    // A line that fits none says so of each kind of record: the last is enough to find it.
+    // A line that fits no kind of record gets an error from each; the last is enough to find it.
     let last = errors
         .last()
         .map(|error| error.chars().take(300).collect::<String>());
@@ -330,10 +330,10 @@ fn what_is_written_is_in_the_schema_and_nothing_else() {
     );
 }
 
-/// What is done to a record.
+/// A modification of a record.
 type Plant = fn(&mut Value);
 
-/// The check is worth something: it sees a new field, a wrong unit and a missing name.
+/// Tests the check itself: it finds a new field, a wrong unit and a missing name.
 #[test]
 fn a_record_that_differs_from_the_schema_is_found() {
     let schema = schema();
@@ -364,7 +364,7 @@ fn a_record_that_differs_from_the_schema_is_found() {
     }
 }
 
-/// What the schema allows to be left out can be left out.
+/// Properties that the schema makes optional can be omitted.
 #[test]
 fn records_of_the_least_are_read() {
     for kind in ["experiment", "environment", "calibration"] {

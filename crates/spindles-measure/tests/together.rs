@@ -1,4 +1,5 @@
-//! What is said of several workloads together, of several single devices together, and of parameters.
+//! Tests results over several workloads and over several single devices, and differences in
+//! parameters.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use spindles_measure::{
     Standing, System, Traffic, Verdict, Verdicts, Workload, change, example,
 };
 
-/// A run of so many MB in a second, with so many milliseconds of CPU time.
+/// A run of this many MB in a second, with this many milliseconds of CPU time.
 fn run(system: &str, workload: &str, block: u32, rate: u64, cpu_ms: u64) -> Run {
     let is_single = system.starts_with("wd");
     Run {
@@ -48,7 +49,8 @@ fn analysis(control: Option<&str>, runs: Vec<Run>) -> Analysis {
     Analysis::of(&records).expect("there are runs")
 }
 
-/// Twice as fast in one and half as fast in another is equal, which an arithmetic mean denies.
+/// Twice as fast in one workload and half as fast in another is equal. An arithmetic mean would
+/// deny it.
 #[test]
 fn over_all_workloads_twice_and_half_are_equal() {
     let mut runs = Vec::new();
@@ -66,14 +68,14 @@ fn over_all_workloads_twice_and_half_are_equal() {
     );
     assert!(found[0].log_ratio.value.abs() < 1e-12, "{found:?}");
     assert_eq!(found[0].log_ratio.blocks, 3);
-    // A block in which one of them is missing is a mean of something else.
+    // A block without one of the workloads does not count.
     let without = |run: &Run| {
         let is_it = run.workload.name == "write" && run.repetition_block == 2;
         !(is_it && run.system.name == "stripe")
     };
     let cut = runs.iter().filter(|run| without(run)).cloned().collect();
     assert_eq!(analysis(None, cut).overall[0].log_ratio.blocks, 2);
-    // What comes at a set rate says nothing of speed, and one workload is no mean.
+    // A set arrival rate shows no speed, and a single workload makes no mean.
     for run in &mut runs {
         if run.workload.name == "write" {
             run.workload.arrivals_per_s = 100;
@@ -103,12 +105,12 @@ fn over_all_workloads_it_is_the_mean_of_the_log_ratios() {
     }
 }
 
-/// As the comparison of 2002 drew it: by the arithmetic mean of both disks.
+/// As in the comparisons of 2002, the yardstick is the arithmetic mean of both disks.
 #[test]
 fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
     let mut runs = Vec::new();
     for block in 0..4 {
-        // The second disk is faster in later blocks: only ratios within a block are the same.
+        // The second disk is faster in later blocks, so only ratios within a block are the same.
         let step = u64::from(block) + 1;
         for (system, rate, cpu_ms) in [
             ("wd0", 60 * step, 4),
@@ -130,7 +132,7 @@ fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
             "/dev/sda".clone_into(&mut run.system.expression);
         });
     assert!(analysis(Some("wd0-again"), on_one).singles.is_none());
-    // Nor is a folder one, which may lie on the other.
+    // A folder does not count either: it may lie on the other disk.
     let in_folder = |change: fn(&mut System)| {
         let mut runs = runs.clone();
         (runs.iter_mut())
@@ -163,7 +165,7 @@ fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
         assert_eq!(found_single, is_single);
     }
     assert_eq!(singles.rows.len(), 3, "the control is none of them");
-    // Without one of the disks there is no mean of both.
+    // Without one of the disks they have no mean.
     let mut cut = runs.clone();
     cut.retain(|run| run.system.name != "wd1" || run.repetition_block > 0);
     let cut = analysis(Some("wd0-again"), cut)
@@ -174,7 +176,7 @@ fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
     assert!(analysis(Some("wd0-again"), runs).singles.is_none());
 }
 
-/// Another size of the files is other work, which may explain any change.
+/// Another size of the files is different work, which may explain any change.
 #[test]
 fn other_parameters_are_other_work() {
     let of = |nfiles: &str, duration_ns, arrivals_per_s| {
@@ -213,7 +215,7 @@ fn other_parameters_are_other_work() {
     );
 }
 
-/// A system's rates in three workloads, with a scatter of its own from block to block.
+/// A system's rates in three workloads, which scatter between blocks.
 const ENTRANTS: &[(&str, [u64; 3])] = &[
     ("wd0", [1000, 1000, 1000]),
     ("stripe", [2000, 1990, 500]),
@@ -226,7 +228,7 @@ fn entrants(blocks: u32) -> Vec<Run> {
     for block in 0..blocks {
         for (at, (system, rates)) in (0_u64..).zip(ENTRANTS) {
             for (workload, rate) in ["read", "write", "mail"].iter().zip(rates) {
-                // At most 2 % to each side, the same for no two systems.
+                // At most 2 % to each side, and different for each system.
                 let scatter = 980 + (u64::from(block) * 17 + at * 13) % 41;
                 runs.push(run(system, workload, block, rate * scatter / 1000, 1));
             }
@@ -256,7 +258,8 @@ fn places(standings: &[Standing]) -> Vec<(&str, Place)> {
     places.map(|it| (&*it.system, it.place)).collect()
 }
 
-/// All pairs are one family: each system beside each other in each workload, the control in none.
+/// Holm's correction covers all pairs: every system against every other in each workload, without
+/// the control.
 #[test]
 fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
     let mut runs = entrants(6);
@@ -296,7 +299,7 @@ fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
     assert_eq!(choice.best_in("stripe"), 2);
     assert_eq!(choice.best_in("mirror"), 1);
     assert_eq!(choice.counting().count(), 3);
-    // Among so many more pairs a small difference is not shown.
+    // With many more pairs, a small difference is not shown.
     let small = |pairs: usize| {
         let mut runs = entrants(4);
         runs.retain(|run| ["wide", "mirror"].contains(&&*run.system.name));
@@ -326,7 +329,7 @@ fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
     assert_eq!(among.verdict, Verdict::NoDifferenceShown);
 }
 
-/// One block, a failure or the load generator's figure is no place among the best.
+/// Systems with one block, a failure, or a figure of the load generator are not among the best.
 #[test]
 fn what_is_no_result_is_no_choice() {
     let of_one = choice_of(&[("read", 1.0)], entrants(1), Vec::new());
@@ -356,7 +359,7 @@ fn what_is_no_result_is_no_choice() {
     assert_eq!(place(1, "wide"), Place::Refused);
     assert_eq!(place(1, "wd0"), Place::Best);
     assert_eq!(choice.workloads[1].not_counted, Some(Reason::Refused));
-    // The fastest may be one of those that were refused.
+    // The fastest may be one of the refused systems.
     assert_eq!(choice.counting().count(), 2);
     let weighted = choice.weighted.expect("there are weights");
     let place = |system: &str| {
@@ -368,7 +371,7 @@ fn what_is_no_result_is_no_choice() {
     assert_eq!(weighted.shares[1].not_counted, Some(Reason::Refused));
 }
 
-/// The weights decide which is first, and the interval is that of the weighted log-ratios over blocks.
+/// The weights decide the order, and the interval is that of the weighted log-ratios over blocks.
 #[test]
 fn weights_rank_the_systems() {
     let weighted = |weights: &[(&str, f64)]| {
@@ -393,7 +396,7 @@ fn weights_rank_the_systems() {
     let shares: Vec<f64> = of_reads.shares.iter().map(|it| it.share).collect();
     assert_eq!(shares, [0.05, 0.95]);
     assert!(of_reads.shares.iter().all(|it| !it.is_short));
-    // One system that is through with it too soon is enough.
+    // One system that finishes too soon is enough.
     let mut runs = entrants(6);
     let is_short = |run: &&mut Run| run.system.name == "wide" && run.workload.name == "mail";
     runs.iter_mut()
@@ -409,7 +412,7 @@ fn weights_rank_the_systems() {
         hasty.map(|it| it.is_short).collect::<Vec<_>>(),
         [true, false]
     );
-    // Of a workload of several phases each counts the same part.
+    // The phases of a workload have equal shares.
     let of_files = Analysis::of(&example::file_records(3)).unwrap();
     let weighted = of_files.choice.weighted.expect("the example has weights");
     assert!(weighted.shares.len() > 2 && weighted.not_run.is_empty());

@@ -1,11 +1,13 @@
-//! A client for measurements that does less for each request than others do: it keeps so many requests under way at
-//! random places of an export, checks that each is answered without an error, and looks at no data.
+//! A benchmark client that does less work for each request than other clients. It keeps DEPTH
+//! requests in flight at random offsets of an export. It checks that each is answered without an
+//! error, and never looks at the data.
 //!
 //! ```text
 //! load SOCKET read|write BYTES DEPTH MILLISECONDS
 //! ```
 //!
-//! It prints how many requests were answered, in how many nanoseconds, and in how many it had its processor.
+//! Prints the number of answered requests, the elapsed nanoseconds, and the nanoseconds of CPU
+//! time.
 
 #![expect(clippy::print_stdout, reason = "it says what it measured")]
 
@@ -18,11 +20,11 @@ use std::io::{IoSlice, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Replies are received so many bytes at a time.
+/// Size of the receive buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A linear congruential generator: of what is measured nothing depends on how random places are. Multiplier and increment
-/// are Knuth's (MMIX).
+/// A linear congruential generator; the measurement does not depend on the quality of the
+/// randomness. Multiplier and increment are Knuth's (MMIX).
 struct Places {
     state: u64,
     count: u64,
@@ -32,12 +34,12 @@ impl Places {
     fn next(&mut self) -> u64 {
         let (multiplier, increment) = (6_364_136_223_846_793_005, 1_442_695_040_888_963_407);
         self.state = self.state.wrapping_mul(multiplier).wrapping_add(increment);
-        // The upper bits are those that have long periods.
+        // The upper bits have the longer periods.
         (self.state >> 33) % self.count
     }
 }
 
-/// The requests under way: the cookie is the place in the list.
+/// The requests in flight; the cookie is the index in the list.
 struct UnderWay(Vec<Awaited>);
 
 impl Asked for UnderWay {
@@ -46,7 +48,7 @@ impl Asked for UnderWay {
     }
 }
 
-/// Asks for the export that the server gives to who names none. How long it is.
+/// Negotiates the server's default export and returns its size in bytes.
 fn shake_hands(socket: &mut UnixStream) -> Result<u64, Box<dyn Error>> {
     let mut client = Client::new(Wanted {
         export: String::new(),
@@ -75,7 +77,7 @@ fn shake_hands(socket: &mut UnixStream) -> Result<u64, Box<dyn Error>> {
     }
 }
 
-/// Time that this process had a processor, in nanoseconds.
+/// CPU time of this process, in nanoseconds.
 fn processor_ns() -> Result<u64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/schedstat")?;
     let first = stat.split_whitespace().next();
@@ -118,7 +120,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut free: Vec<usize> = (0..depth).collect();
     let mut replies = Receiver::new(Headers::Simple);
     let mut buffer = vec![0; BUFFER_BYTES];
-    // What was received and is not looked at yet, and data of which nothing is looked at.
+    // Received bytes not parsed yet, and data bytes still to be skipped.
     let (mut kept, mut skipped) = (0, 0);
     let (mut answered, mut sent) = (0_u64, 0_u64);
     let (begun, processor) = (Instant::now(), processor_ns()?);

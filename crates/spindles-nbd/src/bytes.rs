@@ -1,6 +1,6 @@
-//! Numbers in network byte order, and strings behind their lengths.
+//! Integers in network byte order, and length-prefixed strings.
 
-/// Reads from the front of some bytes; `None` once they are at their end.
+/// Reads from the front of a byte slice; every read returns `None` if too few bytes are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A string behind its length in 32 bits.
+    /// Reads a string with a 32-bit length prefix.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         let bytes = usize::try_from(self.u32()?).ok()?;
         text(self.take(bytes)?)
@@ -40,13 +40,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A string as the protocol has it: UTF-8 without NUL, not too long.
+/// Parses a string as the protocol defines it: UTF-8 without NUL, at most
+/// [`crate::STRING_BYTES_MAX`] bytes.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     let text = core::str::from_utf8(bytes).ok()?;
     (text.len() <= crate::STRING_BYTES_MAX && !text.contains('\0')).then_some(text)
 }
 
-/// A length as the protocol has it.
+/// Converts a length to the protocol's 32 bits.
 pub(crate) fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("messages are short")
 }

@@ -9,22 +9,22 @@ macro_rules! flags {
         impl $name {
             $($(#[$what])* pub const $flag: Self = Self(1 << $bit);)*
 
-            /// All flags there are.
+            /// All defined flags.
             pub const ALL: Self = Self(0 $(| 1 << $bit)*);
 
-            /// Whether all of these are set.
+            /// Returns true if all of `flags` are set.
             #[must_use]
             pub const fn contains(self, flags: Self) -> bool {
                 self.0 & flags.0 == flags.0
             }
 
-            /// These too.
+            /// Returns `self` with `flags` added.
             #[must_use]
             pub const fn with(self, flags: Self) -> Self {
                 Self(self.0 | flags.0)
             }
 
-            /// All but these.
+            /// Returns `self` with `flags` removed.
             #[must_use]
             pub const fn without(self, flags: Self) -> Self {
                 Self(self.0 & !flags.0)
@@ -34,51 +34,51 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What can be asked of an export.
+    /// Capabilities of an export.
     TransmissionFlags {
         /// Always set.
         HAS_FLAGS = 0,
-        /// Nothing may be written.
+        /// The export is read-only.
         READ_ONLY = 1,
-        /// Flush is understood.
+        /// Flush is supported.
         SEND_FLUSH = 2,
-        /// [`CommandFlags::FUA`] is understood.
+        /// [`CommandFlags::FUA`] is supported.
         SEND_FUA = 3,
-        /// It seeks.
+        /// The export is on rotating media: sequential access is faster.
         ROTATIONAL = 4,
-        /// Trim is understood.
+        /// Trim is supported.
         SEND_TRIM = 5,
-        /// Write-zeroes is understood.
+        /// Write-zeroes is supported.
         SEND_WRITE_ZEROES = 6,
-        /// [`CommandFlags::DF`] is understood.
+        /// [`CommandFlags::DF`] is supported.
         SEND_DF = 7,
-        /// A flush on one connection is good for what was answered on all.
+        /// A flush on one connection covers the writes answered on all connections.
         CAN_MULTI_CONN = 8,
-        /// Resizing is understood.
+        /// Resize is supported.
         SEND_RESIZE = 9,
-        /// Cache is understood.
+        /// Cache is supported.
         SEND_CACHE = 10,
-        /// [`CommandFlags::FAST_ZERO`] is understood.
+        /// [`CommandFlags::FAST_ZERO`] is supported.
         SEND_FAST_ZERO = 11,
-        /// Block status can be asked for contexts in a payload.
+        /// Block status accepts a payload that lists the contexts.
         BLOCK_STATUS_PAYLOAD = 12,
     }
 }
 
 flags! {
-    /// How a command is meant.
+    /// Modifiers of a command.
     CommandFlags {
-        /// What is written is durable before the answer.
+        /// The written data is durable before the reply is sent.
         FUA = 0,
-        /// Write-zeroes: the space stays allocated.
+        /// Write-zeroes: keep the space allocated.
         NO_HOLE = 1,
-        /// Read: in one piece.
+        /// Read: reply in one piece.
         DF = 2,
-        /// Block status: one extent is enough.
+        /// Block status: return one extent only.
         REQ_ONE = 3,
-        /// Write-zeroes: fail if it is no faster than a write.
+        /// Write-zeroes: fail if zeroing is no faster than writing.
         FAST_ZERO = 4,
-        /// The length is that of a payload.
+        /// The length field gives the length of a payload.
         PAYLOAD_LEN = 5,
     }
 }

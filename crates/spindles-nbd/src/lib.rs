@@ -1,10 +1,10 @@
-//! The NBD protocol for both sides, without sockets: bytes in, messages out.
+//! Both sides of the NBD protocol, without sockets: bytes in, messages out.
 //!
 //! The source of all numbers and rules is the protocol's description,
-//! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. A connection begins with the
-//! [`handshake`], in which the client chooses an export, and goes on with [`transmission`]; what a client makes of
-//! replies is in [`replies`].
-//! Only the fixed newstyle handshake is spoken: all clients and servers of the last ten years do.
+//! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. A connection begins with
+//! the [`handshake`], in which the client chooses an export, and continues with [`transmission`].
+//! [`replies`] matches replies to the client's requests. Only the fixed newstyle handshake is
+//! supported: all clients and servers of the last ten years use it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,32 +20,33 @@ pub mod transmission;
 
 pub use flags::{CommandFlags, TransmissionFlags};
 
-/// Longest name of an export, description or message, in bytes.
+/// Longest export name, description or message, in bytes.
 pub const STRING_BYTES_MAX: usize = 4096;
 
-/// The other side broke the protocol in a way after which nothing it sends can be understood: the connection ends.
+/// A protocol violation after which the peer's bytes can no longer be parsed: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Something else than a number that must be there: it is out of step, or speaks another protocol.
+    /// Wrong magic number: the peer is out of step, or speaks another protocol.
     Magic {
-        /// What should have been there.
+        /// The magic number of the protocol.
         expected: u64,
-        /// What was.
+        /// The received number.
         found: u64,
     },
-    /// Handshake flags that nobody knows.
+    /// Unknown handshake flags.
     Flags(u32),
-    /// An option with so many bytes of data.
+    /// The data of an option, of this many bytes, exceeds the limit.
     OptionBytes(u32),
     /// More options than any client needs.
     TooManyOptions,
-    /// An export of that name was asked for in the one way that has no answer for "there is none".
+    /// `NBD_OPT_EXPORT_NAME` named an unknown export; this option has no error reply.
     NoSuchExport,
-    /// TLS is required, and data came without.
+    /// TLS is required, but the client chose an export without it.
     NotEncrypted,
-    /// Data came between the request for TLS and TLS, where whoever is in between could have put it.
+    /// Bytes between STARTTLS and the start of TLS, where a man in the middle could have injected
+    /// them.
     BytesBeforeTls(usize),
-    /// A message that does not have the form that it must have.
+    /// A malformed message.
     Malformed(&'static str),
 }
 

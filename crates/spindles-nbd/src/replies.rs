@@ -1,5 +1,6 @@
-//! What a client makes of the replies that arrive: which request each is for, where its data goes, and when the request
-//! is over. Data is not copied: whoever has the bytes is told how many of those that follow are data, and of what.
+//! Matches incoming replies to requests: which request a reply is for, where its data goes, and
+//! when the request is complete. Data is not copied: the receiver reports how many of the following
+//! bytes are data, and of which request.
 //!
 //! ```text
 //!  head ──▶ data that follows ──▶ head ──▶ .. ──▶ the request is over
@@ -10,26 +11,26 @@ use crate::Violation;
 use crate::bytes::Cursor;
 use crate::transmission::{Command, Failure, Headers, ReplyHead, ReplyKind, failure_of};
 
-/// Longest payload of a head that is not data: an error with the longest message, and its offset.
+/// Longest payload of a chunk without data: an error with the longest message and its offset.
 const PAYLOAD_BYTES_MAX: u64 = 14 + 4096;
-/// As many bytes together are something, or no reply at all.
+/// A buffer of this many bytes always lets [`Receiver::next`] make progress or fail.
 pub const ARRIVAL_BYTES_MAX: usize = ReplyHead::BYTES_MAX + 14 + 4096;
 
-/// A request that was sent, and how far its reply has come.
+/// A request in flight, and how much of its reply has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// What was asked for.
+    /// The command.
     pub command: Command,
-    /// The first byte of the export.
+    /// Offset of the request in the export.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length of the request in bytes.
     pub bytes: u64,
     received_bytes: u64,
     failure: Option<Failure>,
 }
 
 impl Awaited {
-    /// Of which nothing has come yet.
+    /// Creates a request without any reply so far.
     #[must_use]
     pub const fn new(command: Command, offset_bytes: u64, bytes: u64) -> Self {
         Self {
@@ -41,7 +42,7 @@ impl Awaited {
         }
     }
 
-    /// Where a part of what was read begins in the request.
+    /// Accounts for a part of the read data; returns its offset within the request.
     fn take(&mut self, offset_bytes: u64, bytes: u64) -> Result<u64, Violation> {
         let from = offset_bytes.checked_sub(self.offset_bytes);
         let from = from.filter(|from| {
@@ -54,7 +55,7 @@ impl Awaited {
         from.filter(|_| fits && bytes > 0).ok_or(malformed)
     }
 
-    /// What came of it, when nothing more follows.
+    /// Returns the result of the request after its last chunk.
     fn end(&self) -> Result<Result<(), Failure>, Violation> {
         if let Some(failure) = self.failure {
             return Ok(Err(failure));
@@ -66,52 +67,52 @@ impl Awaited {
     }
 }
 
-/// What came for a request.
+/// A parsed part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The bytes that follow are data of a read.
     Data {
-        /// Of the request.
+        /// Cookie of the request.
         cookie: u64,
-        /// Where in the request they begin.
+        /// Offset of the data within the request.
         from_bytes: u64,
-        /// How many they are.
+        /// Number of data bytes.
         bytes: u64,
     },
-    /// This part of a read is zeros; nothing follows for it.
+    /// This part of a read is zeros; no data follows.
     Zeros {
-        /// Of the request.
+        /// Cookie of the request.
         cookie: u64,
-        /// Where in the request it begins.
+        /// Offset of the zeros within the request.
         from_bytes: u64,
-        /// How long it is.
+        /// Length of the zeros in bytes.
         bytes: u64,
     },
-    /// The request is over.
+    /// The request is complete.
     Over {
-        /// Of the request.
+        /// Cookie of the request.
         cookie: u64,
-        /// What came of it.
+        /// Result of the request.
         result: Result<(), Failure>,
     },
 }
 
-/// The requests that were sent.
+/// The requests in flight.
 pub trait Asked {
-    /// The one of that cookie, if there is one.
+    /// Returns the request with this cookie; `None` if there is none.
     fn awaited(&mut self, cookie: u64) -> Option<&mut Awaited>;
 }
 
-/// The client's ear.
+/// Parses the server's replies.
 #[derive(Clone, Copy, Debug)]
 pub struct Receiver {
     headers: Headers,
-    /// The data that is under way is the last of this request.
+    /// Cookie of the request that completes with the chunk being received.
     ends: Option<u64>,
 }
 
 impl Receiver {
-    /// Nothing has arrived yet.
+    /// Creates a receiver at the start of the reply stream.
     #[must_use]
     pub const fn new(headers: Headers) -> Self {
         Self {
@@ -120,8 +121,9 @@ impl Receiver {
         }
     }
 
-    /// Takes what comes next from the front of these bytes: how many of them were used, and what it is. `None` where
-    /// more must come first. After [`Arrival::Data`] whoever calls takes the data itself, all of it, and then goes on.
+    /// Parses the next part of a reply from the front of `bytes`. Returns the number of bytes used,
+    /// and the part; `None` if more bytes are needed. After [`Arrival::Data`] the caller consumes
+    /// all of the data itself before it calls this again.
     ///
     /// # Errors
     ///

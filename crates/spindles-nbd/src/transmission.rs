@@ -1,4 +1,4 @@
-//! What goes over a connection when an export is chosen: requests one way, replies the other, in any order.
+//! Messages after the handshake: requests one way, replies the other, in any order.
 
 use crate::{CommandFlags, Violation, bytes::Cursor};
 use alloc::vec::Vec;
@@ -9,38 +9,38 @@ const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
-/// Which headers were agreed upon in the handshake.
+/// The header format negotiated in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Headers {
-    /// Simple replies to everything.
+    /// Simple replies to all requests.
     #[default]
     Simple,
-    /// Replies with data come in chunks.
+    /// Reads are answered in chunks.
     Structured,
-    /// The same, with 64 bits for every length, and nothing but chunks.
+    /// All replies are chunks, and every length has 64 bits.
     Extended,
 }
 
-/// What is asked for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read.
     Read,
-    /// Write: as many bytes of payload as its length follow the request.
+    /// Write: the request's length of payload bytes follows the request.
     Write,
-    /// No more requests follow. There is no reply.
+    /// Disconnect: no more requests follow, and there is no reply.
     Disconnect,
-    /// All that was answered is made durable.
+    /// Make all answered writes durable.
     Flush,
-    /// The contents are not needed any more.
+    /// Discard the contents.
     Trim,
-    /// It will be read soon.
+    /// Prefetch for a later read.
     Cache,
-    /// Zeros are written.
+    /// Write zeros.
     WriteZeroes,
-    /// Where there is data, and where holes.
+    /// Report which parts hold data and which are holes.
     BlockStatus,
-    /// None that is known.
+    /// An unknown command.
     Unknown(u16),
 }
 
@@ -73,20 +73,20 @@ impl Command {
 /// A request, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How it is meant.
+    /// Modifiers of the command.
     pub flags: CommandFlags,
-    /// What is asked for.
+    /// The command.
     pub command: Command,
-    /// Names the request in its replies.
+    /// Identifies the request in its replies.
     pub cookie: u64,
-    /// The first byte of the export.
+    /// Offset in the export.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl Request {
-    /// How long a request is, without its payload.
+    /// Returns the encoded size of a request without its payload.
     #[must_use]
     pub const fn encoded_bytes(headers: Headers) -> usize {
         match headers {
@@ -95,11 +95,11 @@ impl Request {
         }
     }
 
-    /// The request that these bytes begin with. `None` where they are too few.
+    /// Decodes the request at the front of `bytes`; `None` if too few bytes are there.
     ///
     /// # Errors
     ///
-    /// They begin with no request: the client is out of step.
+    /// The bytes do not begin with a request: the client is out of step.
     pub fn decode(headers: Headers, bytes: &[u8]) -> Result<Option<Self>, Violation> {
         let mut cursor = Cursor(bytes);
         let expected = match headers {
@@ -131,11 +131,11 @@ impl Request {
         })
     }
 
-    /// Puts it behind `into`.
+    /// Appends the encoded request to `into`.
     ///
     /// # Panics
     ///
-    /// When it is longer than its headers can say.
+    /// If the length does not fit the header format.
     pub fn encode(&self, headers: Headers, into: &mut Vec<u8>) {
         let magic = match headers {
             Headers::Simple | Headers::Structured => REQUEST_MAGIC,
@@ -159,23 +159,23 @@ impl Request {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It is forbidden: the export is read only.
+    /// Forbidden: the export is read-only.
     Permission,
-    /// It could not be done.
+    /// I/O error.
     Io,
-    /// There is no memory for it.
+    /// Out of memory.
     Memory,
-    /// It makes no sense.
+    /// Invalid request.
     Invalid,
-    /// There is no room: it ends behind the export.
+    /// No space: the request ends beyond the export.
     NoSpace,
-    /// It is too long.
+    /// The request is too long.
     Overflow,
-    /// It can't be done in that way.
+    /// Not supported with these flags.
     NotSupported,
-    /// The server is about to end.
+    /// The server is shutting down.
     Shutdown,
-    /// None that is known.
+    /// An unknown error.
     Unknown(u32),
 }
 
@@ -208,14 +208,15 @@ impl Failure {
     }
 }
 
-/// A run of bytes of an export with one answer to [`Command::BlockStatus`] of the context `base:allocation`.
+/// A range of an export with one status of the context `base:allocation`, see
+/// [`Command::BlockStatus`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Nothing is allocated there.
+    /// True if the range is unallocated.
     pub hole: bool,
-    /// It reads as zeros.
+    /// True if the range reads as zeros.
     pub zero: bool,
 }
 
@@ -238,10 +239,10 @@ const KIND_ERROR: u16 = 0x8001;
 const KIND_ERROR_OFFSET: u16 = 0x8002;
 const IS_ERROR: u16 = 0x8000;
 
-/// The replies of a server to one request. Each function puts a whole reply behind `into`.
+/// Encodes the replies of a server to one request. Each function appends a whole reply to `into`.
 #[derive(Clone, Copy, Debug)]
 pub struct Replies {
-    /// As the handshake agreed.
+    /// The negotiated header format.
     pub headers: Headers,
 }
 
@@ -252,7 +253,7 @@ impl Replies {
         into.extend(request.cookie.to_be_bytes());
     }
 
-    /// A chunk of so many bytes of payload, which is the last one.
+    /// Appends the header of a chunk with this payload length, flagged as the last one.
     fn chunk(self, request: &Request, kind: u16, payload_bytes: u64, into: &mut Vec<u8>) {
         let magic = match self.headers {
             Headers::Extended => EXTENDED_REPLY_MAGIC,
@@ -272,7 +273,7 @@ impl Replies {
         }
     }
 
-    /// It was done, and there is no data to give.
+    /// Reports success, without data.
     pub fn done(self, request: &Request, into: &mut Vec<u8>) {
         match self.headers {
             Headers::Simple | Headers::Structured => Self::simple(request, 0, into),
@@ -280,7 +281,7 @@ impl Replies {
         }
     }
 
-    /// It was not done. The message is for people.
+    /// Reports an error, with a human-readable message.
     pub fn failed(self, request: &Request, failure: Failure, message: &str, into: &mut Vec<u8>) {
         if self.headers == Headers::Simple {
             return Self::simple(request, failure.number(), into);
@@ -293,24 +294,24 @@ impl Replies {
         into.extend(message);
     }
 
-    /// The header of what was read: all bytes that were asked for follow it.
+    /// Appends the header of a read reply; the caller sends all requested bytes after it.
     pub fn data(self, request: &Request, into: &mut Vec<u8>) {
         if self.headers == Headers::Simple {
             return Self::simple(request, 0, into);
         }
         if request.bytes == 0 {
-            // A chunk of data has some.
+            // A data chunk must not be empty.
             return self.chunk(request, KIND_NONE, 0, into);
         }
         self.chunk(request, KIND_DATA, 8 + request.bytes, into);
         into.extend(request.offset_bytes.to_be_bytes());
     }
 
-    /// Where there is data, from the beginning of what was asked for on.
+    /// Reports the allocation status, from the start of the requested range.
     ///
     /// # Panics
     ///
-    /// Without extents, or structured replies.
+    /// If `extents` is empty, or with simple headers.
     pub fn status(self, request: &Request, context: u32, extents: &[Extent], into: &mut Vec<u8>) {
         assert!(!extents.is_empty(), "a status has an extent at least");
         let count = crate::bytes::length(extents.len());
@@ -339,38 +340,39 @@ impl Replies {
     }
 }
 
-/// The head of a simple reply, or of a chunk of a structured one, as a client reads it.
+/// The head of a simple reply, or of a chunk of a structured one, as a client parses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHead {
-    /// Of the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// Whether nothing follows it for this request.
+    /// True if nothing more follows for this request.
     pub last: bool,
-    /// What it says.
+    /// The kind of reply.
     pub kind: ReplyKind,
-    /// How many bytes of payload follow. A simple reply does not say it: those of a read that was done.
+    /// Number of payload bytes that follow. Zero for a simple reply, though the data of a
+    /// successful read follows it.
     pub payload_bytes: u64,
 }
 
-/// What a reply says.
+/// The kind of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// All was done or not. A read that was done is followed by its data.
+    /// The whole result. The data of a successful read follows.
     Simple(Option<Failure>),
-    /// Nothing more.
+    /// A chunk without payload.
     None,
-    /// The payload is an offset in 64 bits, and data from there on.
+    /// The payload is a 64-bit offset, and the data from there on.
     Data,
-    /// The payload is an offset in 64 bits, and how many zeros there are, in 32.
+    /// The payload is a 64-bit offset, and a 32-bit count of zeros.
     Hole,
-    /// The payload is the number of a context, and extents.
+    /// The payload is the ID of a context, and extents.
     Status {
-        /// With 64 bits for each number.
+        /// Set if each number of an extent has 64 bits.
         extended: bool,
     },
     /// The payload is an error, for [`failure_of`].
     Error,
-    /// Something else that is no error.
+    /// An unknown kind that is not an error.
     Unknown(u16),
 }
 
@@ -378,11 +380,12 @@ impl ReplyHead {
     /// Longest head, in bytes.
     pub const BYTES_MAX: usize = 32;
 
-    /// The head that these bytes begin with, and how long it is. `None` where they are too few.
+    /// Decodes the head at the front of `bytes`, and returns it with its length; `None` if too few
+    /// bytes are there.
     ///
     /// # Errors
     ///
-    /// They begin with no reply: the server is out of step.
+    /// The bytes do not begin with a reply: the server is out of step.
     pub fn decode(headers: Headers, bytes: &[u8]) -> Result<Option<(Self, usize)>, Violation> {
         let mut cursor = Cursor(bytes);
         let Some(magic) = cursor.u32() else {
@@ -447,11 +450,11 @@ impl ReplyHead {
     }
 }
 
-/// What the payload of an error says, and the message for people.
+/// Decodes the payload of an error chunk: the error and its human-readable message.
 ///
 /// # Errors
 ///
-/// It has not the form of one.
+/// The payload is malformed.
 pub fn failure_of(payload: &[u8]) -> Result<(Failure, &str), Violation> {
     let malformed = Violation::Malformed("an error that says nothing");
     let mut cursor = Cursor(payload);
@@ -461,11 +464,11 @@ pub fn failure_of(payload: &[u8]) -> Result<(Failure, &str), Violation> {
     failure.zip(message).ok_or(malformed)
 }
 
-/// The extents of the payload of a status, after the number of its context.
+/// Decodes the payload of a block status chunk: the context ID and its extents.
 ///
 /// # Errors
 ///
-/// It has not the form of one.
+/// The payload is malformed.
 pub fn extents_of(payload: &[u8], extended: bool) -> Result<(u32, Vec<Extent>), Violation> {
     let malformed = || Violation::Malformed("a block status of another form");
     let mut cursor = Cursor(payload);

@@ -1,4 +1,5 @@
-//! Both sides of the handshake against each other, and against clients that are old, wrong or hostile.
+//! Both sides of the handshake against each other, and against clients that are old, broken or
+//! hostile.
 
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
@@ -36,7 +37,8 @@ fn wanted(export: &str, tls: bool, headers: Headers) -> Wanted {
     }
 }
 
-/// What both sides came to, and how often TLS began. Bytes arrive so many at a time.
+/// Runs a handshake, with bytes arriving in pieces of `piece` bytes. Returns what both sides agreed
+/// on, and how often TLS started.
 fn shake(wanted: Wanted, tls: Tls, piece: usize) -> Result<(Agreed, Agreed, u32), String> {
     let (mut client, mut server) = (Client::new(wanted), Server::new(tls));
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -123,7 +125,7 @@ fn the_first_export_is_the_one_without_a_name() {
 /// Replies of a server, by option and kind.
 type Answers = Vec<(u32, u32, Vec<u8>)>;
 
-/// A client by hand: what it sends after the greeting, in order.
+/// A hand-written client: the bytes that it sends after the greeting.
 struct ByHand(Vec<u8>);
 
 impl ByHand {
@@ -140,7 +142,8 @@ impl ByHand {
         self
     }
 
-    /// What the server says after its greeting, how many bytes it leaves, and where it stands.
+    /// Returns the server's replies after its greeting, the number of bytes it did not use, and its
+    /// state.
     fn send(self, tls: Tls) -> Result<(Answers, usize, Step), Violation> {
         let mut server = Server::new(tls);
         let greeting: Vec<u8> = server.output().drain(..).collect();
@@ -276,7 +279,7 @@ fn contexts_are_listed_and_set() {
         (agreed.headers, agreed.allocation),
         (Headers::Extended, Some(1))
     );
-    // A context is chosen for an export, and with no query for none.
+    // A context is selected for one export only; without a query none is selected.
     for (queries, export) in [(&["base:allocation"][..], "tank"), (&[], "pool")] {
         let go = [&b"\0\0\0\x04"[..], export.as_bytes(), b"\0\0"].concat();
         let client = ByHand::new(3).option(8, b"").option(10, &query(queries));
@@ -285,7 +288,7 @@ fn contexts_are_listed_and_set() {
     }
 }
 
-/// What comes between STARTTLS and TLS may be of whoever is in between, and what was agreed upon before too.
+/// A man in the middle may have injected everything before TLS, including the negotiated options.
 #[test]
 fn nothing_from_before_tls_counts() {
     let injected = ByHand::new(3)
@@ -301,7 +304,7 @@ fn nothing_from_before_tls_counts() {
         .unwrap();
     assert_eq!(kinds(&replies), [(8, ERROR | 5), (3, ERROR | 5), (5, 1)]);
     assert_eq!(step, Step::StartTls);
-    // Where it is offered too: what was agreed upon in plain text is void.
+    // With optional TLS too, everything negotiated in plain text is discarded.
     let mut server = Server::new(Tls::Offered);
     let before = ByHand::new(3).option(8, b"").option(5, b"");
     let (_, step) = server.receive(&exports(), &before.0).unwrap();

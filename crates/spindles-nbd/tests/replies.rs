@@ -1,4 +1,5 @@
-//! What a client makes of replies: of those of our server, of those that the protocol allows, and of those it forbids.
+//! A client's view of replies: those of our server, those that the protocol allows, and those it
+//! forbids.
 
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
@@ -27,7 +28,8 @@ fn asked() -> Requests {
     ])
 }
 
-/// What arrives, printed, when bytes come so many at a time. `!` before what ends the connection.
+/// Prints the parsed replies, with bytes arriving in pieces of `piece` bytes. `!` marks the
+/// violation that ends the connection.
 fn hear(headers: Headers, bytes: &[u8], piece: usize) -> String {
     let mut asked = asked();
     let mut receiver = Receiver::new(headers);
@@ -96,7 +98,7 @@ fn check(headers: Headers, text: &str, expected: &str) {
     }
 }
 
-/// What our server says is what our client hears, with any headers.
+/// Our client understands the replies of our server, with all header formats.
 #[test]
 fn both_sides_understand_each_other() {
     let request = |command, cookie: u64, offset_bytes, bytes| Request {
@@ -126,7 +128,7 @@ fn both_sides_understand_each_other() {
     }
 }
 
-/// Written down from the protocol's description.
+/// The bytes are taken from the protocol's description.
 #[test]
 fn a_read_comes_in_pieces_and_in_any_order() {
     let data = "668e33ef 0000 0001 0000000000000001 0000000c 0000000000001004 aabbccdd";
@@ -146,7 +148,7 @@ fn a_read_comes_in_pieces_and_in_any_order() {
         &[data, hole].concat(),
         "1 data 0+4; 1 zeros 4+12; 1 done",
     );
-    // An error at a place, after some data, and nothing more.
+    // An error at an offset after some data; nothing follows.
     let data = "668e33ef 0000 0001 0000000000000001 0000000c 0000000000001000 aabbccdd";
     let error = "668e33ef 0001 8002 0000000000000001 00000010 00000005 0002 6e6f 0000000000001004";
     check(
@@ -154,13 +156,14 @@ fn a_read_comes_in_pieces_and_in_any_order() {
         &[data, error].concat(),
         "1 data 0+4; 1 Io",
     );
-    // One of a kind that nobody knows yet is an error all the same; the first one counts.
+    // An unknown error type is an error too; the first error counts.
     let first = "668e33ef 0000 8001 0000000000000002 00000006 0000001c 0000";
     let second = "668e33ef 0001 9999 0000000000000002 00000006 00000005 0000";
     check(Headers::Structured, &[first, second].concat(), "2 NoSpace");
 }
 
-/// Nothing of this is made good: the connection ends before anything is believed.
+/// The client does not tolerate these replies: the connection ends before any of their data is
+/// used.
 #[test]
 fn what_a_server_must_not_say_ends_the_connection() {
     let simple = Headers::Simple;
@@ -187,7 +190,7 @@ fn what_a_server_must_not_say_ends_the_connection() {
         "!a read that is not answered wholly",
     );
     for (text, what) in [
-        // Before what was asked for, behind it, and far behind it.
+        // Before the requested range, beyond it, and far beyond it.
         (
             "668e33ef 0000 0001 0000000000000001 00000009 0000000000000fff",
             "data that nobody asked for",
@@ -208,12 +211,12 @@ fn what_a_server_must_not_say_ends_the_connection() {
             "668e33ef 0000 0002 0000000000000001 0000000c 0000000000001000 00000000",
             "data that nobody asked for",
         ),
-        // For a write.
+        // Data for a write.
         (
             "668e33ef 0000 0001 0000000000000002 00000009 0000000000002000",
             "data that nobody asked for",
         ),
-        // Of another form.
+        // Malformed.
         (
             "668e33ef 0000 0001 0000000000000001 00000008 0000000000001000",
             "a reply that nobody asked for",
@@ -233,7 +236,7 @@ fn what_a_server_must_not_say_ends_the_connection() {
     ] {
         check(structured, text, &format!("!{what}"));
     }
-    // The same part twice, and one less than all.
+    // The same part twice, so that the total exceeds the request.
     let part =
         "668e33ef 0000 0001 0000000000000001 00000014 0000000000001000 000102030405060708090a0b";
     check(

@@ -1,4 +1,4 @@
-//! Requests and replies: as the protocol has them byte for byte, and back.
+//! Requests and replies, byte for byte as in the protocol's description, and decoded again.
 
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
@@ -25,7 +25,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(digits).collect()
 }
 
-/// Written down from the protocol's description, since few clients speak extended headers yet.
+/// The bytes are taken from the protocol's description, since few clients support extended headers
+/// yet.
 #[test]
 fn requests_are_as_the_protocol_has_them() {
     let encoded = |headers| {

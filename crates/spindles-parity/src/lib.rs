@@ -1,6 +1,6 @@
 //! Linear codes on byte slices: copies, xor, P+Q and P+Q+R. Each operation is a small linear map
-//! over GF(2^8), run by the fastest kernel of this machine. Knows no level, no member and no I/O,
-//! and allocates nothing.
+//! over GF(2^8), run by the fastest kernel of this machine. This crate knows no levels and no
+//! members, does no I/O and allocates nothing.
 //!
 //! Chunks are named by index: data chunk i is i, parity chunk p is `data_chunks + p`.
 
@@ -37,7 +37,7 @@ pub fn solve(
 
 /// [`solve`] by the kernel of the caller's choice, for tests and measurements.
 ///
-/// Panics when this machine cannot run it.
+/// Panics if this machine cannot run it.
 pub fn solve_with(
     kernel: &Kernel,
     code: &Code,
@@ -49,7 +49,7 @@ pub fn solve_with(
     map::solve(kernel, code, data_chunks, sources, targets);
 }
 
-/// Brings parity chunks up to date in place after data chunks changed: each target gets
+/// Updates parity chunks in place after data chunks changed: each target gets
 /// `p ^= c(p, i) * (old ^ new)` for every pair (i, old, new).
 pub fn update(
     code: &Code,
@@ -62,7 +62,7 @@ pub fn update(
 
 /// [`update`] by the kernel of the caller's choice, for tests and measurements.
 ///
-/// Panics when this machine cannot run it.
+/// Panics if this machine cannot run it.
 pub fn update_with(
     kernel: &Kernel,
     code: &Code,

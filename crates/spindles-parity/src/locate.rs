@@ -1,26 +1,26 @@
-//! Finding the one rotten chunk of a group, among the chunks that are there.
+//! Locates the one corrupt chunk of a group among the chunks available.
 //!
-//! A chunk is the rotten one if all others fit together without it. Where at least two more chunks
-//! are there than the data need, no more than one chunk can be that.
+//! A chunk is corrupt if all others are consistent without it. If there are at least two chunks
+//! more than the data chunks, at most one chunk can meet this condition.
 
 use crate::{Code, map, solve};
 
-/// What is wrong with the chunks of a group.
+/// The result of checking the chunks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Located {
-    /// Nothing: the chunks fit together.
+    /// The chunks are consistent.
     None,
-    /// The chunk at this place among those given, and nothing else, explains every difference.
+    /// A corrupt chunk, as an index into the chunks given: it alone explains every difference.
     Chunk(usize),
-    /// The chunks do not fit together, and no single chunk, or more than one, explains it.
+    /// The chunks are inconsistent, and not exactly one chunk explains it.
     Unknown,
 }
 
-/// Bytes looked at in one go.
+/// Bytes compared at a time.
 const STEP_BYTES: usize = 2048;
 
-/// Which one of the chunks is rotten. `chunks` are (index, bytes) of any of the group, at least
-/// `data_chunks`; of copies every index is 0.
+/// Finds the corrupt one of `chunks`: (index, bytes) of any chunks of the group, at least
+/// `data_chunks`. Copies all have index 0.
 pub fn locate(code: &Code, data_chunks: u8, chunks: &[(u8, &[u8])]) -> Located {
     let bytes = chunks[0].1.len();
     assert!(
@@ -37,7 +37,7 @@ pub fn locate(code: &Code, data_chunks: u8, chunks: &[(u8, &[u8])]) -> Located {
     if spare < 2 {
         return Located::Unknown; // Each chunk would explain it.
     }
-    // Before `from` they agree with this chunk, so the others agree without it too.
+    // Before `from` all chunks agree, so they agree without any one of them.
     let explains = |&rotten: &usize| {
         let without = disagreement(code, data_chunks, chunks, Some(rotten), from);
         without.is_none()
@@ -49,8 +49,8 @@ pub fn locate(code: &Code, data_chunks: u8, chunks: &[(u8, &[u8])]) -> Located {
     }
 }
 
-/// Where the chunks, `without` one of them, first do not fit together, about: from `from` on, in
-/// whole steps.
+/// Returns the approximate place at or after `from` of the first inconsistency of the chunks,
+/// except `without`. Compares whole steps; `None` if there is none.
 fn disagreement(
     code: &Code,
     data_chunks: u8,

@@ -1,25 +1,25 @@
-//! From chunks known and wanted to the linear map that a kernel runs.
+//! Builds the linear map that a kernel runs from the known and the wanted chunks.
 
 use crate::{CHUNKS_MAX, Code, Kernel, gf, kernels};
 
-/// As `CHUNKS_MAX`.
+/// `CHUNKS_MAX` as a `usize`.
 pub(crate) const SOURCES_MAX: usize = 64;
-/// Targets of one pass over the sources; more take more passes.
+/// The most targets of one pass over the sources; more targets take more passes.
 pub(crate) const TARGETS_MAX: usize = 3;
 
 const _: () = assert!(CHUNKS_MAX as usize == SOURCES_MAX);
 
-/// What a kernel runs, over slices of one length, `bytes`.
+/// The map that a kernel runs, over slices of length `bytes`.
 pub(crate) struct Map<'a, 'source, 'target> {
     pub(crate) bytes: usize,
     pub(crate) sources: Sources<'a, 'source>,
     /// At most `TARGETS_MAX`.
     pub(crate) targets: &'a mut [(u8, &'target mut [u8])],
-    /// What each source, or pair, counts in each target.
+    /// The factors of each source, or pair, in each target.
     pub(crate) rows: [Row; TARGETS_MAX],
 }
 
-/// What a map takes in.
+/// The input of a map.
 #[derive(Clone, Copy)]
 pub(crate) enum Sources<'a, 'bytes> {
     /// `targets[t] = sum over s of rows[t][s] * plain[s]`.
@@ -28,7 +28,7 @@ pub(crate) enum Sources<'a, 'bytes> {
     Pairs(&'a [(u8, &'bytes [u8], &'bytes [u8])]),
 }
 
-/// What each source counts in one target.
+/// The factor of each source in one target.
 pub(crate) type Row = [u8; SOURCES_MAX];
 
 fn run(kernel: &Kernel, map: &mut Map<'_, '_, '_>) {
@@ -123,7 +123,7 @@ fn check(code: &Code, data_chunks: u8) {
     assert!(usize::from(code.parity_chunks) <= TARGETS_MAX);
 }
 
-/// Which parity chunk `index` is; `None` when it is data.
+/// Returns the number of parity chunk `index`; `None` for a data chunk.
 fn parity_of(code: &Code, data_chunks: u8, index: u8) -> Option<u8> {
     assert!(
         index < data_chunks + code.parity_chunks,
@@ -132,9 +132,10 @@ fn parity_of(code: &Code, data_chunks: u8, index: u8) -> Option<u8> {
     index.checked_sub(data_chunks)
 }
 
-/// The data chunks that are not among the sources, and the parity chunks that are there instead:
-/// as many. For missing data m and parities q that is one equation each, `sum over m of c(q, m) *
-/// D_m = parity q + sum over known i of c(q, i) * D_i`, solved once by inverting c(q, m).
+/// The data chunks that are not among the sources, and equally many parity chunks that are. For
+/// missing data m and parities q that is one equation each,
+/// `sum over m of c(q, m) * D_m = parity q + sum over known i of c(q, i) * D_i`, solved once by
+/// inverting c(q, m).
 struct Missing<'a> {
     code: &'a Code,
     data_chunks: u8,
@@ -177,7 +178,7 @@ impl<'a> Missing<'a> {
         this
     }
 
-    /// Gauss and Jordan on c(q, m) beside the unit matrix.
+    /// Gauss-Jordan elimination on c(q, m), augmented with the unit matrix.
     fn invert(&mut self) {
         let count = self.count;
         let mut left = [[0; TARGETS_MAX]; TARGETS_MAX];
@@ -210,7 +211,7 @@ impl<'a> Missing<'a> {
         self.inverse = right;
     }
 
-    /// What the known chunk `source` counts in the chunk `target`.
+    /// The factor of the known chunk `source` in the chunk `target`.
     fn coefficient(&self, target: u8, source: u8) -> u8 {
         if let Some(parity) = parity_of(self.code, self.data_chunks, target) {
             let by_missing = (0..self.count).fold(0, |sum, m| {
@@ -231,7 +232,7 @@ impl<'a> Missing<'a> {
         }
     }
 
-    /// What the known chunk `source` counts in the `m`th missing data chunk.
+    /// The factor of the known chunk `source` in the `m`th missing data chunk.
     fn in_missing(&self, m: usize, source: u8) -> u8 {
         let parity = parity_of(self.code, self.data_chunks, source);
         (0..self.count).fold(0, |sum, q| {

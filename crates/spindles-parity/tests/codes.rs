@@ -17,7 +17,7 @@ fn parity_codes() -> impl Iterator<Item = (&'static Code, u8)> {
     codes.flat_map(|code| (1..=10).map(move |data_chunks| (*code, data_chunks)))
 }
 
-/// From the chunks in `known`, in the order given, everything else.
+/// Recovers all other chunks from the chunks in `known`, in the order given.
 fn recover(kernel: &Kernel, code: &Code, chunks: &[Vec<u8>], known: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let data_chunks = small(known.len());
     let sources: Vec<_> = known
@@ -48,7 +48,7 @@ fn every_erasure_of_every_code_is_recovered() {
             }
             let mut known: Vec<u8> = (0..total).filter(|i| set >> i & 1 == 1).collect();
             let turn = usize::try_from(set).unwrap() % known.len();
-            known.rotate_left(turn); // The order is free.
+            known.rotate_left(turn); // Any order is allowed.
             for kernel in kernels() {
                 for (index, bytes) in recover(kernel, code, &chunks, &known) {
                     let name = (code.name, kernel.name);
@@ -161,7 +161,7 @@ fn one_parity_alone_is_updated() {
 }
 
 /// Every kernel at all odd lengths and offsets around its columns, inside a larger buffer whose
-/// other bytes must stay. Encoding is a map of its own for some kernels, so both ways.
+/// other bytes must not change. Some kernels encode with a separate map, so both ways are tested.
 #[test]
 fn lengths_and_alignments_do_not_matter() {
     let lengths = (0..=300).chain([511, 513, 1023, 1025, 2047, 4096, 4097, 5000]);
@@ -180,7 +180,7 @@ fn lengths_and_alignments_do_not_matter() {
     }
 }
 
-/// Computes `wanted` from `known`, each at an offset of its own.
+/// Computes `wanted` from `known`, each at a different offset.
 fn solve_shifted(
     kernel: &Kernel,
     code: &Code,
@@ -226,7 +226,7 @@ fn solve_shifted(
     }
 }
 
-/// Every chunk of every small group, with as many others missing as leave something to compare.
+/// Every chunk of every small group, with as many others missing as leave chunks to compare.
 #[test]
 fn one_rotten_chunk_is_located_among_those_that_are_there() {
     for (code, data_chunks) in parity_codes() {
@@ -243,7 +243,7 @@ fn one_rotten_chunk_is_located_among_those_that_are_there() {
             };
             assert_eq!(look(&good), Located::None);
             if spare == 0 {
-                continue; // Nothing to compare with.
+                continue; // No chunks to compare with.
             }
             for (place, &rotten) in there.iter().enumerate().step_by(1 + count / 8) {
                 let mut chunks = good.clone();

@@ -1,5 +1,5 @@
-//! Which system to take: the matrix of all systems and workloads, and the sentences that lead to it, as texts that every
-//! output shows.
+//! The choice of a system as texts for every output: the matrix of all systems and workloads, and
+//! the sentences that introduce it.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +13,44 @@ use crate::{figures, words};
 /// The heading of the matrix.
 pub(crate) const TITLE: &str = "Which should I take?";
 
-/// What a cell says of the fastest and of those that are not told apart from it.
+/// Text of a cell for the fastest system and those not distinguishable from it.
 pub(crate) const BEST: &str = "best";
 
-/// The mark of a workload whose figures say nothing about the systems.
+/// Mark of a workload whose figures don't count.
 const NOT_COUNTED: &str = "*";
 
-/// The row over all workloads that have a weight.
+/// Name of the row over all weighted workloads.
 const WEIGHTED: &str = "by your weights";
 
-/// More names than these are counted in a sentence.
+/// In a sentence, longer lists of names are cut.
 const NAMES_MAX: usize = 4;
 
-/// What each system is, and where it stands in each workload.
+/// Facts and ranks of each system.
 #[derive(Debug)]
 pub(crate) struct Matrix<'a> {
     /// The systems, in the order of the experiment, without the control.
     pub(crate) systems: Vec<&'a System>,
-    /// What they survive, hold and cost: a name, and a text for each system.
+    /// Facts such as fault tolerance, capacity and price: a name, and a text for each system.
     pub(crate) facts: Vec<(&'static str, Vec<String>)>,
-    /// The workloads; first all of them by their weights, where there are some.
+    /// Workloads; first the weighted row, if the experiment has weights.
     pub(crate) rows: Vec<Row<'a>>,
 }
 
-/// A workload of the matrix.
+/// A row of the matrix.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
-    /// Its name, marked where its figures say nothing about the systems.
+    /// Name of the workload, marked if its figures don't count.
     pub(crate) name: String,
-    /// What the workload does.
+    /// Description of the workload.
     pub(crate) summary: &'a str,
-    /// The figure of the fastest. Empty where there is no single one.
+    /// Figure of the fastest system. Empty for the weighted row.
     pub(crate) fastest: String,
-    /// The place of each system; `None` where it did not run.
+    /// Rank of each system. `None` if it did not run.
     pub(crate) places: Vec<Option<&'a Standing>>,
 }
 
 impl<'a> Matrix<'a> {
-    /// The matrix; `None` where there are no two systems to choose from.
+    /// Builds the matrix. `None` with fewer than two systems.
     pub(crate) fn of(analysis: &'a Analysis) -> Option<Self> {
         let choice = &analysis.choice;
         let ran = |system: &&System| {
@@ -80,7 +80,7 @@ impl<'a> Matrix<'a> {
         })
     }
 
-    /// What its marks mean, those that there are.
+    /// Explains the marks that occur.
     pub(crate) fn legend(&self, analysis: &Analysis) -> String {
         let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
         let has = |place: Place| places.clone().any(|it| it.place == place);
@@ -109,7 +109,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Why workloads are marked.
+/// Explains why workloads are marked.
 fn not_counted(analysis: &Analysis) -> String {
     let mut reasons: Vec<&str> = (analysis.choice.workloads.iter())
         .filter_map(|it| it.not_counted.map(spindles_measure::Reason::words))
@@ -138,7 +138,7 @@ fn summary<'a>(analysis: &'a Analysis, ranking: &Ranking) -> &'a str {
     workload.map_or("", |it| &*it.summary)
 }
 
-/// The figure of the fastest system.
+/// Figure of the fastest system.
 fn fastest(analysis: &Analysis, ranking: &Ranking) -> String {
     let first = ranking.standings.first();
     let cell = first.and_then(|it| analysis.cell(&it.system, &ranking.workload));
@@ -178,7 +178,7 @@ fn facts(systems: &[&System]) -> Vec<(&'static str, Vec<String>)> {
     facts
 }
 
-/// The mark of a place that is no verdict.
+/// Mark of a rank that is no verdict.
 fn mark(place: Place) -> &'static str {
     match place {
         Place::Best | Place::Behind => "",
@@ -189,7 +189,7 @@ fn mark(place: Place) -> &'static str {
     }
 }
 
-/// What a cell says: `best`, `−31`, `2.1 ×`, `−4.0 ?`.
+/// Text of a cell: `best`, `−31`, `2.1 ×`, `−4.0 ?`.
 pub(crate) fn cell(standing: &Standing) -> String {
     let behind = standing.behind.map(|it| match factor_of(it.value) {
         Some((times, _)) => format!("{} ×", figures::how_often(times)),
@@ -207,7 +207,7 @@ pub(crate) fn cell(standing: &Standing) -> String {
     }
 }
 
-/// The same in a sentence, with the interval: `−31 % (−34 … −27)`.
+/// The same for a sentence, with the interval: `−31 % (−34 … −27)`.
 pub(crate) fn in_words(standing: &Standing) -> String {
     let behind = standing.behind.map(|it| {
         let said = words::difference_of(Quantity::Rate, &it, "times");
@@ -217,7 +217,7 @@ pub(crate) fn in_words(standing: &Standing) -> String {
     match (standing.place, behind) {
         (Place::Best, None) => "the fastest".to_owned(),
         (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
-        // Holm's correction over all pairs, and the A/A pair, ask for more than the interval.
+        // Holm's correction over all pairs and the A/A pair require more than the interval.
         (Place::Unresolved, behind) => format!(
             "{}, but no proof: identical systems, or a pair by chance, may differ as much",
             behind.unwrap_or_default()
@@ -230,7 +230,7 @@ pub(crate) fn in_words(standing: &Standing) -> String {
     }
 }
 
-/// The answer in one sentence: which systems are among the best in most workloads.
+/// Answers in one sentence which systems are among the best in most workloads.
 pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
     let choice = &analysis.choice;
     let matrix = Matrix::of(analysis)?;
@@ -266,7 +266,7 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         best => format!("{best} of {all} workloads"),
     };
     let mut said = format!("{TITLE} {} among the best in {of}", named(&first.0));
-    // Speed without redundancy is half an answer.
+    // Speed without redundancy is only half an answer.
     let survives =
         |system: &System| system.members > 1 && system.known_to_survive().is_some_and(|it| it > 0);
     let safe: Vec<(&System, usize)> = (counts.into_iter())
@@ -291,20 +291,20 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
     Some(said + ".")
 }
 
-/// The systems that are among the best most often, and how often.
+/// Systems that are among the best most often, and the number of times.
 fn most<'a>(counts: &[(&'a System, usize)]) -> Option<(Vec<&'a str>, usize)> {
     let best = counts.iter().map(|(_, best)| *best).max()?;
     let names = counts.iter().filter(|(_, it)| *it == best);
     Some((names.map(|(system, _)| &*system.name).collect(), best))
 }
 
-/// Names with their verb: `raid0 is`, `raid0 and raid10 are`.
+/// Names with a verb: `raid0 is`, `raid0 and raid10 are`.
 fn named(names: &[&str]) -> String {
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", listed(names))
 }
 
-/// `raid0, raid10 and raid1`; of many the first.
+/// Joins names: `raid0, raid10 and raid1`. Long lists are cut.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -317,7 +317,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The answer by the weights of the experiment: the rank of each system, and how far it is behind the first.
+/// Answers by the experiment's weights: the rank of each system and its distance to the first.
 pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
     let weighted = analysis.choice.weighted.as_ref()?;
     let ran = |name: &String| !weighted.not_run.contains(name);
@@ -354,7 +354,7 @@ pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
     Some(said + &weighted_exceptions(weighted))
 }
 
-/// Which of the weighted workloads are left out, or say nothing about the systems.
+/// Lists weighted workloads that are left out, are short, or don't count.
 pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
     let mut said = String::new();
     let doubtful = weighted.shares.iter();
@@ -376,7 +376,7 @@ pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
     said
 }
 
-/// What the marks of pairs mean.
+/// Explains the marks of pairs.
 pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
     let rankings = &analysis.choice.workloads;
     let is_one = |verdict: Verdict| {
@@ -386,8 +386,8 @@ pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
     words::marks(is_one)
 }
 
-/// Each two systems of a ranking: a row and a column for each system that has a result, in the order of their speed. A
-/// cell is the verdict on the row's system beside the column's.
+/// All pairs of a ranking as a table: a row and a column for each system with a result, fastest
+/// first. A cell is the verdict on the row's system against the column's.
 pub(crate) fn pairs(ranking: &Ranking) -> (Vec<&str>, Vec<Vec<String>>) {
     let has_result = |it: &&Standing| !matches!(it.place, Place::Failed | Place::Refused);
     let systems: Vec<&str> = (ranking.standings.iter())

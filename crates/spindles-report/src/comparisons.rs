@@ -1,22 +1,23 @@
-//! The comparison of systems under one workload as columns of text, for the terminal and for Markdown.
+//! The comparison of systems in one workload as columns of text, for the terminal and for Markdown.
 
 use spindles_measure::{Analysis, Cell, Comparison, Quantity, Workload};
 
 use crate::{figures, words};
 
-/// A column: its title and, row by row, its texts. Columns to the right of the first are
-/// aligned to the right where they hold figures.
+/// A column: title and the texts of its rows. Except in the first column, figures are aligned
+/// right.
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) texts: Vec<String>,
     pub(crate) figures: bool,
-    /// The least needed goes first where there is no room; 0 always stays, in a table below if need be.
+    /// Priority of removal if there is no room: the highest goes first. 0 always stays, in a second
+    /// table if necessary.
     pub(crate) expendable: u8,
 }
 
-/// The columns of a workload: a row for each system, and for each response time of an open loop. `verdict` says
-/// what came of a comparison, or of the baseline.
+/// Builds the columns of a workload: a row for each system, and for each response time of an open
+/// loop. `verdict` formats the verdict of a comparison, or of the baseline.
 pub(crate) fn columns(
     analysis: &Analysis,
     workload: &Workload,
@@ -42,7 +43,7 @@ pub(crate) fn columns(
         ("difference", true, 0),
         ("95 % interval", true, 2),
         ("verdict", false, 0),
-        // Whether what came at a set rate was answered at that rate is the first question of it.
+        // For an open loop, the first question is whether the system kept up.
         if is_paced {
             ("answered", true, 0)
         } else {
@@ -71,7 +72,7 @@ pub(crate) fn columns(
             }
         }
     }
-    // Nothing in a column is nothing to read.
+    // Drop empty columns.
     let columns = columns.into_iter();
     let is_said = |column: &Column| column.texts.iter().any(|text| !text.is_empty());
     columns.filter(is_said).collect()
@@ -88,7 +89,7 @@ fn row(
     let (figure, beside) = match quantity {
         Quantity::ResponseP99 => (format!("p99 {figure}"), words::figure(cell, Quantity::Rate)),
         Quantity::ResponseP50 => (format!("p50 {figure}"), String::new()),
-        // The percentile of one operation a run is nothing else than its time.
+        // With a single operation in a run, the percentile is its time.
         Quantity::Time => (figure, String::new()),
         Quantity::Rate => {
             let p99 = cell.latencies().map(|latency| latency.p99_ns);
@@ -116,13 +117,13 @@ fn row(
     ]
 }
 
-/// Whether nothing is compared with a cell, nor it with anything.
+/// Returns true if no comparison concerns the workload of a cell.
 fn is_alone(analysis: &Analysis, cell: &Cell) -> bool {
     let mut all = analysis.comparisons.iter();
     !all.any(|it| it.workload == cell.workload)
 }
 
-/// The comparison of a quantity of a cell with that of its baseline.
+/// Returns the comparison of a quantity of a cell with its baseline.
 pub(crate) fn comparison<'a>(
     analysis: &'a Analysis,
     cell: &Cell,
@@ -131,7 +132,7 @@ pub(crate) fn comparison<'a>(
     comparison_of(analysis, &cell.system, (&cell.workload, quantity))
 }
 
-/// The same by the names of system and workload.
+/// Finds a comparison by the names of system and workload.
 pub(crate) fn comparison_of<'a>(
     analysis: &'a Analysis,
     system: &str,
@@ -141,7 +142,7 @@ pub(crate) fn comparison_of<'a>(
     all.find(|it| it.system == system && it.workload == workload && it.quantity == quantity)
 }
 
-/// The figure of a system that others are compared with in a workload.
+/// Figure of a system that others are compared with in a workload. `None` for other systems.
 pub(crate) fn baseline_figure(
     analysis: &Analysis,
     system: &str,

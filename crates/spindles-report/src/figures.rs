@@ -1,11 +1,11 @@
-//! Figures as people read them: rates, sizes, times, differences and dates.
+//! Formats figures for reading: rates, sizes, times, differences and dates.
 
 use spindles_measure::{Rate, Verdict, factor_of};
 use std::time::{Duration, UNIX_EPOCH};
 
 const KIB: f64 = 1024.0;
 
-/// Bytes or operations per second: `1.82 GiB/s`, `25,300 op/s`.
+/// Formats bytes or operations per second: `1.82 GiB/s`, `25,300 op/s`.
 pub(crate) fn rate(per_second: f64, rate: Rate) -> String {
     match rate {
         Rate::Bytes => format!("{}/s", bytes(per_second)),
@@ -13,7 +13,7 @@ pub(crate) fn rate(per_second: f64, rate: Rate) -> String {
     }
 }
 
-/// The unit in which a rate of this size is read: its size and its words after a figure.
+/// Returns the unit for rates of this size: its value and its text after a figure.
 pub(crate) fn rate_unit(per_second: f64, rate: Rate) -> (f64, &'static str) {
     if rate == Rate::Operations {
         return (1.0, "");
@@ -27,7 +27,7 @@ pub(crate) fn rate_unit(per_second: f64, rate: Rate) -> (f64, &'static str) {
     (size, units[unit])
 }
 
-/// Bytes with a binary unit: `512 MiB`, `1.50 GiB`.
+/// Formats bytes with a binary unit: `512 MiB`, `1.50 GiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes, 0);
@@ -38,14 +38,14 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{} {}", three_digits(value), units[unit])
 }
 
-/// The same where there is little room: `512M`, `1.5G`.
+/// Formats bytes for little room: `512M`, `1.5G`.
 pub(crate) fn short_bytes(size: f64) -> String {
     let text = round(&bytes(size));
     let (digits, unit) = text.split_once(' ').unwrap_or((&text, ""));
     format!("{digits}{}", &unit[..unit.len().min(1)])
 }
 
-/// Nanoseconds: `830 ns`, `12.4 µs`, `3.05 ms`, `1.20 s`.
+/// Formats nanoseconds: `830 ns`, `12.4 µs`, `3.05 ms`, `1.20 s`.
 pub(crate) fn time(nanoseconds: f64) -> String {
     let units = ["ns", "µs", "ms", "s"];
     let (mut value, mut unit) = (nanoseconds, 0);
@@ -56,7 +56,7 @@ pub(crate) fn time(nanoseconds: f64) -> String {
     format!("{} {}", three_digits(value), units[unit])
 }
 
-/// At least three digits that mean something: `1.82`, `18.2`, `182`, `1,820`.
+/// Formats with at least three significant digits: `1.82`, `18.2`, `182`, `1,820`.
 pub(crate) fn three_digits(value: f64) -> String {
     let size = value.abs();
     if value.is_nan() || value.is_infinite() {
@@ -72,8 +72,7 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
-/// A figure, with or without a unit after a blank, without decimals that say nothing: `12.0 ms` is
-/// `12 ms`. For what is a round number, such as a tick.
+/// Removes insignificant zeros of a round number, such as a tick: `12.0 ms` becomes `12 ms`.
 pub(crate) fn round(figure: &str) -> String {
     let (digits, unit) = match figure.split_once(' ') {
         Some((digits, unit)) => (digits, format!(" {unit}")),
@@ -103,15 +102,16 @@ pub(crate) fn thousands(value: f64) -> String {
     }
 }
 
-/// A difference in percent with its sign: `+4 %`, `−34 %`, `±0 %`; a decimal below 10.
+/// Formats a difference in percent with its sign: `+4 %`, `−34 %`, `±0 %`. Has a decimal below 10.
 pub(crate) fn percent(percent: f64) -> String {
     format!("{} %", signed(percent))
 }
 
-/// From this loss on decimals are shown: after a loss of 97 % five times as much is left as after one of 99.4 %.
+/// Losses from here on get decimals: after a loss of 97 %, five times as much is left as after 99.4
+/// %.
 const FEW_LEFT: f64 = 95.0;
 
-/// The same without the unit.
+/// Formats a difference in percent without the unit.
 pub(crate) fn signed(percent: f64) -> String {
     if percent.is_nan() || percent.is_infinite() {
         return "–".to_owned();
@@ -134,10 +134,11 @@ pub(crate) fn signed(percent: f64) -> String {
     format!("{sign}{digits}")
 }
 
-/// An end of an interval in percent from which on no more is said.
+/// Ends of an interval are not given beyond this, in percent.
 const END_MAX: f64 = 99_950.0;
 
-/// The interval of a difference in percent: `−36 … −31`. An end beyond a thousand times says no more than that.
+/// Formats the interval of a difference in percent: `−36 … −31`. Ends beyond a factor of 1,000 are
+/// not given exactly.
 pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     let factor = |percent: f64| 1.0 + percent / 100.0;
     if low.is_finite() && high.is_finite() && !says_nothing(factor(low), factor(high)) {
@@ -151,21 +152,22 @@ pub(crate) fn interval((_, low, high): (f64, f64, f64)) -> String {
     }
 }
 
-/// Whether an interval of factors goes from next to nothing to more than is said.
+/// Returns true if an interval of factors is too wide to mean anything.
 pub(crate) fn says_nothing(from: f64, to: f64) -> bool {
     from <= 1.0 / TIMES_MAX && to >= TIMES_MAX
 }
 
-/// The interval of which nothing is known.
+/// Text of an unknown interval.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// A difference of speeds, given as a logarithm, that is large: how many times and which way, `("4.1", "slower")`.
+/// Formats the factor and direction of a large difference of speeds: `("4.1", "slower")`. `None` if
+/// it is small.
 pub(crate) fn factor(log_ratio: f64) -> Option<(String, &'static str)> {
     let (times, which) = factor_of(log_ratio)?;
     Some((how_often(times), which))
 }
 
-/// How many times: `0.67`, `4.1`, `12`, `over 1,000`.
+/// Formats a factor: `0.67`, `4.1`, `12`, `over 1,000`.
 pub(crate) fn how_often(times: f64) -> String {
     if times < 0.995 {
         format!("{times:.2}")
@@ -178,10 +180,10 @@ pub(crate) fn how_often(times: f64) -> String {
     }
 }
 
-/// A factor from which on no more is said.
+/// Factors from here on are not given exactly.
 const TIMES_MAX: f64 = 1_000.5;
 
-/// A round factor on an axis: `×0.5`, `×1,000`.
+/// Formats a round factor on an axis: `×0.5`, `×1,000`.
 pub(crate) fn factor_tick(factor: f64) -> String {
     if factor >= 1000.0 {
         return format!("×{}", thousands(factor));
@@ -190,13 +192,12 @@ pub(crate) fn factor_tick(factor: f64) -> String {
     format!("×{}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// CPU time for each thing counted (a byte or an operation), as people read it: per GiB or
-/// per operation.
+/// Formats CPU time for each byte or operation counted, as time per GiB or per operation.
 pub(crate) fn cpu(nanoseconds_per_counted: f64, rate: Rate) -> String {
     time(nanoseconds_per_counted * cpu_scale(rate))
 }
 
-/// What `cpu` multiplies by.
+/// Scale that `cpu` applies.
 pub(crate) fn cpu_scale(rate: Rate) -> f64 {
     match rate {
         Rate::Bytes => KIB * KIB * KIB,
@@ -204,7 +205,7 @@ pub(crate) fn cpu_scale(rate: Rate) -> f64 {
     }
 }
 
-/// What `cpu` counts for: `per GiB`, `per operation`.
+/// Unit that `cpu` uses: `per GiB`, `per operation`.
 pub(crate) fn cpu_unit(rate: Rate) -> &'static str {
     match rate {
         Rate::Bytes => "per GiB",
@@ -212,18 +213,18 @@ pub(crate) fn cpu_unit(rate: Rate) -> &'static str {
     }
 }
 
-/// Counts and nanoseconds as a float.
+/// Converts a count or nanoseconds to a float.
 #[expect(clippy::cast_precision_loss, reason = "three digits of it are shown")]
 pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// `1.36 ×`.
+/// Formats a factor: `1.36 ×`.
 pub(crate) fn times(value: f64) -> String {
     format!("{value:.2} ×")
 }
 
-/// A verdict's mark, readable without colour.
+/// Returns a verdict's mark, readable without colour.
 pub(crate) fn mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "▲",
@@ -236,10 +237,10 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The last millisecond that is written with four digits for the year.
+/// Last millisecond whose year has four digits.
 const LAST_MS: u64 = 253_402_300_799_999;
 
-/// Milliseconds since 1970 as `2026-07-16 12:01 UTC`; empty for 0.
+/// Formats milliseconds since 1970 as `2026-07-16 12:01 UTC`. Empty for 0.
 pub fn date(unix_ms: u64) -> String {
     if unix_ms == 0 {
         return String::new();
@@ -292,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A half and a double are as far from one.
+    /// Half and double are equally far from one.
     #[test]
     fn large_differences_are_factors() {
         let said = |ratio: f64| factor(ratio.ln()).map(|(times, which)| format!("{times} {which}"));

@@ -1,11 +1,11 @@
-//! What clients saw before, during and after a job, as rows of texts that every output shows.
+//! Latencies of clients before, during and after a job, as rows of text for every output.
 
 use spindles_measure::statistics::Estimate;
 use spindles_measure::{Analysis, JobLine, job_lines};
 
 use crate::figures;
 
-/// The titles of the columns; the first two are texts, the others figures.
+/// Titles of the columns. The first two hold text, the others figures.
 pub(crate) const COLUMNS: &[&str] = &[
     "workload",
     "system",
@@ -20,14 +20,14 @@ pub(crate) const COLUMNS: &[&str] = &[
     "share",
 ];
 
-/// How to read them.
+/// How to read the table.
 pub(crate) const CAPTION: &str = "How long operations took before, during and after a job of the \
     array: medians over repetition blocks with their 95 % intervals, where there are five blocks. Then \
     how fast the job went through the array beside the workload and by itself, and the first as a \
     share of the second. The rate that a job may be held to is what it reads or writes of each member: \
     through an array with the data of three members it goes three times as fast.";
 
-/// A row for each workload beside a job on each system.
+/// One row for each workload next to a job on each system.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     job_lines(analysis).iter().map(row).collect()
 }
@@ -52,7 +52,7 @@ fn row(line: &JobLine) -> Vec<String> {
     row
 }
 
-/// A figure with its interval, where there is one.
+/// Formats a figure, with its interval if known.
 fn estimate(estimate: &Estimate, words: impl Fn(f64) -> String) -> String {
     if !estimate.value.is_finite() {
         return String::new();

@@ -1,6 +1,5 @@
-//! Records to reports: a terminal table, Markdown, tidy CSV, JSON and one
-//! self-contained HTML page. Nothing here runs a measurement; everything is drawn
-//! from an analysis, and that from records alone.
+//! Formats records as reports: a terminal table, Markdown, tidy CSV, JSON and one self-contained
+//! HTML page. Runs no measurement: everything comes from an analysis, and that from records alone.
 
 #![forbid(unsafe_code)]
 #![allow(

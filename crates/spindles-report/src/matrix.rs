@@ -1,4 +1,4 @@
-//! The matrix of what to take as lines of text, within a width and a number of lines.
+//! The matrix as lines of text, within a width and a number of lines.
 
 use std::cmp::Reverse;
 
@@ -8,14 +8,15 @@ use crate::choice::{self, Matrix, Row};
 
 /// Spaces between columns.
 const GAP: usize = 2;
-/// Workloads that are shown at least, however little room there is.
+/// Fewest workloads shown, however little room there is.
 const ROWS_MIN: usize = 3;
 
-/// Texts below and beside one another: the titles first, then a row each.
+/// A table of texts: a row of titles, then the other rows.
 type Grid = Vec<Vec<String>>;
 
-/// The matrix in this width, with at most this many rows below its titles: systems across, or down where these are too many
-/// for the width. What has no room in either is counted.
+/// Formats the matrix for this width, with at most this many rows below its titles. Systems are
+/// columns, or rows if there are too many of them for the width. Returns the numbers of systems and
+/// workloads left out, in words.
 pub(crate) fn fitted(
     analysis: &Analysis,
     matrix: &Matrix<'_>,
@@ -32,7 +33,7 @@ pub(crate) fn fitted(
     }
     let rows = matrix.rows.len().min(rows_max - matrix.facts.len());
     let rows = &matrix.rows[..rows];
-    // Those that are among the best most often stay.
+    // Keep the systems that are among the best most often.
     let mut shown = all.clone();
     shown.sort_by_key(|at| Reverse(analysis.choice.best_in(&matrix.systems[*at].name)));
     let grid = loop {
@@ -56,7 +57,7 @@ pub(crate) fn fitted(
     (grid, left_out.collect::<Vec<_>>().join(" and "))
 }
 
-/// Workloads down, these systems across.
+/// Workloads as rows, these systems as columns.
 fn across(matrix: &Matrix<'_>, systems: &[usize], rows: &[Row<'_>]) -> Grid {
     let line = |title: &str, text: &dyn Fn(usize) -> String| {
         let texts = systems.iter().map(|at| text(*at));
@@ -69,7 +70,7 @@ fn across(matrix: &Matrix<'_>, systems: &[usize], rows: &[Row<'_>]) -> Grid {
     std::iter::once(titles).chain(facts).chain(rows).collect()
 }
 
-/// Systems down, workloads across.
+/// Systems as rows, workloads as columns.
 fn down(matrix: &Matrix<'_>) -> Grid {
     let line = |title: &str, fact: &dyn Fn(usize) -> String, text: &dyn Fn(&Row<'_>) -> String| {
         let facts = (0..matrix.facts.len()).map(fact);
@@ -94,7 +95,7 @@ fn place(row: &Row<'_>, system: usize) -> String {
     row.places[system].map_or(String::new(), choice::cell)
 }
 
-/// Characters that a line takes.
+/// Width of a line in characters.
 fn width_of(grid: &Grid) -> usize {
     let widths = column_widths(grid);
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
@@ -109,7 +110,8 @@ fn column_widths(grid: &Grid) -> Vec<usize> {
     (0..columns).map(width).collect()
 }
 
-/// The lines of a grid, with a rule below the titles: the first column to the left, all others to the right.
+/// Formats a grid as lines, with a rule below the titles. The first column is aligned left, all
+/// others right.
 pub(crate) fn lines(grid: &Grid) -> Vec<String> {
     let widths = column_widths(grid);
     let mut lines: Vec<String> = grid

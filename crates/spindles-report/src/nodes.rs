@@ -1,11 +1,11 @@
-//! What each of several machines got of a run on all of them, as rows of texts that every output shows.
+//! Results of each machine in a run on several, as rows of text for every output.
 
 use spindles_measure::statistics::median;
 use spindles_measure::{Analysis, NodeRun, Run, Workload};
 
 use crate::figures;
 
-/// The titles of the columns; the first two are texts, the others figures.
+/// Titles of the columns. The first two hold text, the others figures.
 pub(crate) const COLUMNS: &[&str] = &[
     "workload",
     "system",
@@ -16,12 +16,12 @@ pub(crate) const COLUMNS: &[&str] = &[
     "begun within",
 ];
 
-/// How to read them.
+/// How to read the table.
 pub(crate) const CAPTION: &str = "Medians over repetition blocks of the slowest and the fastest node, of Jain's fairness \
     index (1: all had the same; 1/n: one had it all), and of how far apart the nodes began, with what their clocks \
     may be off.";
 
-/// A row for each workload on several nodes on each system.
+/// One row for each workload on several nodes on each system.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for workload in &analysis.experiment.workloads {

@@ -1,10 +1,10 @@
-//! Systems that have a baseline of their own, each compared with that: rows of texts for every output.
+//! Comparisons of systems with baselines of their own, as rows of text for every output.
 
 use spindles_measure::{Analysis, Comparison};
 
 use crate::words;
 
-/// The titles of the columns.
+/// Titles of the columns.
 pub(crate) const COLUMNS: &[&str] = &[
     "systems",
     "workload",
@@ -13,14 +13,14 @@ pub(crate) const COLUMNS: &[&str] = &[
     "verdict",
 ];
 
-/// Which of them are figures.
+/// Columns that hold figures.
 pub(crate) const FIGURES: std::ops::Range<usize> = 2..4;
 
-/// How to read them.
+/// How to read the table.
 pub(crate) const CAPTION: &str = "Systems that have a baseline of their own: how their rates differ from \
     those of that one in the same repetition blocks.";
 
-/// A row for each workload on each of them.
+/// One row for each such system and workload.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<[String; 5]> {
     analysis.own_comparisons.iter().map(row).collect()
 }

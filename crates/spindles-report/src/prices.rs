@@ -1,21 +1,21 @@
-//! What a system costs for what it holds and for what it moves, as rows of texts that every output shows.
+//! Prices of systems per capacity and per rate, as rows of text for every output.
 
 use spindles_measure::{Analysis, Quantity, Rate, System, Verdict};
 
 use crate::figures;
 
-/// How to read them.
+/// How to read the table.
 pub(crate) const CAPTION: &str = "In the currency in which the experiment gives prices. GB and MB are powers of ten; a rate is the \
     geometric mean of all repetitions. Less is better. A rate of a cache or of the load generator has no price.";
 
-/// What stands in place of a price where the rate is none of the system.
+/// Shown instead of a price if the rate measures a cache.
 const CACHED: &str = "cache figure";
 
-/// A megabyte and a gigabyte as they are sold.
+/// A megabyte and a gigabyte as disks are sold.
 const MB: f64 = 1e6;
 const GB: f64 = 1e9;
 
-/// Systems that have a price, the control aside.
+/// Systems that have a price, except the control.
 fn priced(analysis: &Analysis) -> Vec<(&System, f64)> {
     let systems = analysis.experiment.systems.iter();
     systems
@@ -24,14 +24,16 @@ fn priced(analysis: &Analysis) -> Vec<(&System, f64)> {
         .collect()
 }
 
-/// The titles of the columns: what is priced, and the systems. The first is a text, the others are figures.
+/// Titles of the columns: the priced item and the systems. The first holds text, the others
+/// figures.
 pub(crate) fn columns(analysis: &Analysis) -> Vec<String> {
     let systems = priced(analysis);
     let systems = systems.into_iter().map(|(system, _)| system.name.clone());
     std::iter::once("price".to_owned()).chain(systems).collect()
 }
 
-/// A row for the whole, one for each GB, and one for each workload; none where no system has a price.
+/// One row for the whole system, one per GB, and one for each workload. Empty if no system has a
+/// price.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     let systems = priced(analysis);
     if systems.is_empty() {
@@ -51,7 +53,7 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
         }),
     ];
     let workloads = analysis.experiment.workloads.iter();
-    // A rate that was set beforehand is the same for all, and what is one operation has a time.
+    // A rate set in advance is the same for all systems, and a single operation has a time instead.
     for workload in workloads.filter(|it| analysis.quantities(it) == [Quantity::Rate]) {
         let (unit, words) = match workload.rate {
             Rate::Bytes => (MB, "MB/s"),
@@ -73,17 +75,17 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
         }
         rows.push(row);
     }
-    // What no system has a figure of says nothing.
+    // Drop rows without any figure.
     rows.retain(|row| row[1..].iter().any(|figure| !figure.is_empty()));
     rows
 }
 
-/// Three digits, however small.
+/// Formats three significant digits, however small the value is.
 fn figure(value: f64) -> String {
     if value.abs() >= 1.0 || value <= 0.0 {
         return figures::three_digits(value).replace(".00", "");
     }
-    // So many zeros after the point, and three digits.
+    // This many zeros after the decimal point, then three digits.
     let zeros = (-value.log10()).floor();
     let digits = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     let zeros = digits.iter().filter(|digit| **digit < zeros).count();

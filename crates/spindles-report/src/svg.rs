@@ -1,9 +1,9 @@
-//! Hand-made SVG: a few shapes, a scale and its ticks. Colours and type come from
-//! the classes of the page's style sheet, so that charts follow light and dark.
+//! Hand-made SVG: a few shapes, a scale and its ticks. Colours and fonts come from the classes of
+//! the page's style sheet, so charts follow the light and dark schemes.
 
 use std::fmt::Write as _;
 
-/// Text that may stand in HTML and SVG, attributes included.
+/// Escapes text for HTML and SVG, including attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Where a text is fastened.
+/// Which point of a text its position fixes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -27,7 +27,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A drawing under way. Lengths are in the units of its view box, one to a pixel of a phone.
+/// A drawing in progress. Lengths are in units of its view box; on a phone a unit is about a pixel.
 #[derive(Debug)]
 pub(crate) struct Svg {
     width: f64,
@@ -50,7 +50,7 @@ impl Svg {
         ));
     }
 
-    /// A bar between two places, whichever of them is left. Its title shows under a pointer.
+    /// Draws a bar between two positions, in either order. The title is its tooltip.
     pub(crate) fn bar(
         &mut self,
         class: &str,
@@ -65,7 +65,7 @@ impl Svg {
         ));
     }
 
-    /// A field of a given share of its colour, from none (0) to all (1).
+    /// Draws a rectangle with an opacity from 0 to 1.
     pub(crate) fn field(
         &mut self,
         class: &str,
@@ -80,8 +80,8 @@ impl Svg {
         ));
     }
 
-    /// Rectangles of one class, each from the left, the top, its width and its height: one shape, since
-    /// there may be thousands.
+    /// Draws rectangles of one class, each given by left, top, width and height. They form a single
+    /// path, since there may be thousands.
     pub(crate) fn cells(&mut self, class: &str, cells: &[[f64; 4]]) {
         let mut data = String::new();
         for [x, y, wide, high] in cells {
@@ -110,7 +110,7 @@ impl Svg {
         ));
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)], title: &str) {
         let mut data = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
@@ -123,7 +123,7 @@ impl Svg {
         ));
     }
 
-    /// The whole drawing, with the words that stand for it where it is not seen.
+    /// Returns the drawing, with a label for screen readers.
     pub(crate) fn finish(self, label: &str) -> String {
         format!(
             r#"<svg viewBox="0 0 {:.0} {:.0}" role="img" aria-label="{}"><title>{}</title>{}</svg>"#,
@@ -149,7 +149,7 @@ fn titled(title: &str) -> String {
     }
 }
 
-/// Figures to places along a line.
+/// Maps figures to positions along a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub(crate) low: f64,
@@ -159,7 +159,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The place of a figure; one that is off the scale stays at its end.
+    /// Returns the position of a figure. Figures off the scale are moved to its end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let span = self.high - self.low;
         let share = if span > 0.0 {
@@ -175,7 +175,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round figures along the scale, at most about `count`.
+    /// Round figures along the scale, roughly `count` of them.
     pub(crate) fn ticks(&self, count: f64) -> Vec<f64> {
         let span = self.high - self.low;
         if !span.is_finite() || span <= 0.0 {
@@ -191,7 +191,7 @@ impl Scale {
         let mut ticks = Vec::new();
         let mut tick = (self.low / step).ceil() * step;
         while tick <= self.high + step * 1e-9 && ticks.len() < 50 {
-            // A zero that missed by rounding is a zero.
+            // Round tiny values to zero.
             ticks.push(if tick.abs() < step * 1e-9 { 0.0 } else { tick });
             tick += step;
         }
@@ -199,10 +199,10 @@ impl Scale {
     }
 }
 
-/// At most so many ticks are labelled with factors.
+/// Largest number of ticks labelled with factors.
 const FACTORS_MAX: usize = 5;
 
-/// Round factors along a scale of logarithms: a few of them, and where one of the series allows it at least two.
+/// Round factors along a logarithmic scale. Returns at least two if one of the series allows it.
 pub(crate) fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     let powers = |base: i32| -> Vec<f64> {
         let all = -TENS_MAX..=TENS_MAX;
@@ -214,7 +214,7 @@ pub(crate) fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
         .into_iter()
         .flat_map(|ten| [ten, 2.0 * ten, 5.0 * ten])
         .collect();
-    // Even steps are no even places here, but look so within a factor of four.
+    // Even steps are not evenly spaced here, but look so within a factor of four.
     let narrow = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].map(steps);
     let narrow = narrow.into_iter().filter(|_| high - low < 4_f64.ln());
     let wide = [10, 100, 1000, 1_000_000].map(powers);
@@ -231,7 +231,7 @@ pub(crate) fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
         .unwrap_or_else(|| vec![1.0])
 }
 
-/// Powers of ten and more that a scale may reach, up and down.
+/// Largest power of ten, up and down, that a scale may reach.
 const TENS_MAX: i32 = 30;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Verdicts on cells, for every output: on each workload a card for each bottleneck, with all systems that have it.
+//! Verdicts on cells for every output: for each workload a card for each bottleneck, with all
+//! systems that have it.
 
 use spindles_measure::Analysis;
 use spindles_measure::verdicts::{
@@ -13,23 +14,23 @@ pub(crate) const CAPTION: &str = "What kept each system from being faster, said 
     than one cause was near it. A cache figure says more of a cache than of the disks. Workloads with a \
     named bottleneck come first.";
 
-/// So many reasons are given why a bottleneck is undetermined, the strongest first.
+/// Number of reasons given for an undetermined bottleneck, the strongest first.
 const REASONS_SHOWN: usize = 2;
 
-/// What is called undetermined.
+/// Words for an undetermined bottleneck.
 const UNDETERMINED: &str = "undetermined";
 
-/// Where no bottleneck was looked for.
+/// Words for a cell whose bottleneck was not sought.
 const NOT_SOUGHT: &str = "not looked for";
 
 /// One bottleneck of one workload.
 #[derive(Debug)]
 pub(crate) struct Card<'a> {
-    /// In a few words: `members`, `the load generator`, `undetermined`.
+    /// Short name: `members`, `the load generator`, `undetermined`.
     pub(crate) words: &'static str,
-    /// What kind of card it is: the class of its title.
+    /// Kind of card, which selects the CSS class of its title.
     pub(crate) kind: Kind,
-    /// The systems that have it, and what was seen on each.
+    /// The systems that have it, with the evidence for each.
     pub(crate) seen: Vec<Seen<'a>>,
 }
 
@@ -38,16 +39,16 @@ pub(crate) struct Card<'a> {
 pub(crate) enum Kind {
     /// The bottleneck is named.
     Named,
-    /// The figure is none of the system.
+    /// The figure does not measure the system.
     Refused,
-    /// Nothing explains what was seen.
+    /// No cause explains the readings.
     Undetermined,
-    /// There is none to be seen.
+    /// No bottleneck can be found.
     NotSought,
 }
 
 impl Kind {
-    /// The class in the style sheet.
+    /// Returns the CSS class.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Named => "named",
@@ -56,28 +57,29 @@ impl Kind {
         }
     }
 
-    /// Whether it says what kept a system from being faster.
+    /// Returns true if the card names the limit.
     fn is_answer(self) -> bool {
         matches!(self, Self::Named | Self::Refused)
     }
 }
 
-/// What was seen on one system.
+/// Verdicts on one system.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
-    /// Its name.
+    /// Name of the system.
     pub(crate) system: &'a str,
-    /// In words, with the figures.
+    /// Evidence in words, with the figures.
     pub(crate) evidence: String,
-    /// What would confirm the verdicts and was not tried, a sentence each.
+    /// Interventions that would confirm the verdicts and were not tried, one sentence each.
     pub(crate) to_confirm: Vec<String>,
-    /// What was tried, and what came of it.
+    /// Trials and their results.
     pub(crate) tried: &'a [Tried],
-    /// What caches did.
+    /// Signs of caches.
     pub(crate) cache: &'a [CacheVerdict],
 }
 
-/// Workloads whose runs have evidence, with their cards; those with a named bottleneck first.
+/// Workloads whose runs have evidence, with their cards. Workloads with a named bottleneck come
+/// first.
 pub(crate) fn workloads(analysis: &Analysis) -> Vec<(&str, Vec<Card<'_>>)> {
     let workloads = analysis.experiment.workloads.iter();
     let mut all: Vec<(&str, Vec<Card<'_>>)> = workloads
@@ -173,7 +175,7 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
     }
 }
 
-/// How much a cache had to do with a figure, in words.
+/// Formats the influence of a cache on a figure.
 pub(crate) fn grade(grade: Grade) -> &'static str {
     match grade {
         Grade::Note => "cache",
@@ -181,7 +183,7 @@ pub(crate) fn grade(grade: Grade) -> &'static str {
     }
 }
 
-/// What came of a change that was tried, in a word or two.
+/// Formats the result of a trial.
 pub(crate) fn outcome(outcome: TrialOutcome) -> &'static str {
     match outcome {
         TrialOutcome::Confirmed => "confirmed",
@@ -190,8 +192,9 @@ pub(crate) fn outcome(outcome: TrialOutcome) -> &'static str {
     }
 }
 
-/// A sentence for each workload, or for several of which the same is said: `bottleneck of varmail: waiting for
-/// flushes on single, raid5 (single: actors spent 75 % of their time in flushes); undetermined on raid1`.
+/// Formats a sentence for each workload, or for several with the same verdicts: `bottleneck of
+/// varmail: waiting for flushes on single, raid5 (single: actors spent 75 % of their time in
+/// flushes); undetermined on raid1`.
 pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     for (workload, cards) in workloads(analysis) {
@@ -206,7 +209,7 @@ pub(crate) fn sentences(analysis: &Analysis) -> Vec<String> {
         .collect()
 }
 
-/// A sentence for each change that was tried.
+/// Formats a sentence for each trial.
 pub(crate) fn trials(analysis: &Analysis) -> Vec<String> {
     let cells = analysis.cells.iter();
     let tried = cells.flat_map(|cell| {

@@ -1,4 +1,4 @@
-//! What a report says in plain words: the headline, and names as people read them.
+//! Text of reports in plain words: the headline, and names for reading.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::figures;
 /// The first lines of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headline {
-    /// One sentence: what the comparisons came to.
+    /// Result of the comparisons in one sentence.
     pub lead: String,
-    /// How the work was scaled, if it was.
+    /// How the work was scaled. `None` if it was not.
     pub scaled: Option<String>,
-    /// Where the differences are largest.
+    /// The largest differences.
     pub extremes: Vec<String>,
-    /// What a reader must know before believing the figures.
+    /// Doubts that the reader must know before trusting the figures.
     pub caveats: Vec<String>,
 }
 
-/// The headline of an analysis.
+/// Builds the headline of an analysis.
 pub fn headline(analysis: &Analysis) -> Headline {
     let is_cached =
         |it: &&Comparison| analysis.choice.not_counted(&it.workload) == Some(Reason::Cached);
@@ -36,7 +36,7 @@ pub fn headline(analysis: &Analysis) -> Headline {
     }
 }
 
-/// What a reader of any figure of a scaled experiment has to know first; `None` of one in full size.
+/// Explains the scaling, which every reader of the figures must know. `None` for full size.
 pub fn scaled(experiment: &Experiment) -> Option<String> {
     let how = match experiment.scaled_how.trim_end_matches('.') {
         "" => "sizes are smaller than the workloads define them",
@@ -51,13 +51,13 @@ pub fn scaled(experiment: &Experiment) -> Option<String> {
     (experiment.scaled).then(|| format!("Scaled: {how}{of_names}."))
 }
 
-/// Whether a word is a size, as in names of workloads: `5M`.
+/// Returns true if a word is a size, as in names of workloads: `5M`.
 fn is_size(word: &str) -> bool {
     let number = word.strip_suffix(['K', 'M', 'G', 'T']);
     number.is_some_and(|it| it.parse::<f64>().is_ok())
 }
 
-/// What the comparisons came to. What failed is none of them.
+/// Summarises the comparisons. Failed ones don't count.
 fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
     if asked.is_empty() && cached > 0 {
         let of = plural(cached, "comparison");
@@ -72,7 +72,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
     let (equal, one_block) = (count(Verdict::NoDifferenceShown), count(Verdict::OneBlock));
     let failed = count(Verdict::Failed);
     let compared = match asked.len() - failed {
-        // Those of one block are named apart, where there are others.
+        // Count comparisons of one block separately, if there are others.
         all if one_block < all => all - one_block,
         all => all,
     };
@@ -124,13 +124,14 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
     lead + "."
 }
 
-/// `1 run`, `2 runs`.
+/// Formats a number with its noun: `1 run`, `2 runs`.
 fn plural(count: usize, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {what}{s}")
 }
 
-/// The figure of a cell that is compared, where a repetition finished: its rate, or a time where that says more.
+/// Formats the compared figure of a cell: its rate, or a time if that says more. `failed` if no
+/// repetition finished.
 pub(crate) fn figure(cell: &Cell, quantity: Quantity) -> String {
     match (&*cell.repetitions, quantity.is_time()) {
         ([], _) => Verdict::Failed.words().to_owned(),
@@ -139,7 +140,7 @@ pub(crate) fn figure(cell: &Cell, quantity: Quantity) -> String {
     }
 }
 
-/// What is said of an overview in which some differences are not those of the rate from the baseline.
+/// Caption of an overview in which some differences are not of the rate, or not from the baseline.
 pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let workloads = || analysis.experiment.workloads.iter();
     let of = |is_one: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
@@ -173,7 +174,8 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     said
 }
 
-/// What is compared in a workload and needs no saying where it is the rate: to be said of its table.
+/// Explains the comparison of a workload for the head of its table. `None` if it is simply the rate
+/// against the baseline.
 pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let of_times = match analysis.quantities(workload).first() {
         Some(Quantity::ResponseP99 | Quantity::ResponseP50) => Some(format!(
@@ -195,18 +197,18 @@ pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<S
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-/// The system that is compared with in a workload, where that is not the baseline.
+/// Returns the system that others are compared with in a workload, if it is not the baseline.
 pub(crate) fn other_baseline<'a>(analysis: &'a Analysis, workload: &Workload) -> Option<&'a str> {
     let baseline = analysis.baseline_of(&workload.name);
     (baseline != analysis.experiment.baseline).then_some(baseline)
 }
 
-/// What a system did whose cell is no comparison: `baseline`, or nothing where it is none.
+/// Returns true if a cell's system is the one that others are compared with in that workload.
 pub(crate) fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
     cell.system == analysis.baseline_of(&cell.workload)
 }
 
-/// Systems that did not keep up with the rate of a workload, and how much they answered.
+/// Lists systems that did not keep up with the rate of a workload, and the shares they answered.
 fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let cells = analysis.cells.iter();
     let mine = cells.filter(|cell| cell.workload == workload.name);
@@ -218,7 +220,7 @@ fn behind(analysis: &Analysis, workload: &Workload) -> Option<String> {
     (!behind.is_empty()).then(|| format!("Did not keep up: {}.", behind.join(", ")))
 }
 
-/// The difference of a comparison, where there is one: see [`difference_of`].
+/// Formats the difference of a comparison, if there is one: see [`difference_of`].
 pub(crate) fn difference(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
@@ -226,7 +228,7 @@ pub(crate) fn difference(comparison: &Comparison) -> String {
     }
 }
 
-/// Its interval.
+/// Formats the interval of a comparison.
 pub(crate) fn interval(comparison: &Comparison) -> String {
     match comparison.verdict {
         Verdict::Failed => String::new(),
@@ -234,11 +236,11 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
-/// What follows how many times something is in a table or a picture, and what in a sentence.
+/// Word after a factor in tables and charts, and in sentences.
 pub(crate) const TIMES_IN_TABLES: &str = "×";
 const TIMES: &str = "times";
 
-/// A difference in percent, or where it is large how many times faster or slower.
+/// Formats a difference in percent, or as a factor if it is large.
 pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
     match figures::factor(log_ratio.value) {
         Some((factor, which)) => format!("{factor} {times} {which}"),
@@ -246,7 +248,8 @@ pub(crate) fn difference_of(quantity: Quantity, log_ratio: &Estimate, times: &st
     }
 }
 
-/// The same in a sentence, where a minus must not read as a loss: `−34 %`, but of a time `34 % less time`.
+/// Formats a difference for a sentence, where a minus must not suggest a loss: `−34 %`, but for a
+/// time `34 % less time`.
 fn in_words(quantity: Quantity, log_ratio: &Estimate) -> String {
     let said = difference_of(quantity, log_ratio, TIMES);
     if !quantity.is_time() || figures::factor(log_ratio.value).is_some() {
@@ -260,7 +263,7 @@ fn in_words(quantity: Quantity, log_ratio: &Estimate) -> String {
     format!("{} {which} time", said.trim_start_matches(['−', '+', '±']))
 }
 
-/// Its interval, in the unit of the difference.
+/// Formats an interval in the unit of its difference.
 pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str) -> String {
     let (low, high) = (log_ratio.low, log_ratio.high);
     if figures::factor(log_ratio.value).is_none() || !(low.is_finite() && high.is_finite()) {
@@ -277,7 +280,7 @@ pub(crate) fn interval_of(quantity: Quantity, log_ratio: &Estimate, times: &str)
     format!("{from} … {to} {times}")
 }
 
-/// Its verdict.
+/// Formats the verdict of a comparison.
 pub(crate) fn verdict(comparison: &Comparison) -> String {
     match comparison.not_shown_among {
         _ if comparison.control => Verdict::AaPair.words().to_owned(),
@@ -286,12 +289,12 @@ pub(crate) fn verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// The verdict on a difference that is not shown among so many comparisons.
+/// Formats the verdict on a difference that is not shown among this many comparisons.
 fn among(comparisons: usize) -> String {
     format!("not shown among {comparisons}")
 }
 
-/// What it means that differences are not shown among many.
+/// Explains the differences that are not shown among many.
 pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
     let among = all().find_map(|it| it.not_shown_among);
@@ -317,7 +320,7 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     })
 }
 
-/// The same of a change.
+/// Does the same for a change.
 pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
     let among = change.rows.iter().find_map(|row| row.not_shown_among);
     among.map(why_not_shown)
@@ -331,7 +334,7 @@ fn why_not_shown(among: usize) -> String {
     )
 }
 
-/// Its verdict with the mark of it.
+/// Formats the verdict of a comparison with its mark.
 pub(crate) fn marked(comparison: &Comparison) -> String {
     match verdict(comparison) {
         words if comparison.control => words,
@@ -339,13 +342,14 @@ pub(crate) fn marked(comparison: &Comparison) -> String {
     }
 }
 
-/// What the marks mean that there are.
+/// Explains the marks that occur.
 pub(crate) fn legend(analysis: &Analysis) -> String {
     let all = || analysis.comparisons.iter().chain(&analysis.overall);
     marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
 }
 
-/// A line that explains the marks of verdicts: always those for faster, slower and neither, others where they occur.
+/// Explains the marks of verdicts: always those for faster, slower and neither, others if they
+/// occur.
 pub(crate) fn marks(is_there: impl Fn(Verdict) -> bool) -> String {
     let meanings = [
         (Verdict::Faster, "faster"),
@@ -402,16 +406,16 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
-/// More workloads that are left out for one reason are counted, not named.
+/// More workloads than this, left out for one reason, are counted instead of named.
 const LEFT_OUT_NAMED_MAX: usize = 6;
 
-/// How to read the comparison over all workloads: over which it goes, and which are left out.
+/// Explains the comparison over all workloads: which count, and which are left out.
 pub(crate) fn overall(analysis: &Analysis) -> String {
     let scope = &analysis.overall_scope;
     let (counted, left_out) = (scope.workloads.len(), scope.left_out.len());
     let which = match left_out {
         0 => "all workloads".to_owned(),
-        // What is less is named.
+        // Name the smaller group.
         few if few <= counted => format!("{counted} of {} workloads", counted + few),
         _ => scope.workloads.join(", "),
     };
@@ -441,10 +445,10 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
     )
 }
 
-/// So many doubts are shown before the rest is folded.
+/// This many doubts are shown before the rest is folded.
 pub(crate) const DOUBTS_SHOWN: usize = 3;
 
-/// The doubts that matter most, in short, and the noise floor.
+/// The most important doubts in short, and the noise floor.
 fn caveats(analysis: &Analysis) -> Vec<String> {
     let first = analysis.findings.iter().take(DOUBTS_SHOWN);
     let short = first.map(|finding| match &*finding.kind {
@@ -457,18 +461,18 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
     short.chain(noise_floor(analysis)).collect()
 }
 
-/// A doubt with the first of its evidence.
+/// Formats a doubt with its first evidence.
 pub(crate) fn short(finding: &Finding) -> String {
     let more = match finding.details.len() {
         0 | 1 => String::new(),
-        // The evidence itself may end with how much more there is of it.
+        // The evidence itself may end with the number of further items.
         count => format!(" (the first of {count})"),
     };
     let first = finding.details.first().map_or("", String::as_str);
     let first = first.trim_end_matches('.');
     let first = match first.chars().count() {
         0..=SHORT_CHARS_MAX => first.to_owned(),
-        // Without its reason a failure can't be mended.
+        // Keep the reason of a failure, which is needed to fix it.
         _ if finding.kind == "failed-runs" => {
             let beginning: String = first.chars().take(SHORT_CHARS_MAX).collect();
             format!("{}…)", beginning.trim_end())
@@ -478,10 +482,10 @@ pub(crate) fn short(finding: &Finding) -> String {
     format!("{}: {first}{more}.", finding.title)
 }
 
-/// The most characters of evidence that a summary has; what is longer has its reasons with the doubts alone.
+/// Largest number of characters of evidence in a summary. The full text is with the doubts.
 const SHORT_CHARS_MAX: usize = 160;
 
-/// A text without what it has in parentheses.
+/// Removes the parts in parentheses from a text.
 fn without_parentheses(text: &str) -> String {
     let mut kept = String::new();
     let mut depth = 0_usize;
@@ -499,7 +503,7 @@ fn without_parentheses(text: &str) -> String {
     kept
 }
 
-/// What is to be said first of a change in which the work differs.
+/// Introduces a change in which the work differs.
 pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     let judged = |row: &ChangeRow| !row.same_work && row.verdict.is_some();
     if change.different_work.is_empty() {
@@ -511,7 +515,7 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     }
 }
 
-/// The same for a command line, with its option: the server's page has a link.
+/// Does the same for a command line, with its option; the server's page has a link instead.
 pub(crate) fn different_work_asked(change: &Change) -> Option<String> {
     let said = different_work(change)?;
     let is_left_out = change.rows.iter().any(|row| row.verdict.is_none());
@@ -523,7 +527,8 @@ pub(crate) fn different_work_asked(change: &Change) -> Option<String> {
     Some(format!("{said}{option}"))
 }
 
-/// What was measured before and after: the name of the experiment, when it began and where its records are.
+/// Describes both sides of a change: name of the experiment, its start, and the path of its
+/// records.
 pub(crate) fn sides(change: &Change) -> [String; 2] {
     let (before, after) = &change.read_from;
     [(&change.before, before), (&change.after, after)].map(|((name, started), folder)| {
@@ -532,7 +537,7 @@ pub(crate) fn sides(change: &Change) -> [String; 2] {
     })
 }
 
-/// The verdicts of a change in one sentence.
+/// Summarises the verdicts of a change in one sentence.
 pub(crate) fn change_sums(change: &Change) -> String {
     let count = |verdict| {
         let rows = change.rows.iter().filter(|row| !row.control);
@@ -568,7 +573,7 @@ pub(crate) fn change_sums(change: &Change) -> String {
     )
 }
 
-/// What came of a row of a change.
+/// Formats the verdict of a row of a change.
 pub(crate) fn change_verdict(row: &ChangeRow) -> String {
     let words = match (row.verdict, row.not_shown_among) {
         (_, Some(all)) => return among(all),
@@ -579,7 +584,7 @@ pub(crate) fn change_verdict(row: &ChangeRow) -> String {
     words.to_owned()
 }
 
-/// The texts of a row of a change: before, after, change, interval, verdict.
+/// Formats the texts of a row of a change: before, after, change, interval, verdict.
 pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     let (before, after) = (row.before, row.after);
     let [before, after] = [before, after].map(|figure| {
@@ -608,14 +613,14 @@ pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
     ]
 }
 
-/// How far the A/A pair came out apart at most, in words.
+/// Formats the largest difference of the A/A pair.
 pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
     let widest = analysis
         .comparisons
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
-    // As in the row of the pair, so that it can be found there.
+    // The same text as in the pair's row, so that readers can find it there.
     Some(format!(
         "Noise floor: {}, measured twice under two names, differed most from itself in {}: under the second {}.",
         baseline_name(analysis),
@@ -624,13 +629,13 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
     ))
 }
 
-/// The baseline, as the experiment names it.
+/// Name of the baseline in the experiment.
 pub(crate) fn baseline_name(analysis: &Analysis) -> &str {
     &analysis.experiment.baseline
 }
 
-/// What was measured: `8 systems × 7 workloads × 6 repetition blocks`, or while runs are missing how many there are, and
-/// of what.
+/// Describes the extent: `8 systems × 7 workloads × 6 repetition blocks`, or the numbers of what
+/// has run while runs are missing.
 pub(crate) fn extent(analysis: &Analysis) -> String {
     let (experiment, blocks) = (&analysis.experiment, analysis.blocks());
     let in_blocks = plural(blocks, "repetition block");
@@ -649,7 +654,7 @@ pub(crate) fn extent(analysis: &Analysis) -> String {
     format!("{runs}: {systems}, {workloads}, {in_blocks}")
 }
 
-/// What a reader needs to know of a system: its members and what it survives.
+/// Describes a system: its members, capacity and fault tolerance.
 pub(crate) fn describe(system: &System) -> String {
     let members = match system.members {
         0 | 1 => "1 member".to_owned(),
@@ -683,7 +688,7 @@ pub(crate) fn describe(system: &System) -> String {
     format!("{members}{holds}{survives}{missing}{options}")
 }
 
-/// A file system that was found mounted, with its options but for those that are the kernel's default.
+/// Formats the file system that was found mounted, with its options except the kernel's defaults.
 fn found_mounted(found: &str) -> String {
     let (file_system, options) = found.split_once(' ').unwrap_or((found, ""));
     let options = options.split([',', ';', ' ']);
@@ -694,12 +699,12 @@ fn found_mounted(found: &str) -> String {
     }
 }
 
-/// A system with what it is made of: `raid5(a,b,c), 3 members, survives any 1`.
+/// Describes a system with its expression: `raid5(a,b,c), 3 members, survives any 1`.
 pub(crate) fn described(system: &System) -> String {
     joined(&[&system.expression, &describe(system)])
 }
 
-/// The I/O backends that ran: `io_uring, direct`.
+/// Lists the I/O backends used: `io_uring, direct`.
 pub(crate) fn backends(analysis: &Analysis) -> String {
     let mut all: Vec<String> = analysis
         .runs
@@ -715,7 +720,7 @@ pub(crate) fn backends(analysis: &Analysis) -> String {
     all.join("; ")
 }
 
-/// Where it was measured: name and value of everything that is known.
+/// Lists names and values of everything known about the environment.
 pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     let environment = &analysis.environment;
     let experiment = &analysis.experiment;
@@ -844,7 +849,7 @@ mod tests {
         assert!(among.starts_with("Not shown among 56: "), "{among}");
         let own = " Those with baselines of systems' own are among them.";
         assert!(among.ends_with(own), "{among}");
-        // Phases that have a total are asked for too, and counted in no headline.
+        // Phases with a total are compared too, but counted in no headline.
         let mut of_files = Analysis::of(&example::file_records(6)).unwrap();
         of_files.comparisons[0].not_shown_among = Some(99);
         let part = of_files.comparisons[0].workload.clone();
@@ -865,7 +870,7 @@ mod tests {
         })
     }
 
-    /// A loss is no less than a gain, and the figure is that of the table.
+    /// A loss is treated like a gain, and the figure matches the table's.
     #[test]
     fn the_noise_floor_is_that_of_the_row_of_the_pair() {
         for (factor, divisor, said) in [
@@ -895,7 +900,7 @@ mod tests {
         }
     }
 
-    /// A gain with a minus would read as a loss.
+    /// A gain with a minus would look like a loss.
     #[test]
     fn of_times_sentences_say_less_or_more() {
         let of = |quantity, ratio: f64| {
@@ -930,7 +935,7 @@ mod tests {
         assert_eq!(said, "1.0 … over 1,000 times");
     }
 
-    /// Many that were left out for one reason are one figure.
+    /// Many workloads left out for one reason are given as a number.
     #[test]
     fn many_workloads_that_do_not_count_are_counted() {
         let mut records = example::records(3);
@@ -995,7 +1000,7 @@ mod tests {
         assert!(said.ends_with("!…) (the first of 2)."), "{said}");
     }
 
-    /// What others made survives what they know, not nothing.
+    /// The fault tolerance of systems made by other tools is unknown, not none.
     #[test]
     fn what_systems_survive_is_said_where_it_is_known() {
         for (level, members, survives, said) in [
@@ -1058,7 +1063,7 @@ mod tests {
         }
     }
 
-    /// Whatever the baseline is made of, it goes by the name that it has in the tables.
+    /// Whatever the baseline is made of, texts use its name from the tables.
     #[test]
     fn the_baseline_is_called_as_the_experiment_names_it() {
         let mut records = example::records(2);

@@ -1,5 +1,5 @@
-//! The page in a real browser: no request to anywhere, nothing cut off or scrolled sideways on a
-//! screen or a phone, contrast in light and dark, complete without scripts, and few pages on paper.
+//! Tests the page in a real browser: no network requests; nothing cut off or scrolled sideways on a
+//! screen or a phone; contrast in light and dark; complete without scripts; few pages on paper.
 //! Needs Chromium.
 
 use std::fs;
@@ -10,7 +10,7 @@ use spindles_browser::{Browser, Scheme};
 use spindles_measure::{Analysis, Record, example};
 use spindles_report::{Options, outputs};
 
-/// Measures a page.
+/// Script that measures a page.
 const PROBE: &str = r#"(() => {
 // What is folded has to hold as well; doubts are tested as they are.
 document.querySelectorAll(".chart details, .legacy details, .fold, .fold details").forEach((it) => { it.open = true; });
@@ -78,14 +78,14 @@ fn page(mut records: Vec<Record>) -> String {
             experiment.summary = String::from("What <b>eight</b> & more levels cost </script>");
             experiment.definition = "# a line that is much wider than any phone ".repeat(9);
         }
-        // Some differ by factors.
+        // Some runs differ by factors.
         if let Record::Run(run) = record
             && run.system.name == "raid5"
             && run.workload.name == "seeks"
         {
             run.elapsed_ns *= 12;
         }
-        // Systems without a name of their own are called as their target is.
+        // Systems without a name are called like their target.
         let long = "raid6(/dev/disk/by-id/wwn-0x5000c500a1b2c3d4,/dev/loop11,/dev/loop12)";
         let systems = match record {
             Record::Experiment(experiment) => experiment.systems.iter_mut().collect(),
@@ -100,7 +100,7 @@ fn page(mut records: Vec<Record>) -> String {
     (output.report)(&analysis, &Options::default())
 }
 
-/// Sections that only the example of files has something to show in.
+/// Sections that only the example of files fills.
 const NEEDS_FILES: &[&str] = &[
     "verdicts",
     "singles",
@@ -189,7 +189,7 @@ fn the_page_holds_in_a_browser() {
     );
 }
 
-/// On paper nothing begins a page that need not: the example takes few.
+/// On paper only sections that need it start a new page, so the example takes few.
 #[test]
 fn the_page_prints_without_half_empty_pages() {
     const PAGES_MAX: usize = 20;
@@ -230,7 +230,7 @@ fn the_page_prints_without_half_empty_pages() {
     assert!((3..=PAGES_MAX).contains(&pages), "{pages} pages");
 }
 
-/// What is drawn stays small, however many panels there are; the records are as large as they are.
+/// The drawings stay small, however many panels there are. The records take what they need.
 #[test]
 fn what_is_drawn_stays_small() {
     const PANEL_BYTES_MAX: usize = 12 << 10;
@@ -279,7 +279,7 @@ fn the_page_is_complete_without_scripts_and_network() {
         assert!(!page.contains(outside), "{outside} in the page");
     }
     assert!(markup.contains("default-src 'none'"));
-    // What an experiment says is text, never markup, and the records end only once.
+    // Text of an experiment is never markup, and the records end only once.
     assert!(markup.contains("What &lt;b&gt;eight&lt;/b&gt; &amp; more"));
     assert_eq!(page.matches("</script>").count(), 2);
 }

@@ -1,5 +1,5 @@
-//! The text outputs, whole, against files: any change of a report shows in review.
-//! `UPDATE=1 cargo test -p spindles-report --test report golden` writes them anew.
+//! Compares the complete text outputs with files, so that any change of a report shows in review.
+//! `UPDATE=1 cargo test -p spindles-report --test report golden` rewrites the files.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use spindles_measure::{Analysis, Rate, Reason, Record, Verdicts, Workload, change, example};
 use spindles_report::{Options, outputs};
 
-/// Few enough systems and workloads that a person reads the files.
+/// Few enough systems and workloads that the files are readable.
 fn analysis(blocks: u32, faster: u64) -> Analysis {
     let mut records = example::records(blocks);
     let systems = ["single", "single-again", "raid0", "raid5"];
@@ -43,7 +43,7 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
     Analysis::of(&records).expect("the example has runs")
 }
 
-/// The workloads of which originals print, on a disk and a stripe.
+/// Workloads of the original tools, on a disk and a stripe.
 fn files(blocks: u32) -> Analysis {
     let mut records = example::file_records(blocks);
     let systems = ["wd0", "stripe"];
@@ -61,7 +61,7 @@ fn files(blocks: u32) -> Analysis {
     Analysis::of(&records).expect("the example has runs")
 }
 
-/// Workloads of which each kind of verdict is said.
+/// Workloads with each kind of verdict.
 fn judged() -> Analysis {
     let mut records = example::file_records(3);
     let kept = [
@@ -88,7 +88,7 @@ fn judged() -> Analysis {
     Analysis::of(&records).expect("the example has runs")
 }
 
-/// All that the terminal has.
+/// Options for everything that the terminal can show.
 fn with_tables() -> Options {
     Options {
         tables: true,
@@ -139,8 +139,8 @@ fn reports_read_as_they_did() {
     }
 }
 
-/// A workload that the baseline did not run, an open loop with which one system did not keep up, and one whose runs
-/// are one operation each.
+/// A workload that the baseline did not run, an open loop that one system did not keep up with, and
+/// a workload whose runs are one operation each.
 fn odd_questions() -> Analysis {
     let systems = ["single", "raid0", "raid5"];
     let workloads = ["dd-write", "seeks", "rewrite", "dd-read"];
@@ -174,7 +174,7 @@ fn odd_questions() -> Analysis {
             }
             Record::Run(run) if run.workload.name == "seeks" => {
                 pace(&mut run.workload);
-                // Of raid5 more comes than it answers.
+                // raid5 answers fewer operations than arrive.
                 let answered = if run.system.name == "raid5" {
                     16_000
                 } else {
@@ -204,7 +204,7 @@ fn pace(workload: &mut Workload) {
     }
 }
 
-/// What is compared otherwise is said to be, in every form.
+/// Every format explains unusual comparisons.
 #[test]
 fn odd_questions_read_as_they_did() {
     let analysis = odd_questions();
@@ -236,7 +236,7 @@ fn odd_questions_read_as_they_did() {
     }
 }
 
-/// The interval is the point of a comparison: other columns give way to it.
+/// The interval is the point of a comparison, so other columns give way.
 #[test]
 fn a_change_keeps_its_intervals_on_narrow_terminals() {
     let found = change(&analysis(6, 100), &analysis(7, 120), Verdicts::SameWork);
@@ -251,7 +251,7 @@ fn a_change_keeps_its_intervals_on_narrow_terminals() {
     for width in [80, 120] {
         assert!(!at(width).contains("left out"), "{}", at(width));
     }
-    // The mark says which way.
+    // The mark shows the direction.
     let large = change(&analysis(6, 100), &analysis(6, 400), Verdicts::SameWork);
     let options = Options {
         width: 80,
@@ -293,7 +293,7 @@ fn verdicts_read_as_they_did() {
             "verdicts.markdown.txt" => between(&text, "## Bottlenecks", "## Doubts"),
             _ => between(&text, "bottleneck of ", "\n\n"),
         };
-        // A line for each card and each row, so that a change shows.
+        // One line for each card and row, so that changes are visible.
         check(
             name,
             &found
@@ -303,7 +303,7 @@ fn verdicts_read_as_they_did() {
     }
 }
 
-/// What a mail server waits for longest is in them, whatever kind of operation that is.
+/// The latencies include a mail server's slowest operations, whatever their kind.
 #[test]
 fn latencies_are_of_all_operations_together_and_say_so() {
     let analysis = Analysis::of(&example::file_records(2)).unwrap();
@@ -345,7 +345,8 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     &text[start..start + length]
 }
 
-/// A dozen lines on a terminal, and how many more there are; all are in the page, the later ones folded.
+/// A terminal shows a dozen lines and the number of others. The page has all, the later ones
+/// folded.
 #[test]
 fn verdicts_are_few_on_a_terminal_and_folded_in_the_page() {
     let analysis = Analysis::of(&example::file_records(2)).unwrap();
@@ -388,7 +389,7 @@ fn verdicts_are_few_on_a_terminal_and_folded_in_the_page() {
     }
 }
 
-/// Without evidence nothing is said of bottlenecks.
+/// Without evidence, bottlenecks are not mentioned.
 #[test]
 fn records_without_evidence_have_no_verdicts() {
     let analysis = analysis(5, 100);
@@ -445,7 +446,8 @@ fn nothing_is_wider_than_the_terminal() {
     }
 }
 
-/// However many systems and workloads there are, a terminal shows the difference and the price of each.
+/// However many systems and workloads there are, a terminal shows the difference and the price of
+/// each.
 #[test]
 fn no_system_is_left_out_for_want_of_room() {
     let mut records = example::records(2);
@@ -490,8 +492,8 @@ fn no_system_is_left_out_for_want_of_room() {
     }
 }
 
-/// What to take, and the doubts about that, are one screen, whatever was measured: with many systems and workloads those
-/// are left out that are nowhere among the best.
+/// The choice of a system and the doubts about it fit on one screen. If there are too many systems
+/// and workloads, the systems that are among the best least often are left out.
 #[test]
 fn the_first_screen_is_one_screen() {
     const LINES_MAX: usize = 42;
@@ -534,7 +536,7 @@ fn the_first_screen_is_one_screen() {
                 text.contains("\n  spindles lab report results --tables\n"),
                 "{text}"
             );
-            // The doubts are the first three by rank, in that order.
+            // The first three doubts, by rank.
             let doubts = text.lines().filter_map(|line| line.strip_prefix("! "));
             let words = |text: &str| {
                 let words = text.split_whitespace().take(2);
@@ -550,7 +552,7 @@ fn the_first_screen_is_one_screen() {
     }
 }
 
-/// A rate of a cache or of the load generator has no price, since it is none of the system.
+/// A rate of a cache or of the load generator has no price, since it does not measure the system.
 #[test]
 fn what_the_page_calls_a_caches_has_no_price() {
     let analysis = Analysis::of(&example::file_records(3)).unwrap();
@@ -569,7 +571,7 @@ fn what_the_page_calls_a_caches_has_no_price() {
         let row = row.expect("a row of prices");
         assert!(row.contains("cache figure"), "{form}: {row}");
     }
-    // Nor is it among the comparisons that are counted.
+    // It does not count among the comparisons either.
     let counted = analysis
         .headlines()
         .filter(|it| analysis.choice.not_counted(&it.workload) != Some(Reason::Cached));
@@ -593,7 +595,7 @@ fn what_the_page_calls_a_caches_has_no_price() {
     }
 }
 
-/// A difference of one block is no result, and each picture and table says so.
+/// A difference of one block is no result, and every chart and table marks it.
 #[test]
 fn one_block_has_its_mark_in_the_page() {
     let analysis = Analysis::of(&example::records(1)).unwrap();
@@ -617,7 +619,7 @@ fn one_block_has_its_mark_in_the_page() {
     assert!(bars.matches(" ?</text>").count() >= compared, "{bars}");
 }
 
-/// Three doubts, and how to see the others.
+/// Shows three doubts, and how to see the others.
 #[test]
 fn doubts_are_folded_after_the_third() {
     let analysis = analysis(6, 100);
@@ -656,7 +658,7 @@ fn every_output_names_every_system_and_workload() {
     let analysis = analysis(5, 100);
     for output in spindles_report::OUTPUTS {
         assert!(!output.summary.is_empty() && output.file_name.starts_with("report."));
-        // The others are of some runs alone.
+        // The other formats apply only to some runs.
         let Some(change_of) = output.change else {
             continue;
         };

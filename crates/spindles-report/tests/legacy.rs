@@ -1,5 +1,5 @@
-//! What the originals would have printed: their own formats to the letter, their own tools read them, and
-//! nothing is printed of runs that did not all finish.
+//! Tests the formats of the original tools to the letter, and that their own tools can read them.
+//! Incomplete runs must not be printed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ fn printed(name: &str, analysis: &Analysis) -> String {
     (output.report)(analysis, &Options::default())
 }
 
-/// A phase of a workload on 100 MiB that took this long, with this much CPU time.
+/// A phase of a workload on 100 MiB with this duration and CPU time.
 fn phase(kind: &str, phase: &str, seconds: f64, cpu_percent: f64) -> Run {
     let ns = |seconds: f64| {
         let whole = std::time::Duration::from_secs_f64(seconds).as_nanos();
@@ -90,20 +90,20 @@ wd0-a-lo  100  1024 95.0  5120 30.0  2048 12.5  1280 99.0 10000 25.0 125.0 14.0
         text.contains("# wd0-a-long-name, bonnie, repetition 1 of 1\n"),
         "{text}"
     );
-    // Of a table with a hole in it nothing is printed.
+    // An incomplete table is not printed.
     let mut runs = six("bonnie");
     runs[3].failed = Some("no space".to_owned());
     assert!(printed("legacy", &analysis(runs)).starts_with("# Nothing here"));
 }
 
-/// Bonnie++'s own tool reads it, and finds the chunk size that bonnie++ leaves out.
+/// The tool of bonnie++ reads the line, and finds the chunk size that bonnie++ leaves out.
 #[test]
 fn bonnie_plus_plus_csv_has_fifty_fields_and_is_read_by_its_tool() {
     let mut runs = six("bonnie++");
     let mut slow = Histogram::new();
     slow.record(123_456_789);
     runs[0].latency = BTreeMap::from([("write".to_owned(), slow)]);
-    // Below half a second it is not printed.
+    // Phases below half a second are not printed.
     runs[4].elapsed_ns = 499_999_999;
     let csv = printed("bonnie++", &analysis(runs));
     let fields: Vec<&str> = csv.trim_end().split(',').collect();
@@ -193,7 +193,7 @@ IOZONE performance measurements:
     );
 }
 
-/// From three sizes on it is a table.
+/// From three sizes on, the output is a table.
 #[test]
 fn several_sizes_of_iozone_are_the_table_of_its_auto_mode() {
     let runs = [(1_u64, 512_u64), (2, 512), (4, 8192)].map(|(megabytes, record)| {
@@ -224,7 +224,7 @@ Completed series of tests
     assert!(text.contains(table), "{text}");
 }
 
-/// A workload that goes through sizes and records itself has a phase for each.
+/// A workload that runs all sizes and records itself has a phase for each.
 #[test]
 fn phases_of_the_auto_mode_are_its_table() {
     let runs = [
@@ -242,7 +242,7 @@ fn phases_of_the_auto_mode_are_its_table() {
     assert!(text.contains(table), "{text}");
 }
 
-/// Small files stand in their own columns, where there are such phases.
+/// Small files have their own columns, if the workload has such phases.
 #[test]
 fn bonnie_plus_plus_has_columns_of_small_files() {
     let mut runs = six("bonnie++");
@@ -260,8 +260,8 @@ fn bonnie_plus_plus_has_columns_of_small_files() {
     assert_eq!(fields[21..38].join(","), "16,,,,,1638,40,,,,,,,,,+++++,+++");
 }
 
-/// Thirteen operations of which four move bytes: the identity of the mail server that any old figure can be
-/// checked with.
+/// Thirteen operations, four of which move bytes: the identity of the mail server with which any
+/// old figure can be checked.
 #[test]
 fn the_summary_of_filebench_keeps_its_identities() {
     let analysis = Analysis::of(&example::file_records(3)).unwrap();
@@ -285,7 +285,7 @@ fn the_summary_of_filebench_keeps_its_identities() {
         new.starts_with("IO Summary: ") && new.contains(" rd/wr "),
         "{new}"
     );
-    // The old latency is a sum over thirteen operations by four of them.
+    // The old latency is the sum over thirteen operations divided by four.
     let latency = |line: &str, unit: &str| {
         let before = line.split(unit).next().unwrap();
         number(before.split_whitespace().last().unwrap())
@@ -323,7 +323,7 @@ fn time_tells_user_and_system_apart_where_the_record_does() {
     );
 }
 
-/// Nobody chooses the repetition: it is the one in the middle.
+/// The median repetition is printed, so the choice is not arbitrary.
 #[test]
 fn the_repetition_in_the_middle_is_printed() {
     let mut runs = Vec::new();

@@ -1,5 +1,5 @@
-//! Records as interrupted, failed or careless experiments leave them: every output
-//! still draws them, without a figure that is none.
+//! Records of interrupted, failed or careless experiments: every output still formats them, without
+//! invalid figures.
 
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
@@ -202,7 +202,7 @@ const ODD: &[(&str, Plant)] = &[
     }),
 ];
 
-/// What was tried is said beside the verdict, and changes no figure.
+/// Trials are shown next to the verdict and change no figure.
 #[test]
 fn trials_are_shown_and_count_in_no_result() {
     let mut records = few_files(3);
@@ -239,11 +239,11 @@ fn trials_are_shown_and_count_in_no_result() {
     let shown = (terminal.unwrap().report)(&tried, &with_tables());
     let tail = shown.split("more in the page (--format html)").last();
     assert!(tail.unwrap().contains("confirmed by trial, "), "{shown}");
-    // All of it can be drawn again from the page.
+    // The page contains everything for formatting it again.
     assert_eq!(page.matches("\"trial\":{").count(), 6);
 }
 
-/// Evidence that says how much more there is of it, and a doubt with more evidence.
+/// Evidence that ends with the number of further items, in a doubt with more evidence.
 #[test]
 fn doubts_in_short_count_once() {
     let mut records = example::records(3);
@@ -255,7 +255,7 @@ fn doubts_in_short_count_once() {
     assert!(!caveats.iter().any(|line| line.matches(" more").count() > 1));
 }
 
-/// Whatever is printed of a scaled experiment says so, as far as its form has room for that.
+/// Every output of a scaled experiment says so, as far as its format allows.
 #[test]
 fn every_output_says_that_it_is_scaled() {
     let line = "Scaled: all sizes and times at a scale of 0.02; a size in the name of a workload is the \
@@ -296,7 +296,7 @@ fn every_output_says_that_it_is_scaled() {
     assert_eq!(OUTPUTS.len(), 8, "each form has a row here");
 }
 
-/// What failed is called so and counted nowhere else; one block gets no verdict.
+/// Failed cells are named and counted nowhere else; one block gets no verdict.
 #[test]
 fn failed_cells_and_single_blocks_are_said() {
     let of = |blocks, failed: &[&str]| {
@@ -335,7 +335,7 @@ fn failed_cells_and_single_blocks_are_said() {
     }
 }
 
-/// All that the terminal has.
+/// Options for everything that the terminal can show.
 fn with_tables() -> Options {
     Options {
         tables: true,
@@ -348,7 +348,7 @@ fn every_output_draws_odd_records() {
     for (name, plant) in ODD {
         for mut records in [example::records(5), few_files(3)] {
             plant(&mut records);
-            // Some are about systems that the second example has not.
+            // Some concern systems that the second example lacks.
             if runs(&mut records).next().is_none() {
                 continue;
             }
@@ -391,7 +391,7 @@ fn few_files(blocks: u32) -> Vec<Record> {
     records
 }
 
-/// The same, of which one node of two had three times as much as the other.
+/// The second example on two nodes, one of which transferred three times as much as the other.
 fn on_two_nodes(blocks: u32) -> Vec<Record> {
     let mut records = few_files(blocks);
     for run in runs(&mut records) {
@@ -425,7 +425,7 @@ fn what_each_node_got_is_said() {
 
 #[test]
 fn sections_can_be_chosen() {
-    // Together they have something to show in every section.
+    // Together they fill every section.
     let both = [beside_a_rebuild(3), on_two_nodes(2)];
     let both = both.map(|records| Analysis::of(&records).expect("the examples have runs"));
     let html = outputs::by_name("html").expect("there is an HTML output");
@@ -448,7 +448,7 @@ fn sections_can_be_chosen() {
     }
 }
 
-/// The example, in which the first three workloads are one that runs beside a rebuild.
+/// The example with its first three workloads turned into one that runs next to a rebuild.
 fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
     let mut records = example::records(blocks);
     let names: Vec<String> = match &records[0] {
@@ -487,7 +487,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
     records
 }
 
-/// What ran before, during and after a job is put beside one another in every form of the report.
+/// Every format shows the stages before, during and after a job next to each other.
 #[test]
 fn latency_beside_a_job_is_shown() {
     let analysis = Analysis::of(&beside_a_rebuild(8)).unwrap();

@@ -1,5 +1,5 @@
-//! What an administrator must know of what happens to an array: each kind has a name, that of mdadm where mdadm
-//! knows the like.
+//! Alarms: events of an array that an administrator must know. Each kind has a name; similar mdadm
+//! events lend theirs.
 
 use crate::losses::Losses;
 use crate::news::{News, member_of};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// A kind of alarm.
 #[derive(Debug)]
 pub struct AlarmKind {
-    /// What programs know it by.
+    /// The name that programs see.
     pub name: &'static str,
-    /// Whether it is mdadm's name of the like.
+    /// True if mdadm uses this name for a similar event.
     pub is_mdadms: bool,
-    /// When it is raised, for people.
+    /// Human-readable description of the event that raises it.
     pub when: &'static str,
 }
 
@@ -146,24 +146,25 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &CLOSED_UNCLEAN,
 ];
 
-/// Something that an administrator must know.
+/// An alarm raised by an event of an array.
 #[derive(Clone, Debug)]
 pub struct Alarm {
-    /// What it is; several where mdadm tells it as several.
+    /// The kinds of the event; several if mdadm reports it as several.
     pub kinds: &'static [&'static AlarmKind],
-    /// The array.
+    /// Name of the array.
     pub array: String,
-    /// The member that it is about.
+    /// The affected member, if any.
     pub member: Option<MemberIndex>,
-    /// The device that it is about.
+    /// The affected device, if any.
     pub device: Option<String>,
-    /// How the array is then: healthy, degraded, failed.
+    /// State of the array afterwards: healthy, degraded, failed or unknown.
     pub state: &'static str,
-    /// All of it for people, in a line.
+    /// All of this in one human-readable line.
     pub message: String,
 }
 
-/// How an array is, in a word. One that writes nothing any more has failed, whoever is missing.
+/// Returns the state of an array. An array that stopped writing counts as failed, even if no member
+/// is missing.
 pub(crate) fn state_of(status: &Status) -> ArrayState {
     if status.stopped_writing {
         ArrayState::Failed
@@ -172,11 +173,11 @@ pub(crate) fn state_of(status: &Status) -> ArrayState {
     }
 }
 
-/// How arrays are, in a line: `healthy`, `degraded: without member 2`.
+/// Describes the state of arrays in one line: `healthy`, `degraded: without member 2`.
 #[must_use]
 pub fn state_line(arrays: &[ArraySnapshot]) -> String {
     let Some(outermost) = arrays.first() else {
-        return "open".to_owned(); // What is no array has no members.
+        return "open".to_owned(); // A target that is no array has no members.
     };
     let lacks = arrays.iter().filter_map(|array| {
         let lacking = array.lacking();
@@ -195,33 +196,33 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
     format!("{}: without {}", state.name(), lacks.join(", "))
 }
 
-/// Tells alarms from other news.
+/// Picks the alarms from the other events.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Told, and not to be told again before the job begins anew.
+    /// Alarms that are not repeated until their job begins again.
     told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
-    /// What a crash took, by the name of the array, until no more is looked for.
+    /// Blocks lost in a crash, by array name, until the resync has ended.
     losses: BTreeMap<String, Losses>,
-    /// What was repaired, by the name of the array and the member.
+    /// Repaired blocks, by array name and member.
     repairs: BTreeMap<(String, MemberIndex), Repairs>,
 }
 
-/// Between two alarms of repairs of one member.
+/// Shortest time between two alarms for repairs of one member.
 const REPAIRS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Blocks of a member that were corrupt or could not be read, and are repaired.
+/// Blocks of a member that were corrupt or unreadable, and were repaired.
 #[derive(Debug)]
 struct Repairs {
-    /// The device, when the last of them was repaired.
+    /// The device at the time of the last repair.
     device: Option<String>,
-    /// Blocks that no alarm has named yet.
+    /// Repaired blocks not reported in an alarm yet.
     untold_blocks: u64,
-    /// When the last alarm was.
+    /// Time of the last alarm.
     told: Option<Instant>,
 }
 
 impl Repairs {
-    /// The alarm for all blocks that none has named yet; `None` if there are none.
+    /// Returns an alarm for all unreported blocks; `None` if there are none.
     fn alarm(
         &mut self,
         array: &str,
@@ -252,7 +253,7 @@ impl Repairs {
     }
 }
 
-/// A member for people.
+/// Names a member in messages.
 fn named(member: Option<MemberIndex>, device: Option<&str>) -> String {
     match (member, device) {
         (Some(member), Some(device)) => format!("member {member}, {device},"),
@@ -262,7 +263,7 @@ fn named(member: Option<MemberIndex>, device: Option<&str>) -> String {
     }
 }
 
-/// How many blocks an event says were repaired, and on which member.
+/// Returns the member and the number of blocks if the event reports a repair.
 fn repaired(event: &Event) -> Option<(MemberIndex, u32)> {
     match event {
         Event::Found(found) if found.fate == Fate::Repaired => Some((found.member, found.blocks)),
@@ -274,7 +275,7 @@ fn repaired(event: &Event) -> Option<(MemberIndex, u32)> {
 }
 
 impl Watch {
-    /// The alarms that there are where serving begins.
+    /// Returns the alarms due when serving begins.
     #[must_use]
     pub fn begin(arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let degraded = arrays.iter().filter_map(|array| {
@@ -286,14 +287,14 @@ impl Watch {
         degraded.chain(grows).collect()
     }
 
-    /// The alarm that an array was not closed in order before serving began.
+    /// Returns the alarm for an array that was not closed cleanly before serving began.
     #[must_use]
     pub fn not_closed(array: &str, arrays: &[ArraySnapshot]) -> Alarm {
         let what = "it was not closed in order when it was last in use, and is put in order now";
         alarm(&[&NOT_CLOSED], array, arrays, what)
     }
 
-    /// The alarms that something is, with the arrays after it.
+    /// Returns the alarms that an event raises. `arrays` is the state after it.
     pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         self.hear_at(Instant::now(), news, arrays)
     }
@@ -322,7 +323,8 @@ impl Watch {
         lost.into_iter().chain(repairs).chain(alarm).collect()
     }
 
-    /// The alarms of repairs: the first of a member, the sum after an interval, and all at the end of a scrub.
+    /// Returns the alarms for repairs: the first of a member, then a total after each interval, and
+    /// all pending ones at the end of a scrub.
     fn repairs(&mut self, now: Instant, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let News::Event {
             array,
@@ -355,7 +357,7 @@ impl Watch {
         alarm.flatten().into_iter().collect()
     }
 
-    /// The alarms that were held back, where serving ends.
+    /// Returns the alarms held back until serving ends.
     #[must_use]
     pub fn end(self, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let now = Instant::now();
@@ -451,23 +453,24 @@ impl Watch {
         })
     }
 
-    /// The alarm that an array could not be closed in order.
+    /// Returns the alarm for an array that could not be closed cleanly.
     #[must_use]
     pub fn unclean(array: &str, why: &str) -> Alarm {
         alarm(&[&CLOSED_UNCLEAN], array, &[], why)
     }
 }
 
-/// The alarm that an array grows, if it does.
+/// Returns an alarm if the array is growing.
 fn growth(array: &ArraySnapshot, arrays: &[ArraySnapshot]) -> Option<Alarm> {
     array.status.growth.as_ref()?;
     let what = "it grows: all of it is moved to the places of its new shape";
     Some(alarm(&[&GROWTH_STARTED], &array.name, arrays, what))
 }
 
-/// The alarm for all that a crash took, unless that was told when the first of it was found.
+/// Returns the alarm for all blocks lost in a crash, unless the alarm for the first of them covered
+/// all.
 fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option<Alarm> {
-    // Commands are given that one's name.
+    // Commands take the name of the outermost array.
     let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
     let what = format!(
         "a crash took {}: they answer errors until they are written anew from a backup, `spindles examine {}` lists \
@@ -507,13 +510,13 @@ fn alarm(
         array: array.to_owned(),
         member: None,
         device: None,
-        // Where it is not open any more nobody knows.
+        // A closed array has no known state.
         state: state.map_or("unknown", |array| state_of(&array.status).name()),
         message: format!("array '{array}': {what}"),
     }
 }
 
-/// `a scrub is done: 2 blocks were wrong and are repaired`.
+/// Renders the findings: `a scrub is done: 2 blocks wrong and repaired`.
 fn scrub_findings(found: &ScrubStatus) -> String {
     let parts = [
         (found.repaired_blocks, "block", "wrong and repaired"),
@@ -542,8 +545,8 @@ fn scrub_findings(found: &ScrubStatus) -> String {
     format!("a scrub is done: {}", parts.join("; "))
 }
 
-/// What an event is, and that for people. `member` names the member that it is about, `onto` the device that a member is
-/// copied onto; `has_failed` is the array by now.
+/// Maps an event to its alarm kinds and message. `member` names the affected member, `onto` the
+/// device that a member is copied onto. `has_failed` is true if the array has failed by now.
 fn kind_of(
     event: &Event,
     member: &str,
@@ -553,7 +556,7 @@ fn kind_of(
     let (kinds, what): (&'static [&'static AlarmKind], String) = match event {
         Event::MemberOut { reason, .. } => {
             let why = why_out(*reason);
-            // That it has failed is an alarm of its own.
+            // A failed array raises its own alarm.
             let now = if has_failed {
                 ""
             } else {
@@ -716,7 +719,8 @@ mod tests {
         Some(alarm.kinds.iter().map(|kind| kind.name).collect())
     }
 
-    /// A crash with a member away takes hundreds of places: two lines say so, and not hundreds.
+    /// A crash with a member absent can lose hundreds of places: two alarms report them, not
+    /// hundreds.
     #[test]
     fn lost_blocks_are_told_together() {
         let lose = |watch: &mut Watch, at: u64| {
@@ -733,7 +737,7 @@ mod tests {
         assert_eq!(names, ["BlocksLost", "ResyncIncomplete"]);
         let text = "array 'pool': a crash took 794 blocks, 24 to 25, 32 to 33, ";
         assert!(told[0].message.starts_with(text), "{told:?}");
-        // What was told is not told again; and what is held back in the end is.
+        // A reported loss is not repeated; unreported losses are reported at the end.
         lose(&mut watch, 7);
         let told = alarms(&mut watch, Event::ResyncDone { mismatches: 0 });
         let names: Vec<&str> = told.iter().map(|alarm| alarm.kinds[0].name).collect();
@@ -771,7 +775,7 @@ mod tests {
         assert_eq!(heard(&mut watch, found(Fate::Left)), Some(vec!["RotFound"]));
     }
 
-    /// A member with much corruption that is repaired is named at once, each hour, and when a scrub ends.
+    /// A member with many repairs raises an alarm at once, each hour, and at the end of a scrub.
     #[test]
     fn repairs_are_told_first_hourly_and_at_the_end() {
         let mut watch = Watch::default();
@@ -844,7 +848,7 @@ mod tests {
         );
     }
 
-    /// The table in docs/serving.md has a row for each kind, and no other.
+    /// The table in docs/serving.md has one row for each kind, and no others.
     #[test]
     fn all_kinds_are_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");

@@ -1,4 +1,4 @@
-//! The certificates of a server, in the layout that nbdkit, libnbd, QEMU and libvirt have.
+//! The TLS certificates of a server, in the directory layout of nbdkit, libnbd, QEMU and libvirt.
 
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
@@ -15,18 +15,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Who the server is, and the key that shows it.
+/// The server's certificate.
 const SERVER: &str = "server-cert.pem";
-/// What a folder of a client has instead.
+/// The certificate in a client's folder instead.
 const CLIENT: &str = "client-cert.pem";
 const KEY: &str = "server-key.pem";
 
-/// Which clients are let in.
+/// The clients that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
-    /// Those that show a certificate of the authority.
+    /// Clients with a certificate of the authority.
     Certified,
-    /// All.
+    /// All clients.
     Any,
 }
 
@@ -34,18 +34,18 @@ pub enum Clients {
 #[derive(Clone, Debug)]
 pub struct Certificates {
     config: Arc<ServerConfig>,
-    /// By which clients know the server: those of its certificate.
+    /// Host names in the server's certificate, by which clients know it.
     names: Vec<String>,
     warning: Option<String>,
 }
 
 impl Certificates {
-    /// Reads those in a folder: `server-cert.pem`, `server-key.pem` and, where clients are to show certificates,
-    /// `ca-cert.pem` and perhaps `ca-crl.pem`.
+    /// Reads the certificates in a folder: `server-cert.pem` and `server-key.pem`. If clients must
+    /// present certificates, also `ca-cert.pem` and, if present, `ca-crl.pem`.
     ///
     /// # Errors
     ///
-    /// One is missing, or can't be used.
+    /// A file is missing or unusable.
     pub fn read(folder: &Path, clients: Clients) -> Result<Self, CertificatesError> {
         if folder.join(CLIENT).exists() && !folder.join(SERVER).exists() {
             return Err(CertificatesError::Unfit {
@@ -71,7 +71,7 @@ impl Certificates {
         let config = config.with_safe_default_protocol_versions();
         let config = config.map_err(unfit)?.with_client_cert_verifier(verifier);
         let mut config = config.with_single_cert(own, key).map_err(unfit)?;
-        // A client that comes again shows its certificate again.
+        // No session resumption: a returning client must present its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self {
@@ -81,13 +81,14 @@ impl Certificates {
         })
     }
 
-    /// What somebody should know of them.
+    /// A warning for the administrator, if there is one.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// The name by which clients come to this machine: its own, if its certificate has that, or else one that it has.
+    /// The host name that clients should use: `machine` if the certificate has it, else a name from
+    /// the certificate.
     pub(crate) fn host<'a>(&'a self, machine: &'a str) -> &'a str {
         let is_plain = |name: &&String| !name.contains('*');
         if self.names.iter().any(|name| name == machine) {
@@ -99,15 +100,17 @@ impl Certificates {
             .map_or(machine, String::as_str)
     }
 
-    /// A connection that is about to begin.
+    /// Starts a TLS session for a new connection.
     pub(crate) fn connection(&self) -> Result<ServerConnection, rustls::Error> {
         ServerConnection::new(Arc::clone(&self.config))
     }
 }
 
-/// The subject of a certificate, for people: `CN=host, O=Example`. `None` if it has none, or none that can be read.
+/// The subject of a certificate for messages: `CN=host, O=Example`. `None` if there is none, or it
+/// is unreadable.
 pub(crate) fn subject_of(certificate: &CertificateDer<'_>) -> Option<String> {
-    // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { [0] version, serialNumber, signature, issuer, validity, subject, ..
+    // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { [0] version, serialNumber, signature,
+    // issuer, validity, subject, ..
     let (certificate, _) = der(certificate, SEQUENCE)?;
     let (mut rest, _) = der(certificate, SEQUENCE)?;
     if let Some((_, after)) = der(rest, VERSION) {
@@ -137,7 +140,7 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 
-/// The attributes of a subject that are shown, by their object identifiers.
+/// The displayed attributes of a subject, by object identifier.
 const ATTRIBUTES: &[(&[u8], &str)] = &[
     (&[0x55, 0x04, 3], "CN"),
     (&[0x55, 0x04, 6], "C"),
@@ -154,13 +157,13 @@ struct Element<'a> {
     rest: &'a [u8],
 }
 
-/// The contents of the first DER element if it has this tag, and the bytes after it.
+/// Returns the contents of the first DER element if it has this tag, and the bytes after it.
 fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let found = element(bytes).filter(|found| found.tag == tag)?;
     Some((found.contents, found.rest))
 }
 
-/// The first DER element.
+/// Parses the first DER element.
 fn element(bytes: &[u8]) -> Option<Element<'_>> {
     let (&[tag, first], mut rest) = bytes.split_first_chunk()?;
     let mut length = usize::from(first);
@@ -182,7 +185,8 @@ fn element(bytes: &[u8]) -> Option<Element<'_>> {
     })
 }
 
-/// The host names of a certificate. It is asked for one that no host has.
+/// Returns the host names of a certificate. It verifies a name that no host has: the error lists
+/// the names.
 fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
     let nobody = ServerName::try_from("nobody.invalid").expect("a name");
     let certificate = certificate.and_then(|it| ParsedCertificate::try_from(it).ok());
@@ -201,7 +205,7 @@ fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
     hosts.collect()
 }
 
-/// That others than its owner may read a key, if so: whoever has it can pass for the server.
+/// Returns a warning if others than the owner may read the key: they could impersonate the server.
 fn exposure(key: &Path) -> Option<String> {
     let mode = key.metadata().ok()?.permissions().mode() & 0o777;
     (mode & 0o044 != 0).then(|| {
@@ -213,7 +217,7 @@ fn exposure(key: &Path) -> Option<String> {
     })
 }
 
-/// Who knows which clients have a certificate of the authority.
+/// Creates the verifier that accepts clients with a certificate of the authority.
 fn verifier(folder: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificatesError> {
     let path = folder.join(AUTHORITY);
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! What the server knows of a client, whatever it speaks.
+//! The server's interface to its clients, independent of their protocol.
 
 use crate::numbers::Origin;
 use spindles_block::RequestError;
@@ -7,65 +7,66 @@ use spindles_io::export::{Access, Answer, Export, SlotId};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 
-/// What was moved for a client.
+/// Amount of data moved for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Payload that was received, in bytes.
+    /// Received payload, in bytes.
     pub(crate) payload_bytes: u64,
-    /// Of that, what was received elsewhere and copied to its place.
+    /// Part of the payload that was received into another buffer and copied, in bytes.
     pub(crate) copied_bytes: u64,
-    /// What was read for it, in bytes.
+    /// Data read for the client, in bytes.
     pub(crate) read_bytes: u64,
-    /// Requests.
+    /// Number of requests.
     pub(crate) requests: u64,
-    /// What was sent, in bytes.
+    /// Bytes sent.
     pub(crate) sent_bytes: u64,
 }
 
-/// How far a turn came.
+/// Result of receiving from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing more is there to be received now, or taken.
+    /// Nothing more to receive or take for now.
     Drained,
-    /// More is there.
+    /// More to receive.
     More,
-    /// The export has no room for the next request.
+    /// The export lacks free slots for the next request.
     Full,
 }
 
-/// The export, as one client sees it.
+/// The export and its slot budget, as seen by one client.
 pub(crate) struct Desk<'a> {
     pub(crate) export: &'a mut Export,
-    /// Who gets the answers to what is taken here.
+    /// The client that gets the answers to accesses taken here.
     pub(crate) user: usize,
 }
 
 impl Desk<'_> {
-    /// A slot of the export, whose answer comes to this client.
+    /// Takes a slot of the export; its answer goes to this client.
     pub(crate) fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
         self.export.take_for(self.user, access)
     }
 }
 
-/// What a client may take that needs room in the export.
+/// The slots of the export that a client may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MayTake {
-    /// Nothing: others come first.
+    /// None: other clients come first.
     Nothing,
-    /// Short requests, of at most `SHORT_SLOTS`: clients hold room and move nothing, for which long ones wait.
+    /// Short requests only, of at most `SHORT_SLOTS`: long requests wait for stuck clients that
+    /// hold slots.
     Short,
-    /// Whatever there is room for.
+    /// Any request that the slot budget allows.
     All,
 }
 
-/// The slots of a short request.
+/// Most slots of a short request.
 pub(crate) const SHORT_SLOTS: u64 = 4;
-/// So many of the slots of an export, one in so many, are for short requests alone, so that a few long ones that are
-/// not moved on don't take all.
+/// One in this many slots of an export is reserved for short requests. Otherwise a few long
+/// requests that make no progress could take all slots.
 const SHORT_PART: u64 = 8;
 
 impl MayTake {
-    /// Whether a request that needs so many slots may be taken.
+    /// Returns true if a request that needs `slots` slots may be taken.
     pub(crate) fn fits(self, slots: u64, export: &Export) -> bool {
         let count = |slots: usize| u64::try_from(slots).expect("64 bits");
         let free = count(export.free_slots());
@@ -76,7 +77,7 @@ impl MayTake {
             Self::Short => is_short && slots <= free,
             Self::All if is_short => slots <= free,
             Self::All => {
-                // The longest fits into what is left, whatever there is.
+                // Limit the reserve: even the longest request must fit when all slots are free.
                 let all = u64::from(export.limits().slots);
                 slots + (all / SHORT_PART).min(all.saturating_sub(slots)) <= free
             }
@@ -84,55 +85,57 @@ impl MayTake {
     }
 }
 
-/// A client: a descriptor that requests come from and replies go to. It takes a request when the export has
-/// room for all of it, and holds slots of the export until the reply is sent.
+/// A client: a descriptor that delivers requests and takes replies. The client takes a request once
+/// the export has enough free slots for all of it, and holds the slots until the reply is sent.
 pub(crate) trait Client: Debug + Send {
-    /// What is looked out for.
+    /// Returns the descriptor to poll.
     fn descriptor(&self) -> RawFd;
 
-    /// Takes what has come, as far as it goes; what needs room in the export only where it may.
+    /// Receives as many requests as possible; takes slots only as `may_take` allows.
     fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn;
 
-    /// An access that was taken is answered.
+    /// Completes an access taken earlier.
     fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>);
 
-    /// Whether replies wait to be sent.
+    /// Returns true if replies are waiting to be sent.
     fn has_replies(&self) -> bool;
 
-    /// Sends replies, as many as it takes. Whether it took all; otherwise it is looked out for room.
+    /// Sends as many replies as the descriptor accepts. Returns true if all were sent; otherwise
+    /// the server polls the descriptor for writing.
     fn send(&mut self, desk: &mut Desk<'_>) -> bool;
 
-    /// What was taken is answered, and no more is taken.
+    /// Stops taking requests; those already taken are still answered.
     fn take_no_more(&mut self);
 
-    /// The client is gone: what it has of the export is given back as it is answered.
+    /// Drops the client; its slots return to the export as their accesses complete.
     fn end(&mut self, desk: &mut Desk<'_>);
 
-    /// Whether nothing is received or sent any more.
+    /// Returns true if nothing is received or sent any longer.
     fn is_gone(&self) -> bool;
 
-    /// Whether no more is taken, and all that was taken is over.
+    /// Returns true if no more requests are taken and all taken ones have completed.
     fn is_over(&self) -> bool;
 
-    /// Whatever looks out for the descriptor finds it ready from now on.
+    /// Shuts the descriptor down, so that any poll reports it as ready.
     fn shut_down(&mut self);
 
-    /// Whether it holds room in the export, waits for the client, and nothing was moved since it was asked last.
+    /// Returns true if the client holds slots, waits for its peer, and moved nothing since the
+    /// previous call.
     fn is_stuck(&mut self) -> bool;
 
-    /// What was moved until now.
+    /// Returns the amount of data moved so far.
     fn moved(&self) -> Moved;
 
-    /// Where it comes from.
+    /// Returns where the client connects from.
     fn origin(&self) -> Origin;
 
-    /// Whether requests and replies go over an `io_uring` that the client shares.
+    /// Returns true if requests and replies use an `io_uring` shared with the client.
     fn is_over_ring(&self) -> bool {
         false
     }
 }
 
-/// For people: what failed.
+/// Describes a failed request in an error message.
 pub(crate) fn why(error: RequestError) -> &'static str {
     match error {
         RequestError::OutOfRange => "it ends behind the export",

@@ -1,5 +1,5 @@
-//! The control socket: command lines come in, and what they print goes out, a JSON document a line.
-//! docs/control.md has them.
+//! The control socket receives command lines and returns their output, one JSON document a line.
+//! docs/control.md describes the format.
 
 use crate::left_behind::{self, Fleeting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,40 +18,41 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So many command lines at once: who comes then waits.
+/// Most command lines in progress at once; further ones wait.
 const ASKS_MAX: usize = 32;
-/// But not where none has ended for so long.
+/// A waiting command line is refused if none has begun or ended for this long.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// As long as a command line may be.
+/// Longest command line, in bytes.
 const ASK_BYTES_MAX: u64 = 64 << 10;
-/// Who reads nothing for so long is gone.
+/// Socket time limit: a peer that neither sends its command line nor reads answers for this long is
+/// dropped.
 const SEND_MAX: Duration = Duration::from_secs(10);
-/// How often a server says that it is at a command, where the other side asks for that.
+/// Interval between the server's signs of life during a command, if the client asks for them.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a command waits for one line of its server.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long a command that is asked to end waits for its server to end it.
+/// How long a command waits for its server after asking it to end.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How long a command that wants a quick answer waits for a server that is at it.
+/// How long a command that wants a quick answer waits for a busy server.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
-/// Between two looks at a server that says nothing.
+/// Interval between two checks of a silent server.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// After an error that keeps clients from being accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A command line.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Ask {
-    /// Its words, without the program.
+    /// Its words, without the program name.
     pub arguments: Vec<String>,
-    /// Where it was typed: what relative names are relative to.
+    /// The client's working directory, to which relative names refer.
     pub folder: PathBuf,
-    /// The other side gives up on a server that says nothing, and wants a sign of life meanwhile.
+    /// True if the client gives up on a silent server, and wants signs of life.
     #[serde(default)]
     pub alive: bool,
 }
 
-/// What goes back to whoever asked. Who is gone gets nothing.
+/// The answers to a client. Answers to a disconnected client are dropped.
 #[derive(Clone, Debug)]
 pub struct Answers {
     stream: Arc<Mutex<UnixStream>>,
@@ -66,32 +67,32 @@ impl Answers {
         }
     }
 
-    /// A part of the result.
+    /// Sends a part of the result.
     pub fn out(&self, text: &str) {
         self.send(&json!({ "out": text }));
     }
 
-    /// A remark, or what went wrong.
+    /// Sends a remark or an error message.
     pub fn note(&self, text: &str) {
         self.send(&json!({ "note": text }));
     }
 
-    /// How far it is.
+    /// Sends the progress of a job.
     pub fn progress(&self, what: &str, done: u64, total: u64) {
         self.send(&json!({ "progress": what, "done_bytes": done, "total_bytes": total }));
     }
 
-    /// It is still at it.
+    /// Sends a sign of life.
     fn alive(&self) {
         self.send(&json!({ "alive": true }));
     }
 
-    /// It is done, with that exit status.
+    /// Ends the command with this exit status.
     pub fn end(&self, status: u8) {
         self.send(&json!({ "status": status }));
     }
 
-    /// Becomes true when whoever asked does not want it to go on, or is gone.
+    /// Becomes true once the client asks to stop or disconnects.
     #[must_use]
     pub fn stops(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stops)
@@ -105,14 +106,14 @@ impl Answers {
     }
 }
 
-/// The command lines that are under way.
+/// The command lines in progress.
 #[derive(Debug, Default)]
 struct UnderWay {
     now: Mutex<Crowd>,
     ends: Condvar,
 }
 
-/// How many there are, and when the last of them came or went.
+/// Number of command lines, and when one last began or ended.
 #[derive(Debug, Default)]
 struct Crowd {
     count: usize,
@@ -120,7 +121,8 @@ struct Crowd {
 }
 
 impl UnderWay {
-    /// Waits until there is room for one more, which is under way then. Whether there was.
+    /// Waits for a free place for one more command line, and takes it. Returns false if no other
+    /// command line begins or ends for `WAIT_MAX`.
     fn begin(&self) -> bool {
         let end = |now: &Crowd| now.changed.map(|changed| changed + WAIT_MAX);
         let mut now = self.lock();
@@ -145,7 +147,7 @@ impl UnderWay {
         self.ends.notify_all();
     }
 
-    /// Waits until none is, at most for so long.
+    /// Waits until no command line is in progress, for at most `most`.
     fn await_all(&self, most: Duration) {
         let is_some = |now: &mut Crowd| now.count > 0;
         drop(self.ends.wait_timeout_while(self.lock(), most, is_some));
@@ -156,7 +158,7 @@ impl UnderWay {
     }
 }
 
-/// The socket, before anybody is answered.
+/// The bound socket, before any command line is accepted.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -164,14 +166,14 @@ pub struct Control {
     under_way: Arc<UnderWay>,
 }
 
-/// One that is open.
+/// A control socket that accepts command lines.
 #[derive(Debug)]
 pub struct OpenControl {
     path: Option<Fleeting>,
     under_way: Arc<UnderWay>,
 }
 
-/// The folder in which something lies.
+/// Returns the folder that contains `path`.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -179,15 +181,16 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Does a command line.
+/// Executes a command line.
 pub type Handler = dyn Fn(&Ask, &Answers) + Send + Sync;
 
 impl Control {
-    /// Makes a socket there that only its owner can connect to. One that a server left behind is replaced.
+    /// Creates a socket that only its owner can connect to. Replaces one left behind by an earlier
+    /// server.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system call failed.
     pub fn bind(path: &Path) -> io::Result<Self> {
         left_behind::remove(path)?;
         let before = umask(Mode::from_raw_mode(0o177));
@@ -200,17 +203,17 @@ impl Control {
         })
     }
 
-    /// Where the socket lies.
+    /// Returns the folder of the socket.
     #[must_use]
     pub fn folder(&self) -> &Path {
         folder_of(&self.path.0)
     }
 
-    /// Lets command lines in from now on, each on a thread of its own.
+    /// Accepts command lines from now on, each on its own thread.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread can't be started.
     pub fn open(self, handler: Arc<Handler>) -> io::Result<OpenControl> {
         let thread = thread::Builder::new().name("spindles-control".to_owned());
         let (listener, under_way) = (self.listener, Arc::clone(&self.under_way));
@@ -223,12 +226,12 @@ impl Control {
 }
 
 impl OpenControl {
-    /// Takes the socket away: who looks for it finds none.
+    /// Removes the socket file, so that new clients find no server.
     pub fn hide(&mut self) {
         drop(self.path.take());
     }
 
-    /// Lets those that are under way come to their end, for a moment, and takes the socket away.
+    /// Removes the socket file, then waits up to a second for the command lines in progress.
     pub fn close(mut self) {
         self.hide();
         self.under_way.await_all(Duration::from_secs(1));
@@ -242,13 +245,13 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
             continue;
         };
         if !under_way.begin() {
-            // What is so short does not wait for whoever should read it.
+            // An answer this short fits the socket buffer, so writing does not wait for the reader.
             let why = format!(
                 "the server of the array does {ASKS_MAX} commands at once, and none of those has ended for {} s: end \
                  one, or try again",
                 WAIT_MAX.as_secs()
             );
-            // What is not read when the socket is closed takes what was answered with it.
+            // Closing a socket with unread data discards the answer, so read the request first.
             let heard = stream.set_nonblocking(true);
             drop((&stream).read(&mut vec![0; 64 << 10]));
             drop(heard.and_then(|()| stream.set_nonblocking(false)));
@@ -258,7 +261,7 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
         let (counted, handler) = (Arc::clone(under_way), Arc::clone(handler));
         let thread = thread::Builder::new().name("spindles-command".to_owned());
         let begun = thread.spawn(move || {
-            // Who does not speak it is left.
+            // Ignore clients that do not speak the protocol.
             drop(answer(&stream, &*handler));
             counted.end();
         });
@@ -268,7 +271,7 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
     }
 }
 
-/// Does nothing, and says why.
+/// Refuses a command line with this reason.
 fn refuse(answers: &Answers, status: u8, why: &str) {
     answers.note(&format!("spindles: {why}\n"));
     answers.end(status);
@@ -294,7 +297,7 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
             return Ok(());
         }
     };
-    // A command that gave up on a stopped server has said that it was not done.
+    // The command gave up while this server was stopped, and reported that nothing was done.
     if is_gone(stream)? {
         return Ok(());
     }
@@ -305,7 +308,7 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
         .stack_size(64 << 10)
         .spawn(move || hear(lines, &heard))?;
     handler(&ask, &answers);
-    // The thread that hears has nothing more to wait for.
+    // Ends the wait of the listening thread.
     stream.shutdown(std::net::Shutdown::Both).ok();
     listener.join().ok();
     Ok(())
@@ -318,8 +321,8 @@ fn is_gone(stream: &UnixStream) -> io::Result<bool> {
     Ok(polled[0].revents().contains(PollFlags::HUP))
 }
 
-/// Listens until the other side is gone: that, and anything that it says, ends the command. Of what it says nothing is
-/// kept, however long it is.
+/// Listens until the client disconnects. That, and any input, ends the command. Input is discarded,
+/// however long.
 fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
     loop {
         let said = match lines.fill_buf() {
@@ -339,30 +342,30 @@ fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
     }
 }
 
-/// Returns true if nothing came within the time limit of a socket.
+/// Returns true if the socket's time limit expired.
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// A server that does not answer.
+/// The error for a server that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silent {
-    /// Its process, if that is known.
+    /// The server's process ID, if known.
     pub pid: Option<u32>,
-    /// Why it is not waited for.
+    /// Why the command stopped waiting.
     pub reason: SilentReason,
 }
 
-/// Why a server that does not answer is not waited for.
+/// Why a command stopped waiting for its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SilentReason {
-    /// A signal stopped its process.
+    /// A signal stopped the server's process.
     Stopped,
-    /// The time limit is over.
+    /// The time limit expired.
     Late,
-    /// It was asked to end the command, and is still at it.
+    /// The server was asked to end the command, and still runs it.
     GoesOn,
-    /// It is at a command that wants a quick answer.
+    /// The server is busy with a command that wants a quick answer.
     Busy,
 }
 
@@ -398,7 +401,7 @@ impl fmt::Display for Silent {
 impl Error for Silent {}
 
 impl Silent {
-    /// The one that an error of [`Asked`] is about.
+    /// Returns the [`Silent`] inside an error of [`Asked`].
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
@@ -409,27 +412,27 @@ impl Silent {
     }
 }
 
-/// What comes back for a command line.
+/// An answer to a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A part of the result.
     Out(String),
-    /// A remark, or what went wrong.
+    /// A remark or an error message.
     Note(String),
-    /// How far it is.
+    /// Progress of a job.
     Progress {
-        /// What.
+        /// Name of the job.
         what: String,
-        /// Of it is done, in bytes.
+        /// Bytes done.
         done: u64,
-        /// And there is so much.
+        /// Total bytes.
         total: u64,
     },
-    /// It is done, with that exit status.
+    /// The command ended with this exit status.
     End(u8),
 }
 
-/// A command line that a server does.
+/// A command line that a server executes.
 #[derive(Debug)]
 pub struct Asked {
     stream: UnixStream,
@@ -438,19 +441,20 @@ pub struct Asked {
     server: Option<u32>,
     /// When the server was asked to end the command.
     ends: Arc<OnceLock<Instant>>,
-    /// When it answered last.
+    /// Time of the last answer.
     answered: Instant,
-    /// When it is given up, though it is at the command.
+    /// When to give up even on a server that shows signs of life.
     deadline: Option<Instant>,
 }
 
 impl Asked {
-    /// Hands a command line to the server that listens there. `None` where none does. With `alive` the server says that
-    /// it is at the command, which then may take any time; without, it answers soon or is given up.
+    /// Sends a command line to the server that listens on `path`; `None` if there is none. With
+    /// `alive` the server sends signs of life, and the command may take any time. Otherwise a
+    /// server that does not answer soon is given up.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// A system call failed, or the server does not answer ([`Silent`]).
     pub fn ask(
         path: &Path,
         arguments: &[String],
@@ -467,7 +471,7 @@ impl Asked {
         let server = process_behind(&stream);
         let ask = json!({ "arguments": arguments, "folder": folder, "alive": alive });
         match writeln!(stream, "{ask}") {
-            // It was refused before it was said: why is there to be read.
+            // Refused before the request was sent: the reason is still readable.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) if is_late(&error) => return Err(Silent::error(server, SilentReason::Late)),
             said => said?,
@@ -485,7 +489,7 @@ impl Asked {
         }))
     }
 
-    /// Gives up a server that has not answered within a minute, though it is at the command.
+    /// Also gives up on a busy server that has not answered within a minute.
     #[must_use]
     pub fn soon(self) -> Self {
         Self {
@@ -494,25 +498,25 @@ impl Asked {
         }
     }
 
-    /// What asks the server to end what it does for this.
+    /// Returns a function that asks the server to end the command.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system call failed.
     pub fn stopper(&self) -> io::Result<impl Fn() + Send + 'static> {
         let (stream, ends) = (self.stream.try_clone()?, Arc::clone(&self.ends));
         Ok(move || {
             ends.get_or_init(Instant::now);
-            // Where the server is gone there is nothing to end.
+            // A server that is gone has nothing to end.
             drop((&stream).write_all(b"{\"stop\":true}\n"));
         })
     }
 
-    /// The next answer; `None` where the server ended.
+    /// Returns the next answer; `None` if the server closed the connection.
     ///
     /// # Errors
     ///
-    /// What the system says, or that it was no answer; of a server that does not answer, [`Silent`].
+    /// The system call failed, the answer is invalid, or the server does not answer ([`Silent`]).
     pub fn next_answer(&mut self) -> io::Result<Option<Answer>> {
         loop {
             self.line.clear();
@@ -529,9 +533,9 @@ impl Asked {
         }
     }
 
-    /// Reads a line into its buffer, which stays empty at the end of the stream.
+    /// Reads a line into the buffer, which stays empty at the end of the stream.
     fn read_line(&mut self) -> io::Result<()> {
-        // Looks are counted, not seconds: while this process is stopped itself, none is taken.
+        // Count checks, not seconds: while this process itself is stopped, it makes no checks.
         let mut looks = SILENCE_MAX.as_millis() / LOOK_INTERVAL.as_millis();
         loop {
             match self.lines.read_until(b'\n', &mut self.line) {
@@ -549,7 +553,7 @@ impl Asked {
         }
     }
 
-    /// Gives up a command that its server was asked to end and does not end.
+    /// Gives up if the deadline has passed, or if the server did not end the command when asked.
     fn check_end(&self) -> io::Result<()> {
         let since = self.ends.get().map(|ends| self.answered.max(*ends));
         if self.deadline.is_some_and(|end| Instant::now() > end) {
@@ -562,7 +566,7 @@ impl Asked {
     }
 }
 
-/// What a line of a server says.
+/// Parses a line from a server.
 fn answer_of(document: &Value) -> io::Result<Answer> {
     let text = |key: &str| document[key].as_str().map(str::to_owned);
     let number = |key: &str| document[key].as_u64();

@@ -1,4 +1,4 @@
-//! A process that a door depends on, as the server sees it: whether it is still there, and what is lost with it.
+//! Watches a process that a transport depends on, and reports what is lost when it ends.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -8,16 +8,16 @@ use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::process::Child;
 use std::sync::Arc;
 
-/// A descriptor of the process, which is ready to be read from when that has ended.
+/// A process file descriptor, which becomes readable when the process ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     process: Arc<OwnedFd>,
-    /// For people: what does not work without it, and what to do then.
+    /// Message: what no longer works without the process, and what to do about it.
     loss: String,
 }
 
 impl Guard {
-    /// Of a process that nobody has waited for yet.
+    /// Watches a child process that has not been waited for yet.
     pub(crate) fn new(process: &Child, loss: String) -> io::Result<Self> {
         let process = pidfd_open(Pid::from_child(process), PidfdFlags::empty())?;
         Ok(Self {
@@ -30,7 +30,7 @@ impl Guard {
         self.process.as_raw_fd()
     }
 
-    /// What is lost, if it has ended.
+    /// Returns the message if the process has ended.
     pub(crate) fn loss(&self) -> Option<String> {
         let mut polled = [PollFd::new(&*self.process, PollFlags::IN)];
         let ready = poll(&mut polled, Some(&Timespec::default()));

@@ -1,5 +1,5 @@
-//! The program of the administrator that is run when something must be known: by the helper, outside of the server's
-//! sandbox, one at a time, on a thread of its own, so that nobody waits for it.
+//! Runs the administrator's program for alarms. The helper runs it outside the server's sandbox,
+//! one run at a time, on its own thread, so that the server never waits for it.
 
 use crate::alarms::{Alarm, AlarmKind};
 use rustix::fs::{Access, access};
@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The most alarms that wait for the program. Further ones are dropped, and a remark says so.
+/// Most alarms that wait for the program. Further ones are dropped and counted.
 const WAITING_MAX: usize = 256;
-/// So long it may take. When serving has ended, so long all that wait have together.
+/// Longest run of the program. Once serving has ended, all waiting alarms together have this long.
 const RUN_MAX: Duration = Duration::from_secs(30);
-/// Between two looks whether it has ended.
+/// Interval between two checks for the end of the program.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What the program finds in its environment.
+/// Environment variables of the program.
 const VARIABLES: [&str; 6] = [
     "SPINDLES_EVENT",
     "SPINDLES_ARRAY",
@@ -32,10 +32,10 @@ const VARIABLES: [&str; 6] = [
     "SPINDLES_MESSAGE",
 ];
 
-/// What it finds there: the values.
+/// The values of the variables.
 pub(crate) type Words = [OsString; VARIABLES.len()];
 
-/// An alarm of that kind for the program. What there is not is empty.
+/// Returns the values for an alarm of this kind; absent ones are empty.
 pub(crate) fn words(kind: &AlarmKind, alarm: &Alarm) -> Words {
     let member = alarm.member.map(|member| member.to_string());
     let values = [
@@ -49,12 +49,12 @@ pub(crate) fn words(kind: &AlarmKind, alarm: &Alarm) -> Words {
     values.map(OsString::from)
 }
 
-/// The words that somebody sent, if they are that.
+/// Checks the number of received values; `None` if it is wrong.
 pub(crate) fn received(words: Vec<OsString>) -> Option<Words> {
     words.try_into().ok()
 }
 
-/// Whether this user may execute a file.
+/// Returns true if this user may execute the file.
 #[must_use]
 pub fn may_execute(program: &Path) -> bool {
     access(program, Access::EXEC_OK).is_ok()
@@ -66,16 +66,17 @@ pub(crate) struct Hook {
     waiting: SyncSender<Words>,
     thread: JoinHandle<()>,
     ends: Arc<OnceLock<Instant>>,
-    /// Alarms that were dropped.
+    /// Number of dropped alarms.
     dropped: u64,
 }
 
 impl Hook {
-    /// Has that program run for alarms from now on. `complain` gets what is wrong with it, when it begins to be.
+    /// Starts the thread that runs `program` for each alarm. Calls `complain` on the first of
+    /// consecutive failures.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread can't be started.
     pub(crate) fn begin(
         program: OsString,
         complain: impl Fn(&str) + Send + 'static,
@@ -96,16 +97,17 @@ impl Hook {
         })
     }
 
-    /// Has it run for that, soon. Does not wait.
+    /// Queues an alarm. Never blocks.
     pub(crate) fn raise(&mut self, words: Words) {
         if self.waiting.try_send(words).is_err() {
             self.dropped += 1;
         }
     }
 
-    /// Lets it run for what waits, for a while. For so many alarms it was not run, because too many waited.
+    /// Runs the program for the waiting alarms, within the time limit. Returns the number of alarms
+    /// that were dropped because too many waited.
     pub(crate) fn close(self) -> u64 {
-        // Nobody else sets it.
+        // Only this function sets it.
         self.ends.set(Instant::now() + RUN_MAX).ok();
         drop(self.waiting);
         drop(self.thread.join());
@@ -113,11 +115,11 @@ impl Hook {
     }
 }
 
-/// How long the program may take.
+/// Time limits of the program.
 #[derive(Debug)]
 struct Limits {
     run_max: Duration,
-    /// When it all ends, once that is known.
+    /// The deadline of all runs, set once serving has ended.
     ends: Arc<OnceLock<Instant>>,
 }
 
@@ -143,7 +145,7 @@ fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain:
     }
 }
 
-/// Runs it once, and waits until it has ended.
+/// Runs the program once, and waits until it ends.
 fn run(program: &OsString, words: &Words, limits: &Limits) -> Result<(), String> {
     let begun = Instant::now();
     let said = io::stderr().as_fd().try_clone_to_owned();
@@ -154,11 +156,11 @@ fn run(program: &OsString, words: &Words, limits: &Limits) -> Result<(), String>
         .args([event, array])
         .args(Some(device).filter(|device| !device.is_empty()))
         .envs(VARIABLES.iter().zip(words))
-        // What the server tells systemd is its own.
+        // Only the server itself notifies systemd.
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null())
         .stdout(said)
-        // Whoever presses Ctrl-C means the server; and what it begins ends with it.
+        // Ctrl-C is meant for the server alone; and a time-out kills the whole group.
         .process_group(0);
     let mut child = command
         .spawn()
@@ -173,7 +175,7 @@ fn run(program: &OsString, words: &Words, limits: &Limits) -> Result<(), String>
         }
     }
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    // It may have ended just now.
+    // The program may have just ended.
     group.map(|group| kill_process_group(group, Signal::KILL).ok());
     drop(child.wait());
     let seconds = begun.elapsed().as_secs();
@@ -189,7 +191,7 @@ mod tests {
     use crate::alarms::Watch;
     use std::sync::Mutex;
 
-    /// What a hook complained about that was run for so many alarms.
+    /// Returns the complaints of a hook that runs for `count` alarms.
     fn complaints(program: &str, run_max: Duration, count: usize) -> Vec<String> {
         let limits = Limits {
             run_max,
@@ -240,7 +242,7 @@ mod tests {
             "{told:?}"
         );
         let pid = std::fs::read_to_string(pid).expect("it began");
-        // Gone, or nobody has asked yet how it ended. A process that is killed takes a moment to go.
+        // Gone, or a zombie. A killed process takes a moment to exit.
         let is_gone = |_: &usize| {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
             std::thread::sleep(Duration::from_millis(10));

@@ -1,22 +1,22 @@
-//! Sockets that servers left behind which did not end in order.
+//! Sockets left behind by servers that were not stopped cleanly.
 
 use spindles_io::sockets::connect_to;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file that is there as long as this is.
+/// A file that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Fleeting(pub(crate) PathBuf);
 
 impl Drop for Fleeting {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Another process may have removed it.
         drop(std::fs::remove_file(&self.0));
     }
 }
 
-/// Removes a socket on which nobody listens; leaves everything else.
+/// Removes a socket file without a listener; leaves everything else.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let is_socket = path.symlink_metadata();
     let is_socket = is_socket.is_ok_and(|found| found.file_type().is_socket());

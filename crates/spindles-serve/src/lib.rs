@@ -4,10 +4,10 @@
 //!  clients ──▶ door of a transport ──▶ server: clients ⇄ export ──▶ the array
 //! ```
 //!
-//! A *door* has threads of its own where its clients have to be talked to before they have chosen an export, so that
-//! one that is slow, or hostile, keeps nobody waiting. The *server* is one thread for each array, which waits for
-//! its clients and for its members in one place, and is the only one that touches the array. It knows nothing of
-//! what clients speak: each is a `Client`.
+//! A *door* is the listener of a transport. It has its own threads if clients negotiate before they
+//! choose an export, so that a slow or hostile client delays no other. The *server* is one thread
+//! for each array. It waits for clients and members in one place, and only this thread touches the
+//! array. It is independent of the clients' protocols: each client is a `Client`.
 
 mod alarms;
 mod certificates;

@@ -1,11 +1,11 @@
-//! What to do where nobody can be listened for.
+//! Messages for failed listening sockets.
 
 use spindles_io::sockets::listens;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Why a port can't be listened on, and what to do then.
+/// Explains why listening on a port failed, and how to fix it.
 pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
     let port = address.port();
     let remedy = match error.kind() {
@@ -25,7 +25,7 @@ pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
     format!("can't listen on {address}: {error}{remedy}")
 }
 
-/// The same of a socket in the file system.
+/// Explains why listening on a Unix socket failed, and how to fix it.
 pub(crate) fn path_failed(path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::AddrInUse if listens(path) => {
@@ -61,7 +61,8 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("it is free");
         assert!(told(&path).contains("a server listens"), "{}", told(&path));
         drop(listener);
-        // A program that another test starts just now has it until it begins.
+        // A process that another test is starting inherits the listener until it executes its
+        // program.
         while told(&path).contains("a server listens") {
             std::thread::yield_now();
         }

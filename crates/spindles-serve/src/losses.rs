@@ -1,26 +1,26 @@
-//! Blocks that a crash took, as they are found one place after the other, to be told together.
+//! Collects the blocks lost in a crash, found place by place, to report them together.
 
 use spindles_block::BlockIndex;
 use std::fmt;
 use std::ops::Range;
 
-/// So many places are named. The array has a list of all of them.
+/// Most places named in a message. The array keeps a list of all of them.
 const PLACES_MAX: usize = 16;
 
-/// What is lost of an array, as far as it was found.
+/// The lost blocks of an array found so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     blocks: u64,
-    /// The first places that were found, in their order; those that touch are one.
+    /// The places found first, sorted; adjacent ones are merged.
     places: Vec<Range<u64>>,
-    /// Whether there are more.
+    /// True if more places were found.
     has_more: bool,
-    /// Whether all of it was told.
+    /// True if everything was reported.
     is_told: bool,
 }
 
 impl Losses {
-    /// Of so many blocks from that one on, with those before.
+    /// Adds `blocks` blocks from `block` on.
     pub(crate) fn add(&mut self, block: BlockIndex, blocks: u32) {
         let mut found = block.0..block.0 + u64::from(blocks);
         self.blocks += u64::from(blocks);
@@ -39,7 +39,7 @@ impl Losses {
         self.places.insert(at, found);
     }
 
-    /// What there is to tell, unless nothing was added since this was asked last.
+    /// Returns a summary; `None` if nothing was added since the previous call.
     pub(crate) fn news(&mut self) -> Option<String> {
         let was_told = std::mem::replace(&mut self.is_told, true);
         (!was_told).then(|| self.to_string())

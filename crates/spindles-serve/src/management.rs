@@ -1,4 +1,4 @@
-//! The way to an array that is served, for commands on other threads.
+//! Access to a served array for commands on other threads.
 
 use crate::news::{Listener, News, Newsroom};
 use crate::numbers::ServerNumbers;
@@ -24,25 +24,28 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So long a command waits for news before it looks how far its job is.
+/// How long a command waits for events before it checks the progress of its job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// So long an array that was closed to be changed is tried to be opened again. Its clients wait, and it is theirs.
+/// How long the server tries to reopen an array that was closed for a change. Clients wait
+/// meanwhile, and lose the array after that.
 const REOPEN_MAX: Duration = Duration::from_mins(1);
 
-/// An array that is served.
+/// A served array.
 #[derive(Clone, Debug)]
 pub struct Handle {
     offer: Offer,
     news: Newsroom,
-    /// From which it was assembled, but for spares, and what came to it that its target need not have open.
+    /// Devices it was assembled from, without spares, and devices added since that the target need
+    /// not have open.
     given: Arc<Mutex<Vec<String>>>,
     options: AssembleOptions,
-    /// What its superblocks said when they were read last.
+    /// The last report read from its superblocks.
     said: Arc<Mutex<ArrayReport>>,
 }
 
 impl Handle {
-    /// Of the array that a server has, as it was assembled: from these devices, which have whole names, with that report.
+    /// Creates a handle for the array of a server, assembled from the devices `given` (absolute
+    /// names), with this report.
     #[must_use]
     pub fn new(
         offer: &Offer,
@@ -59,7 +62,7 @@ impl Handle {
             news: news.clone(),
             given: Arc::new(Mutex::new(given)),
             options: AssembleOptions {
-                // Nobody else can have written to what went out meanwhile.
+                // No other server can have written to members that went missing meanwhile.
                 degraded: true,
                 force: false,
                 ..options.clone()
@@ -68,19 +71,19 @@ impl Handle {
         }
     }
 
-    /// The name of the export, which stays while it is served.
+    /// The name of the export; it never changes.
     #[must_use]
     pub fn export(&self) -> String {
         self.offer.export().name
     }
 
-    /// All news from now on.
+    /// Subscribes to all events from now on.
     #[must_use]
     pub fn listen(&self) -> Listener {
         self.news.listen()
     }
 
-    /// What the server did until now; `None` where it has ended.
+    /// Returns the server's counters; `None` if the server has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {
         self.offer.numbers()
@@ -98,14 +101,14 @@ impl Handle {
         given.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What its target counts on, and what that has open.
+    /// Returns the devices that the target expects, and those that it has open.
     fn known(&self) -> (Vec<String>, Vec<String>) {
         self.offer
             .call(|target| counted_on_and_open(target))
             .unwrap_or_default()
     }
 
-    /// The devices from which it is opened when its server closed it.
+    /// Returns the devices to reopen the array from.
     fn to_open(&self, target: &dyn Target) -> Vec<String> {
         let (mut devices, _) = counted_on_and_open(target);
         devices.retain(|device| may_belong(device));
@@ -119,8 +122,8 @@ impl Handle {
     }
 }
 
-/// What a target counts on, and what it has open. A spare is in the first alone, until it takes a place here: where another
-/// array has taken it, it is in none.
+/// Returns the devices that the target expects, and those that it has open. A spare is only in the
+/// first list until it replaces a member here, and in neither once another array has taken it.
 fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
     let open = target.facts().devices.iter();
     let open: Vec<String> = open.map(|device| device.name.clone()).collect();
@@ -130,8 +133,8 @@ fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
 }
 
 impl Handle {
-    /// Returns true if one of these words of a command line means this array: its name, its UUID, or a device that it has
-    /// or that its superblock says belongs to it.
+    /// Returns true if one of these command-line words names this array: its name, its UUID, one of
+    /// its devices, or a device whose superblock says so.
     #[must_use]
     pub fn is_meant_by(&self, words: &[String]) -> bool {
         let report = self.report();
@@ -154,13 +157,13 @@ impl Handle {
 
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
-        // Those of members that are out too, which may come back.
+        // Includes the devices of members that are out, which may come back.
         let (counted_on, open) = self.known();
         let given = self.given();
         let all = counted_on.iter().chain(&open).chain(&given);
         let mut known = BTreeSet::new();
         let devices: Vec<String> = all.filter(|it| known.insert(*it)).cloned().collect();
-        // What was let go may be another array's by now.
+        // A removed device may belong to another array by now.
         belonging(&devices, &open, &self.said())
     }
 
@@ -174,7 +177,7 @@ impl Served for Handle {
     }
 
     fn report(&self) -> ArrayReport {
-        // When inner arrays have failed, their superblocks can be read, but not those of the array around them.
+        // If inner arrays failed, their superblocks are readable, but not those of the outer array.
         let now = report_of(&self.devices());
         let open = self.offer.call(|target| target.snapshot());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +193,7 @@ impl Served for Handle {
     fn remember(&self, device: &str) {
         let device = absolute(device);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have had another part before.
+        // The device may have had another role.
         if !given.contains(&device) {
             given.push(device);
         }
@@ -207,7 +210,8 @@ impl Served for Handle {
         let (done, result) = channel();
         let (refused, this) = (done.clone(), self.clone());
         let (known, exchanged) = channel();
-        // Both on the thread that has it, so that nothing comes between: no device that joins is left out.
+        // Run both steps on the server's thread, so that no device joins in between and is left
+        // out.
         let decide = move |target: &mut dyn Target| {
             if let Err(error) = target.may_restructure(comes.as_deref(), moves) {
                 drop(refused.send(Err(AssembleError::Attach(Box::new(error)))));
@@ -217,7 +221,7 @@ impl Served for Handle {
             if let Some(comes) = &comes {
                 this.remember(comes);
             }
-            // It may get its label only now.
+            // The device may get its superblock only now.
             let is_new = |comes: &String| !before.contains(comes);
             let more = comes.filter(is_new);
             let all: Vec<String> = before.iter().cloned().chain(more).collect();
@@ -229,7 +233,7 @@ impl Served for Handle {
             let (before, all) = exchanged.recv().unwrap_or_default();
             let mut devices = all.clone();
             devices.retain(|device| without.as_ref() != Some(device));
-            // No other program gets a device while the array is closed.
+            // Keep the locks, so that no other program claims a device while the array is closed.
             let keeping = options.open.locks.keep();
             let closed = target.close();
             let changed = if closed.is_ok() {
@@ -248,11 +252,11 @@ impl Served for Handle {
                 Reopened::AsBefore => (open_again(&array, &[&all, &before], &options, true), true),
             };
             drop(keeping);
-            // Who asked may be gone.
+            // The requester may be gone.
             drop(done.send(closed.map(|()| failed).map_err(AssembleError::from)));
             opened.map_err(|error| error.to_string())
         });
-        // Where the server has ended it was not changed.
+        // If the server has ended, nothing changed.
         let failed = result.recv().unwrap_or(Err(AssembleError::Changed));
         if let (Some(more), false, Ok(true)) = (more, is_known, &failed) {
             let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,9 +266,9 @@ impl Served for Handle {
     }
 }
 
-/// Opens the array again, on those devices that were open a moment ago and can be reached. Takes the first of these lists of devices that makes an
-/// array; all but the first only if `at_once`, or when time is up. Then it goes on without devices that can't be read or
-/// belong to another array by now.
+/// Reopens the array from the devices in `lists` that can be reached. Uses the first list that
+/// makes an array. Later lists are tried only if `at_once`, or once time is up. Once time is up,
+/// unreadable devices and devices of another array are left out, too.
 fn open_again(
     array: &ArrayReport,
     lists: &[&[String]],
@@ -279,7 +283,7 @@ fn open_again(
             .take(if at_once || is_over { lists.len() } else { 1 });
         let mut failed = None;
         for devices in lists {
-            // What was changed may have made plain devices of some.
+            // The change may have turned some devices into plain ones.
             let mut left = devices.to_vec();
             left.retain(|device| !is_plain(device) && is_here(device));
             if is_over {
@@ -298,17 +302,17 @@ fn open_again(
     }
 }
 
-/// Whether a device can be opened now: an export may answer later.
+/// Returns true if a device can be opened now. An NBD export may become reachable later.
 fn is_here(device: &str) -> bool {
     !is_address(device) || belongs(device)
 }
 
-/// Does with the target what it is asked, on the thread that has it.
+/// Executes requests on the thread that owns the target.
 struct Remote {
     offer: Offer,
     news: Listener,
     taken: Vec<Taken>,
-    /// Whether anything was under way when that was last asked.
+    /// True if a job was running at the last check.
     worked: bool,
 }
 
@@ -320,7 +324,7 @@ impl Remote {
         self.offer.call(call)
     }
 
-    /// The same with a device, which is named for the server.
+    /// Calls `call` with the absolute name of a device.
     fn with<T: Send + 'static>(
         &self,
         device: &str,
@@ -369,7 +373,7 @@ impl Managed for Remote {
             match self.news.next()? {
                 News::Event { array, event, .. } => return Some((array, event)),
                 News::Taken(taken) => self.taken.push(taken),
-                // Reported as such; the array is as it was.
+                // Subscribers report these themselves; the array is unchanged.
                 News::NotBack { .. }
                 | News::Unguarded { .. }
                 | News::Space { .. }
@@ -389,8 +393,8 @@ impl Managed for Remote {
     }
 
     fn work(&mut self) -> bool {
-        // What ended since the caller last took the events has some that the caller must still get: `false` comes
-        // one look later.
+        // The caller must still get the events of a job that ended since it last took events, so
+        // return `false` one check later.
         let works = self.is_working();
         let worked = std::mem::replace(&mut self.worked, works);
         std::thread::sleep(LOOK_INTERVAL);
@@ -513,7 +517,7 @@ impl Managed for Remote {
         self.call(|target| target.rebuild_progress())?
     }
 
-    /// The server has it.
+    /// The server closes the array.
     fn close(self: Box<Self>) -> Result<(), CloseError> {
         Ok(())
     }

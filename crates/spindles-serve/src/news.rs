@@ -1,4 +1,4 @@
-//! What happens to the arrays of a target, told to all who want to know.
+//! Events of a target's arrays, and the event bus that passes them to all subscribers.
 
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
@@ -7,56 +7,57 @@ use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// In an array.
+    /// An event of an array.
     Event {
-        /// Its name.
+        /// The name of the array.
         array: String,
-        /// What.
+        /// The event.
         event: Event,
-        /// The device that it happened to, where it is one.
+        /// The affected device, if any.
         device: Option<String>,
     },
-    /// A spare took a place.
+    /// A spare replaced a member.
     Taken(Taken),
-    /// A command had the array closed and opened again, and a device is not there any more.
+    /// A device is missing after the array was closed and reopened for a command.
     NotBack {
         /// The name of the array.
         array: String,
-        /// The member; `None` for the device of the journal.
+        /// The member; `None` for the journal device.
         member: Option<MemberIndex>,
-        /// The device that was there before.
+        /// The device before.
         device: Option<String>,
     },
-    /// Whether writes get space has changed.
+    /// Writes ran out of space, or have space again.
     Space {
         /// The name of the outermost array.
         array: String,
-        /// How.
+        /// The change.
         news: SpaceNews,
     },
-    /// The array of that name was opened again, and grows.
+    /// The array of this name was reopened, and is growing.
     Grows(String),
-    /// A process that a door depends on has ended.
+    /// A process that a transport depends on has ended.
     Unguarded {
-        /// The name of the array, or what else is served.
+        /// The name of the array, or of the export.
         array: String,
-        /// What is lost with it, for people.
+        /// Message: what no longer works without the process.
         loss: String,
     },
 }
 
 impl News {
-    /// All there are now. `arrays` is how the target was before them, and then how it is.
+    /// Takes all pending events. `arrays` holds the state before them, and is updated to the state
+    /// after them.
     pub(crate) fn of(target: &mut dyn Target, arrays: &mut Vec<ArraySnapshot>) -> Vec<Self> {
-        let mut events = Vec::new(); // Without news nothing is allocated.
+        let mut events = Vec::new(); // No allocation unless there are events.
         while let Some(event) = target.next_event() {
             events.push(event);
         }
         let managed: &mut dyn Managed = target;
-        // A spare that could not take a place is news by itself.
+        // A spare that failed to replace a member is an event of its own.
         let taken = managed.spares_taken();
         let space = managed.space_news();
         if events.is_empty() && taken.is_empty() && space.is_empty() {
@@ -77,7 +78,8 @@ impl News {
         news
     }
 
-    /// The devices that arrays had before they were closed for a command, and lack since they were opened again.
+    /// Returns the devices present before the arrays were closed for a command, and missing since
+    /// they were reopened.
     pub(crate) fn not_back(before: &[ArraySnapshot], after: &[ArraySnapshot]) -> Vec<Self> {
         let mut news = Vec::new();
         for array in after {
@@ -104,7 +106,7 @@ impl News {
         news
     }
 
-    /// A device that is not back, for people; `None` for other news.
+    /// Returns a message if the event is a device missing after a reopen, else `None`.
     #[must_use]
     pub fn lacking(&self) -> Option<String> {
         let Self::NotBack {
@@ -129,14 +131,14 @@ impl News {
         })
     }
 
-    /// An event with its device, by how the arrays were before it and are after it.
+    /// Adds the device to an event, looked up in the state before or after it.
     fn named(
         array: String,
         event: Event,
         before: &[ArraySnapshot],
         after: &[ArraySnapshot],
     ) -> Self {
-        // A spare may have the place already of a device that is out.
+        // A spare may already have replaced the device that is out.
         let arrays = if is_over(&event) { before } else { after };
         let device = device_of(&event, arrays.iter().find(|it| it.name == array));
         Self::Event {
@@ -147,7 +149,7 @@ impl News {
     }
 }
 
-/// Whether the array has done with the device that it is about.
+/// Returns true if the array no longer uses the affected device.
 fn is_over(event: &Event) -> bool {
     matches!(
         event,
@@ -164,7 +166,7 @@ fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
     device.map(|device| device.name.clone())
 }
 
-/// The member that something happened to.
+/// Returns the affected member; `None` if there is none.
 pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
     match event {
         Event::MemberOut { member, .. }
@@ -185,30 +187,31 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
     }
 }
 
-/// News that nobody has taken yet.
+/// Events that a subscriber has not taken yet.
 type Queue = Mutex<VecDeque<News>>;
 
-/// Where news are heard.
+/// The event bus: passes events to all subscribers.
 #[derive(Clone, Debug, Default)]
 pub struct Newsroom(Arc<Mutex<Vec<Weak<Queue>>>>);
 
-/// Gets all news since it was made.
+/// A subscriber: receives all events since its creation.
 #[derive(Debug)]
 pub struct Listener(Arc<Queue>);
 
 impl Newsroom {
-    /// All news from now on.
+    /// Creates a subscriber for all events from now on.
     #[must_use]
     pub fn listen(&self) -> Listener {
         let listener = Listener(Arc::default());
         let mut listeners = locked(&self.0);
-        // Each command listens, and a quiet array has nothing to tell for months.
+        // Remove dropped subscribers: each command subscribes, and a quiet array has no events for
+        // months.
         listeners.retain(|it| it.strong_count() > 0);
         listeners.push(Arc::downgrade(&listener.0));
         listener
     }
 
-    /// Hands it to all listeners.
+    /// Passes an event to all subscribers.
     pub(crate) fn tell(&self, news: &News) {
         for listener in locked(&self.0).iter().filter_map(Weak::upgrade) {
             locked(&listener).push_back(news.clone());
@@ -217,12 +220,12 @@ impl Newsroom {
 }
 
 impl Listener {
-    /// The oldest that was not taken.
+    /// Takes the oldest pending event.
     pub(crate) fn next(&self) -> Option<News> {
         locked(&self.0).pop_front()
     }
 
-    /// What arrays lack since they were opened again for a command, for people. Forgets other news.
+    /// Takes all pending events, and returns messages for devices missing after a reopen.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
         let news = locked(&self.0).drain(..).collect::<Vec<_>>();
@@ -230,7 +233,7 @@ impl Listener {
     }
 }
 
-/// A thread that panicked left the list whole.
+/// Locks a mutex. A thread that panicked left the list consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -299,7 +302,8 @@ mod tests {
         assert!(locked(&room.0).len() <= 2, "they add up without news");
     }
 
-    /// Whoever pulled out what took the place would break the array.
+    /// An alarm that named the spare would make the administrator pull a working device, and break
+    /// the array.
     #[test]
     fn what_is_out_is_the_device_before_a_spare_took_its_place() {
         let member = MemberIndex(0);

@@ -1,21 +1,22 @@
-//! What a server did, as it tells its administrators.
+//! A server's counters, as reported to administrators.
 
 use crate::client::Moved;
 use spindles_io::export::ExportLatencies;
 use std::fmt;
 
-/// What a server did.
+/// Totals of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Clients.
+    /// Accepted connections.
     pub connections: u64,
-    /// Their requests.
+    /// Requests.
     pub requests: u64,
-    /// What they sent to be written, in bytes.
+    /// Write payload received, in bytes.
     pub payload_bytes: u64,
-    /// Of that, what was not received into the memory that goes to the members, but copied there.
+    /// Part of the payload that was copied instead of received into the memory that goes to the
+    /// members, in bytes.
     pub copied_bytes: u64,
-    /// What was read for them, in bytes.
+    /// Data read, in bytes.
     pub read_bytes: u64,
 }
 
@@ -28,34 +29,34 @@ impl Served {
     }
 }
 
-/// A client that is there.
+/// Counters of a connected client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientNumbers {
-    /// Where it comes from.
+    /// Where the client connects from.
     pub origin: Origin,
-    /// When it came, in seconds since 1970.
+    /// When it connected, in seconds since 1970.
     pub since_s: u64,
-    /// Its requests.
+    /// Number of requests.
     pub requests: u64,
-    /// What was read for it, in bytes.
+    /// Data read, in bytes.
     pub read_bytes: u64,
-    /// What it sent to be written, in bytes.
+    /// Write payload received, in bytes.
     pub written_bytes: u64,
 }
 
-/// Where a client comes from.
+/// Origin of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The transport by which it comes.
+    /// The transport.
     pub transport: &'static str,
-    /// Its address or process; `None` for the kernel of this machine.
+    /// The client's address or process; `None` for the kernel of this machine.
     pub peer: Option<String>,
-    /// The subject of the certificate that it showed.
+    /// The subject of the client's certificate; `None` if it has none.
     pub subject: Option<String>,
 }
 
 impl Origin {
-    /// The kernel of this machine.
+    /// The origin of requests from the kernel of this machine.
     pub(crate) const fn kernel(transport: &'static str) -> Self {
         Self {
             transport,
@@ -76,30 +77,30 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The pace of a job of an array.
+/// The speed of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPace {
     /// The name of the array.
     pub array: String,
     /// The name of the job.
     pub job: &'static str,
-    /// Bytes of the array that it goes through in a second.
+    /// Progress through the array, in bytes per second.
     pub bytes_per_s: u64,
 }
 
-/// A server's numbers until now.
+/// A server's counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerNumbers {
-    /// Clients that are there.
+    /// The connected clients.
     pub clients: Vec<ClientNumbers>,
-    /// The jobs whose pace is known.
+    /// Jobs with a known speed.
     pub paces: Vec<JobPace>,
-    /// Of those, so many whose requests come over `io_uring`.
+    /// Number of clients with requests over `io_uring`.
     pub over_ring: u64,
-    /// When it began, in seconds since 1970.
+    /// When serving began, in seconds since 1970.
     pub since_s: u64,
-    /// What it did, for those that are gone too.
+    /// Totals, including disconnected clients.
     pub served: Served,
-    /// How long requests took, in parts as they go to the array.
+    /// Latencies of accesses, the parts of requests sent to the array.
     pub latencies: ExportLatencies,
 }

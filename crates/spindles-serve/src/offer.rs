@@ -1,4 +1,5 @@
-//! An export that is offered to clients, and the way by which those who come reach its server.
+//! Export descriptions for clients, and the channel by which accepted connections reach their
+//! server.
 
 use crate::client::Client;
 use crate::guard::Guard;
@@ -9,25 +10,25 @@ use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What clients are told of an export before they have it.
+/// Description of an export for clients that have not chosen it yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportFacts {
-    /// Its name.
+    /// Name of the export.
     pub name: String,
-    /// For people.
+    /// Human-readable description.
     pub description: String,
-    /// What it has in common with itself when another server has it, and with nothing else; `None` for what is gone with
-    /// its server.
+    /// Identity of the export, the same on every server that serves it, and unique; `None` for an
+    /// export that ends with its server.
     pub identity: Option<u64>,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The smallest that is read or written without reading more, in bytes.
+    /// Block size in bytes: shorter accesses read a whole block.
     pub block_bytes: u32,
-    /// Nothing is written.
+    /// True if the export is read-only.
     pub read_only: bool,
-    /// The longest access, in bytes.
+    /// Longest access, in bytes.
     pub access_bytes_max: u32,
-    /// Accesses at once, of all clients.
+    /// Most accesses in progress, over all clients.
     pub accesses_max: u16,
 }
 
@@ -53,41 +54,41 @@ impl ExportFacts {
     }
 }
 
-/// What the thread of a server is asked from outside.
+/// A message from another thread to the server's thread.
 pub(crate) enum Arrival {
-    /// A client has come.
+    /// An accepted connection.
     Client(Box<dyn Client>),
-    /// A process is to be looked out for.
+    /// A process to watch.
     Guard(Guard),
-    /// Somebody does something with the target.
+    /// A function to call with the target.
     Call(Call),
-    /// Somebody wants to know what the server did.
+    /// A request for the server's counters.
     Numbers(Sender<ServerNumbers>),
-    /// Somebody puts another target in the place of this one. Clients wait.
+    /// A request to exchange the target. Clients wait meanwhile.
     Exchange(Exchange),
 }
 
-/// Something to be done with a target, on its thread.
+/// A function to call with a target, on its thread.
 pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
 
 /// Returns true if the target may be exchanged now.
 pub(crate) type Decide = Box<dyn FnOnce(&mut dyn Target) -> bool + Send>;
 
-/// Puts another target in the place of one.
+/// Exchanges the target.
 pub(crate) struct Exchange {
-    /// Whether the target may be exchanged now, when nothing is under way on it.
+    /// Called when no access is in progress; returns true if the target may be exchanged now.
     pub(crate) decide: Decide,
-    /// Gives another target for it, or says why there is none any more.
+    /// Returns the new target, or the reason why there is none.
     pub(crate) exchange: ExchangeTarget,
 }
 
 pub(crate) type ExchangeTarget =
     Box<dyn FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send>;
 
-/// What clients are told, which changes when the target is exchanged.
+/// The shared description of an export, which changes when the target is exchanged.
 pub(crate) type SharedFacts = Arc<Mutex<ExportFacts>>;
 
-/// An export, and the way to its server.
+/// An export and the channel to its server.
 #[derive(Clone, Debug)]
 pub struct Offer {
     export: SharedFacts,
@@ -106,14 +107,15 @@ impl Offer {
         (offer, arrived)
     }
 
-    /// What clients are told now.
+    /// Returns the current description.
     #[must_use]
     pub fn export(&self) -> ExportFacts {
         let facts = self.export.lock();
         facts.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It is an array with that identity, which other servers had and will have.
+    /// Derives the export's identity from the UUID of its array, which stays the same on other
+    /// servers.
     pub fn identify(&self, array: [u8; 16]) {
         let half = |bytes: &[u8]| {
             bytes
@@ -125,8 +127,8 @@ impl Offer {
         facts.identity = Some(half(first) ^ half(second));
     }
 
-    /// Puts another target in the place of this one as soon as nothing is under way, if `decide` lets it then. Whether
-    /// there is a server for that.
+    /// Exchanges the target once no access is in progress, if `decide` agrees then. Returns false
+    /// if the server has ended.
     pub(crate) fn exchange(
         &self,
         decide: impl FnOnce(&mut dyn Target) -> bool + Send + 'static,
@@ -140,40 +142,40 @@ impl Offer {
         sent.is_ok()
     }
 
-    /// Whether clients can still come.
+    /// Returns true while clients can connect.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.stopper.is_stopping()
     }
 
-    /// What ends the server, or wakes it.
+    /// Returns the handle that stops or wakes the server.
     pub(crate) fn stopper(&self) -> &Stopper {
         &self.stopper
     }
 
-    /// A client has come. Where the server has ended it is dropped.
+    /// Passes an accepted connection to the server; drops it if the server has ended.
     pub(crate) fn join(&self, client: Box<dyn Client>) {
         if self.arrivals.send(Arrival::Client(client)).is_ok() {
             self.stopper.wake();
         }
     }
 
-    /// A process that a door depends on: when it ends, that is news.
+    /// Watches a process that a transport depends on: its end becomes an event.
     pub(crate) fn look_out(&self, guard: Guard) {
         if self.arrivals.send(Arrival::Guard(guard)).is_ok() {
             self.stopper.wake();
         }
     }
 
-    /// Does that with the target, on the thread that has it, and waits until it is done. `None` where the server
-    /// has ended.
+    /// Calls `call` with the target, on the target's thread, and waits for the result. `None` if
+    /// the server has ended.
     pub fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
     ) -> Option<T> {
         let (done, result) = channel();
         let call: Call = Box::new(move |target| {
-            // Who asked may be gone.
+            // The caller may be gone.
             drop(done.send(call(target)));
         });
         self.arrivals.send(Arrival::Call(call)).ok()?;
@@ -181,7 +183,7 @@ impl Offer {
         result.recv().ok()
     }
 
-    /// What the server did until now. `None` where it has ended.
+    /// Returns the server's counters; `None` if the server has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {
         let (done, result) = channel();

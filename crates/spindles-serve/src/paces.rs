@@ -1,17 +1,17 @@
-//! How fast jobs are: their progress over the last half minute, looked at with every tick of the server.
+//! Speed of jobs: progress over the last half minute, sampled at every tick of the server.
 
 use crate::numbers::JobPace;
 use spindles_io::ArraySnapshot;
 use std::time::{Duration, Instant};
 
-/// A pace is that of the time since the last look but one; looks are at least this long apart.
+/// Speed is measured from the sample before the last one; samples are at least this long apart.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The paces of all jobs that are under way.
+/// The speeds of all running jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Paces(Vec<Pace>);
 
-/// A job, and two looks at it.
+/// A job, and three samples of its progress.
 #[derive(Debug)]
 struct Pace {
     array: String,
@@ -28,7 +28,7 @@ struct Look {
 }
 
 impl Paces {
-    /// Looks at all jobs. Those that have ended are forgotten.
+    /// Samples all running jobs, and forgets those that have ended.
     pub(crate) fn look(&mut self, arrays: &[ArraySnapshot], at: Instant) {
         let mut before = std::mem::take(&mut self.0);
         for array in arrays {
@@ -40,7 +40,7 @@ impl Paces {
                 let is_it = |pace: &Pace| {
                     pace.array == array.name
                         && pace.job == job.name
-                        // It began again.
+                        // Not a job that has restarted.
                         && pace.now.done_bytes <= now.done_bytes
                 };
                 let known = before.iter().position(is_it);
@@ -59,7 +59,7 @@ impl Paces {
         }
     }
 
-    /// The paces of jobs that are still under way and were looked at more than once.
+    /// Returns the speeds of jobs that are still running and were sampled more than once.
     pub(crate) fn known(&self, arrays: &[ArraySnapshot]) -> Vec<JobPace> {
         let is_going = |pace: &&Pace| {
             let array = arrays.iter().find(|array| array.name == pace.array);
@@ -151,10 +151,10 @@ mod tests {
         assert_eq!(pace_at(0, 0), None);
         assert_eq!(pace_at(2, 200), Some(100));
         assert_eq!(pace_at(15, 1500), Some(100));
-        // It became slower: after half a minute nothing else shows.
+        // The job became slower: after half a minute only the new speed is visible.
         assert_eq!(pace_at(29, 1640), Some(56));
         assert_eq!(pace_at(30, 1650), Some(10));
-        // It began again.
+        // The job restarted.
         assert_eq!(pace_at(47, 0), None);
     }
 }

@@ -1,27 +1,27 @@
-//! How long the server looks again before it sleeps. To be woken takes longer than many a client takes to ask again, and
-//! whoever looks again at once needs no waking; it takes the processor for that time. So it is done only as long as
-//! pauses are short, as hypervisors do with processors that halt.
+//! How long an idle server polls before it sleeps. A wake-up takes longer than many clients take to
+//! send the next request. Polling avoids it, but uses CPU time. So the server polls only while
+//! pauses are short, as hypervisors do for halted virtual CPUs.
 
 use std::time::{Duration, Instant};
 
-/// It looks again for no longer.
+/// Longest polling time.
 const LONGEST: Duration = Duration::from_micros(50);
-/// Or not at all, or at least so long.
+/// Shortest polling time, other than none.
 const SHORTEST: Duration = Duration::from_micros(10);
 
-/// What is known of pauses.
+/// The polling time, adapted to past pauses.
 #[derive(Debug)]
 pub(crate) struct Polling {
-    /// So long it looks again.
+    /// Current polling time.
     now: Duration,
-    /// Never longer.
+    /// Upper limit of the polling time.
     most: Duration,
-    /// When the pause began that is not over.
+    /// Start of the current pause.
     since: Option<Instant>,
 }
 
 impl Polling {
-    /// With a single processor, whoever looks again keeps the clients from asking.
+    /// Disables polling on a single CPU, where it would keep clients from running.
     pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism();
         let alone = processors.is_ok_and(|count| count.get() == 1);
@@ -32,20 +32,20 @@ impl Polling {
         }
     }
 
-    /// There is nothing to do. Whether to look again, and not to sleep.
+    /// Called when idle. Returns true to poll again, false to sleep.
     pub(crate) fn is_left(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         !self.now.is_zero() && since.elapsed() < self.now
     }
 
-    /// There is something to do.
+    /// Called when there is work: ends the pause.
     pub(crate) fn end(&mut self) {
         if let Some(since) = self.since.take() {
             self.learn(since.elapsed());
         }
     }
 
-    /// A pause was so long.
+    /// Adapts the polling time to the length of a pause.
     fn learn(&mut self, pause: Duration) {
         if pause > self.most {
             self.now /= 2;

@@ -1,50 +1,51 @@
-//! Tells systemd how a service is: one datagram for each thing (`sd_notify(3)`). A crate for that would be longer than
-//! this file.
+//! Notifies systemd of the service's state: one datagram for each notification (`sd_notify(3)`). A
+//! crate for this would be longer than this file.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where systemd tells services to send that.
+/// The variable with the address of systemd's socket.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// The way to whoever started this process and wants to know.
+/// Notifies the service manager that started this process, if it wants that.
 #[derive(Debug, Default)]
 pub struct Readiness(Option<UnixDatagram>);
 
 impl Readiness {
-    /// For the service manager that the environment names. Without one, nothing is sent.
+    /// Connects to the service manager named in the environment. Without one, nothing is sent.
     #[must_use]
     pub fn from_environment() -> Self {
         let name = std::env::var_os(VARIABLE);
         Self(name.and_then(|name| socket(&name)))
     }
 
-    /// Clients are served from now on.
+    /// Reports that clients are served from now on.
     pub fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={}", first_line(status)));
     }
 
-    /// How it is, for people: a line. Further ones are not told.
+    /// Reports the state in one line for people; further lines are dropped.
     pub fn status(&self, status: &str) {
         self.tell(&format!("STATUS={}", first_line(status)));
     }
 
-    /// It is about to end.
+    /// Reports that the service is about to end.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
     fn tell(&self, what: &str) {
         if let Self(Some(socket)) = self {
-            // Who does not listen is not told.
+            // Ignore a service manager that does not listen.
             drop(socket.send(what.as_bytes()));
         }
     }
 }
 
-/// A path, or after `@` a name that no file system has. It is connected at once: in its sandbox a server can't.
+/// Connects to a path, or after `@` to an abstract name. It connects at once because a server in
+/// its sandbox can't.
 fn socket(name: &OsStr) -> Option<UnixDatagram> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
@@ -56,7 +57,7 @@ fn socket(name: &OsStr) -> Option<UnixDatagram> {
     Some(socket)
 }
 
-/// A line break would begin another thing.
+/// Removes line breaks and control characters: a line break would start another assignment.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.replace(char::is_control, " ")

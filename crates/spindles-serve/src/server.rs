@@ -1,5 +1,5 @@
-//! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
-//! the others.
+//! The thread that owns an array: it waits for clients and members in one place, and passes
+//! requests from clients to the array.
 
 use crate::client::{Client, Desk, MayTake, Turn};
 use crate::guard::Guard;
@@ -22,29 +22,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// Longest access, in bytes: longer requests have several.
+/// Longest access, in bytes. A longer request is split into several.
 const ACCESS_BYTES_MAX: u32 = 1 << 20;
-/// The watches of the waker and the ticker.
+/// Watch IDs of the waker and the ticker.
 const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
-/// The first watch of the first client.
+/// First watch ID of the connections.
 const GUESTS: usize = 2;
-/// The watch of the first process that a door depends on: there are fewer clients.
+/// First watch ID of watched processes, above those of all connections.
 const GUARDS: u32 = 1 << 30;
-/// After so many turns with something to do, those are looked out for that were quiet.
+/// After this many busy turns, the server polls the descriptors of quiet connections.
 const TURNS_UNHEARD: u32 = 16;
-/// So many ticks are as long as `ServerLimits::stuck_timeout`.
+/// Ticks per `ServerLimits::stuck_timeout`.
 const TICKS: u32 = 10;
 
-/// What a server allows.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Clients at once; others are sent away.
+    /// Most connections; further ones are closed.
     pub connections: usize,
-    /// Accesses at once, of all clients: each has memory of 1 MiB. At least 32, for the longest request.
+    /// Slot budget: most accesses in progress, over all clients. Each takes 1 MiB of memory. At
+    /// least 32, for the longest request.
     pub accesses: u16,
-    /// A client that holds room and moves nothing for so long is sent away when another waits for room, or when the
-    /// server is to end.
+    /// A client that holds slots and moves nothing for this long is disconnected if another waits
+    /// for slots, or if the server is stopping.
     pub stuck_timeout: Duration,
 }
 
@@ -58,48 +59,48 @@ impl Default for ServerLimits {
     }
 }
 
-/// The server can't begin.
+/// An error that ends the server or keeps it from starting.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// There is nothing to be woken by.
+    /// A system call failed.
     #[error("can't serve: {0}")]
     Io(#[from] io::Error),
-    /// The target can't look out for clients.
+    /// The target can't poll descriptors.
     #[error(transparent)]
     Watch(#[from] OpenError),
-    /// It was closed to become something else, and could not be opened again.
+    /// The array was closed for a change, and could not be reopened.
     #[error("it was closed to be changed, and can't be opened again: {0}")]
     Lost(String),
 }
 
-/// Whether a client is looked out for.
+/// Polling state of a connection's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lookout {
-    /// It need not be: it has a turn, or waits for one.
+    /// Not polled: the connection is in the run queue, or waits for slots.
     No,
-    /// Before the server sleeps: it is in `Server::quiet`.
+    /// To be polled before the server sleeps: the connection is in `Server::quiet`.
     Soon,
     Yes,
 }
 
-/// A client, and what is waited for.
+/// A connection (a *guest*) and its state.
 #[derive(Debug)]
 struct Guest {
     client: Box<dyn Client>,
-    /// For what it asks, and for room for replies.
+    /// Polling for requests, and for room for replies.
     reads: Lookout,
     writes: Lookout,
-    /// How far it came: it has more to be taken, or waits for room in the export.
+    /// Result of the last receive: more to receive, or waiting for slots of the export.
     turn: Turn,
-    /// It is in `Server::due`.
+    /// True if the connection is in the run queue, `Server::due`.
     due: bool,
-    /// For so many ticks it has held room and moved nothing.
+    /// Number of ticks for which the client has held slots and moved nothing.
     stuck_ticks: u32,
-    /// When it came, in seconds since 1970.
+    /// When it connected, in seconds since 1970.
     since_s: u64,
 }
 
-/// The time, in seconds since 1970.
+/// Returns the current time, in seconds since 1970.
 fn seconds_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
@@ -109,34 +110,34 @@ fn seconds_now() -> u64 {
 pub struct Server {
     export: Export,
     guests: Vec<Option<Guest>>,
-    /// Those that have something to be received or sent, or to be settled, the first first.
+    /// The run queue: connections with something to receive, send or settle, in order of arrival.
     due: VecDeque<usize>,
-    /// Those that may ask at any time, or take replies, and are not looked out for yet.
+    /// Connections that may become readable or writable at any time, and are not polled yet.
     quiet: Vec<usize>,
     polling: Polling,
-    /// Those that wait for room in the export, the first first.
+    /// Connections out of slot budget, in order of arrival.
     starved: VecDeque<usize>,
-    /// Meanwhile others hold room and move nothing.
+    /// True if connections wait for slots while others hold slots and move nothing.
     is_hindered: bool,
     arrived: Receiver<Arrival>,
     stopper: Stopper,
     ticker: Ticker,
     limits: ServerLimits,
     served: Served,
-    /// When it began, in seconds since 1970.
+    /// When serving began, in seconds since 1970.
     since_s: u64,
-    /// How fast jobs are.
+    /// Speed of jobs.
     paces: Paces,
-    /// The arrays of the target after the last news.
+    /// The target's arrays after the last event.
     arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
-    /// Processes that doors depend on, until they end.
+    /// Processes that transports depend on, until they end.
     guards: Vec<Option<Guard>>,
-    /// News that are not of the target, and not told yet.
+    /// Events not of the target, and not published yet.
     own_news: Vec<News>,
-    /// Nothing more is taken until this is done.
-    /// In the order in which they came.
+    /// Pending exchanges of the target, in order of arrival. Clients take no requests until the
+    /// last one is done.
     exchanges: VecDeque<Exchange>,
 }
 
@@ -147,11 +148,11 @@ impl Debug for Server {
 }
 
 impl Server {
-    /// A server of that target, and what clients are offered.
+    /// Creates a server for a target, and the export to offer to clients.
     ///
     /// # Errors
     ///
-    /// The system has no room for it.
+    /// A system call failed.
     pub fn new(
         target: Box<dyn Target>,
         name: &str,
@@ -197,20 +198,20 @@ impl Server {
         Ok((server, offer))
     }
 
-    /// The name under which it is offered.
+    /// The name of the export.
     #[must_use]
     pub fn name(&self) -> String {
         let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.name.clone()
     }
 
-    /// What ends it.
+    /// Returns a handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// How the arrays of the target are.
+    /// The state of the target's arrays.
     #[must_use]
     pub fn arrays(&self) -> &[ArraySnapshot] {
         &self.arrays
@@ -245,30 +246,31 @@ impl Server {
         self.export.target().snapshot()
     }
 
-    /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
+    /// Restarts the I/O threads of the members, so that they take over the sandbox of the calling
+    /// thread.
     ///
     /// # Errors
     ///
-    /// There can be no threads.
+    /// The threads can't be started.
     pub fn restart_threads(&mut self) -> io::Result<()> {
         self.export.target_mut().restart_threads()
     }
 
-    /// Where news of the target are heard.
+    /// Returns the event bus.
     #[must_use]
     pub fn news(&self) -> Newsroom {
         self.news.clone()
     }
 
-    /// Serves until it is stopped. `told` gets what happens to the target, and how its arrays are after that.
+    /// Serves until stopped. Calls `told` with each event, and the state of the arrays after it.
     ///
     /// # Errors
     ///
-    /// The target can't look out for clients, or is lost.
+    /// The target can't poll descriptors, or could not be reopened.
     pub fn run(self, told: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
         let stopper = self.stopper();
         let ended = self.serve_until_stopped(told);
-        // Whoever comes by a door that is open for others finds nothing here any more.
+        // The listener may stay open for other exports, but this one accepts no more connections.
         stopper.stop();
         ended
     }
@@ -306,7 +308,7 @@ impl Server {
                     self.begin_end();
                 }
                 if self.guests.iter().all(Option::is_none) {
-                    // Whoever comes now is sent away, and does not wait.
+                    // Drop connections accepted from now on, instead of letting them wait.
                     self.arrived = channel().1;
                     return Ok(self);
                 }
@@ -334,7 +336,7 @@ impl Server {
         }
     }
 
-    /// Hands the events of the target to all listeners.
+    /// Publishes the pending events to all subscribers.
     fn tell_news(&mut self, told: &mut impl FnMut(&News, &[ArraySnapshot])) {
         let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
         all_news.append(&mut self.own_news);
@@ -351,7 +353,7 @@ impl Server {
         }
     }
 
-    /// Tries those again that may have asked meanwhile, or have room.
+    /// Retries quiet connections, which may have become readable or writable.
     fn look_again(&mut self) {
         while let Some(user) = self.quiet.pop() {
             let Some(guest) = &mut self.guests[user] else {
@@ -369,7 +371,7 @@ impl Server {
         std::hint::spin_loop();
     }
 
-    /// Whoever asks from now on, or has room, is heard of by the target.
+    /// Polls the descriptors of all quiet connections.
     fn look_out_for_all(&mut self) -> Result<(), ServerError> {
         while let Some(user) = self.quiet.pop() {
             let Some(guest) = &mut self.guests[user] else {
@@ -393,7 +395,7 @@ impl Server {
         Ok(())
     }
 
-    /// It gets its turn.
+    /// Adds a connection to the run queue.
     fn is_due(&mut self, user: usize) {
         if let Some(guest) = &mut self.guests[user]
             && !std::mem::replace(&mut guest.due, true)
@@ -406,7 +408,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When not everything became durable.
+    /// Not everything became durable.
     pub fn close(self) -> Result<Served, CloseError> {
         let served = self.served;
         self.export.close()?;
@@ -421,18 +423,18 @@ impl Server {
 
     fn watch_guard(&mut self, at: usize) -> Result<(), ServerError> {
         let Some(guard) = &self.guards[at] else {
-            return Ok(()); // It has ended.
+            return Ok(()); // The process has ended.
         };
         let id = GUARDS + u32::try_from(at).expect("few");
         self.watch(guard.descriptor(), WatchId(id))
     }
 
-    /// Whether nothing of any client is under way.
+    /// Returns true if no access of any client is in progress.
     fn is_quiet(&self) -> bool {
         self.export.free_slots() == usize::from(self.export.limits().slots)
     }
 
-    /// Another target is served from now on, to the same clients.
+    /// Exchanges the target; the clients stay connected.
     fn exchanged(mut self) -> Result<Self, ServerError> {
         let Some(exchange) = self.exchanges.pop_front() else {
             return Ok(self);
@@ -464,7 +466,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Clients who come from now on are told what it is now.
+    /// Updates the export description for new clients.
     fn tell_facts(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         let array = self.export.target().facts().array.as_ref();
@@ -494,7 +496,7 @@ impl Server {
         if id == WOKEN {
             self.stopper.waker().heard();
             self.watch(self.stopper.waker().descriptor(), WOKEN)?;
-            // Who wakes it may have ended a client.
+            // The waker may have ended a client.
             (0..self.guests.len()).for_each(|user| self.is_due(user));
             while let Ok(arrival) = self.arrived.try_recv() {
                 match arrival {
@@ -508,9 +510,9 @@ impl Server {
                         self.tell_news(told);
                         call(self.export.target_mut());
                     }
-                    // Who asked may be gone.
+                    // The requester may be gone.
                     Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
-                    // One at a time: who asks waits for it.
+                    // Handle one at a time: each requester waits for its own.
                     Arrival::Exchange(exchange) => self.exchanges.push_back(exchange),
                 }
             }
@@ -566,7 +568,7 @@ impl Server {
         let free = self.guests.iter().position(Option::is_none);
         let at = free.unwrap_or(self.guests.len());
         if at >= self.limits.connections || self.stopper.is_stopping() {
-            return; // Its descriptor is closed.
+            return; // Dropping the client closes its descriptor.
         }
         self.served.connections += 1;
         let guest = Guest {
@@ -585,7 +587,8 @@ impl Server {
         self.is_due(at);
     }
 
-    /// Receives from a client and sends to it, as far as both go. Whether anything was moved.
+    /// Receives from a client and sends to it, as far as possible. Returns true if anything was
+    /// moved.
     fn serve(&mut self, user: usize) -> bool {
         let Some(guest) = &mut self.guests[user] else {
             return false;
@@ -617,7 +620,7 @@ impl Server {
         did
     }
 
-    /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
+    /// Lets connections out of slot budget take their requests, in order. Returns true if any did.
     fn feed(&mut self) -> bool {
         let mut did = false;
         if !self.exchanges.is_empty() {
@@ -629,7 +632,7 @@ impl Server {
             did = true;
         }
         if self.is_hindered {
-            // The first may wait for long.
+            // The first one may wait for a long time: let short requests pass.
             let waiting: Vec<usize> = self.starved.iter().copied().collect();
             for user in waiting {
                 did |= self.feed_one(user, MayTake::Short);
@@ -638,7 +641,8 @@ impl Server {
         did
     }
 
-    /// One that waited takes what it may. Whether it took anything.
+    /// Lets one waiting connection take the requests that `may_take` permits. Returns true if it
+    /// took a request or waits no longer.
     fn feed_one(&mut self, user: usize, may_take: MayTake) -> bool {
         let guest = self.guests[user].as_mut().expect("it is not over");
         let export = &mut self.export;
@@ -651,13 +655,13 @@ impl Server {
         guest.turn = turn;
         self.starved.retain(|it| *it != user);
         if turn == Turn::Full {
-            self.starved.push_back(user); // Others have their turn.
+            self.starved.push_back(user); // Back of the queue: others come first.
         }
         self.is_due(user);
         true
     }
 
-    /// Forgets a client that is over, or sees to it that more of it is received.
+    /// Forgets a client that is over, or arranges for more to be received from it.
     fn settle(&mut self, user: usize) {
         let guest = self.guests[user].as_mut().expect("it is there");
         if guest.client.is_over() {
@@ -680,7 +684,7 @@ impl Server {
         }
     }
 
-    /// No client gets more done than what is under way.
+    /// Begins the end: clients finish what is in progress, and take no more requests.
     fn begin_end(&mut self) {
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
@@ -694,7 +698,7 @@ impl Server {
         }
     }
 
-    /// Sends away who holds room and moves nothing, where that keeps others waiting.
+    /// Disconnects clients that hold slots and move nothing while others wait.
     fn tick(&mut self) {
         if self.export.target().is_working() {
             self.paces.look(&self.arrays_now(), Instant::now());

@@ -1,10 +1,10 @@
-//! Ends a server.
+//! Stops a server.
 
 use crate::wake::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a server, from a signal handler or another thread.
+/// Stops a server, from a signal handler or another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     waker: Waker,
@@ -19,18 +19,18 @@ impl Stopper {
         }
     }
 
-    /// What is under way is answered, then the server ends.
+    /// Stops the server once the requests in progress are answered.
     pub fn stop(&self) {
         self.stops.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// What wakes the server.
+    /// Returns the waker of the server.
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// The server looks again at what has changed.
+    /// Makes the server check for new messages.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }

@@ -1,4 +1,4 @@
-//! Wakes a server that waits: from another thread, and from time to time.
+//! Wakes a sleeping server: from another thread, and at regular intervals.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A descriptor that is ready to be read from when somebody woke its owner.
+/// A descriptor that becomes readable when its owner is woken.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
@@ -31,19 +31,19 @@ impl Waker {
         self.0.as_raw_fd()
     }
 
-    /// May be called in a signal handler.
+    /// Wakes the owner. Async-signal-safe.
     pub(crate) fn wake(&self) {
-        // Any number wakes. Where it was woken too often to count it is ready all the same.
+        // Any number wakes. If the counter is full, the descriptor is readable anyway.
         passes(rustix::io::write(&*self.0, &[1; 8]));
     }
 
-    /// It was heard: the next time it wakes again.
+    /// Clears the wake-up, so that the next one is noticed.
     pub(crate) fn heard(&self) {
         passes(rustix::io::read(&*self.0, &mut [0; 8]));
     }
 }
 
-/// A descriptor that is ready to be read from when its time has passed again.
+/// A descriptor that becomes readable at each tick.
 #[derive(Debug)]
 pub(crate) struct Ticker(OwnedFd);
 
@@ -64,13 +64,13 @@ impl Ticker {
         self.0.as_raw_fd()
     }
 
-    /// It was heard.
+    /// Clears the tick.
     pub(crate) fn heard(&self) {
         passes(rustix::io::read(&self.0, &mut [0; 8]));
     }
 }
 
-/// What such a descriptor may answer.
+/// Panics on errors other than those expected of such a descriptor.
 fn passes(result: Result<usize, Errno>) {
     let passing = [Errno::AGAIN, Errno::INTR];
     let is_fine = result.map_or_else(|error| passing.contains(&error), |_| true);

@@ -1,4 +1,4 @@
-//! Threads of one process that work in different folders.
+//! A working directory for each thread of one process.
 
 #![expect(
     unsafe_code,
@@ -8,12 +8,12 @@
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
 
-/// From now on this thread has a working directory of its own.
+/// Gives the calling thread its own working directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system call failed.
 pub fn own_working_directory() -> io::Result<()> {
-    // SAFETY: only what paths are relative to stops being shared, and no descriptor.
+    // SAFETY: only the working directory, root and umask stop being shared, no descriptor.
     Ok(unsafe { unshare_unsafe(UnshareFlags::FS) }?)
 }

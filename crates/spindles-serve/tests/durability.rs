@@ -1,4 +1,4 @@
-//! What a client is told to be durable is: the members were flushed before it was answered.
+//! Durability promised to clients: the members are flushed before the reply.
 
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 #![allow(clippy::print_stdout, reason = "what is skipped")]
@@ -16,9 +16,9 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// A device of 8 MiB that is served, and how often it was flushed.
+/// A served device of 8 MiB.
 struct Served {
-    /// Until it has ended.
+    /// `None` once it has ended.
     thread: Option<JoinHandle<()>>,
     stopper: Stopper,
     offer: Offer,
@@ -42,10 +42,10 @@ impl Drop for Served {
     }
 }
 
-/// How this program is started as a watcher: what follows the second one is for that.
+/// Arguments that start this program as a watcher; the watcher's own arguments follow.
 const WATCHER: [&str; 2] = ["--exact", "watcher_process"];
 
-/// The watcher, where this program was started as one.
+/// Runs the watcher if this program was started as one.
 #[test]
 fn watcher_process() {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -57,7 +57,7 @@ fn watcher_process() {
     }
 }
 
-/// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
+/// Serves the device with a transport on an address. Fails if the listener can't be opened.
 fn serve(transport: &str, address: &str) -> Result<Served, String> {
     let (send, receive) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -107,7 +107,7 @@ fn connect(socket: &Path) -> UnixStream {
     stream
 }
 
-/// Asks, and waits for the answer: all went well.
+/// Sends a request, and waits for its successful reply.
 fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
     let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
     request.extend([0, 0]);
@@ -129,10 +129,10 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
     let (mut writes, mut flushes) = (connect(&socket), connect(&socket));
     ask(&mut writes, 1, &[7; 4096]);
     ask(&mut writes, 1, &[8; 1000]);
-    // Counted with every turn of the server: this one came after the writes.
+    // Flushes are counted with each turn of the server: this turn comes after the writes.
     ask(&mut writes, 5, &[]);
     assert_eq!(served.flushes(), 0);
-    // On another connection, and once for each.
+    // Flushes on another connection count once each.
     for count in 1..4 {
         ask(&mut flushes, 3, &[]);
         ask(&mut flushes, 5, &[]);

@@ -1,5 +1,5 @@
-//! What a process can't do in the sandbox, and what a helper outside does for it. This process does not come out again:
-//! it is the only test here that does anything by itself.
+//! What the sandbox forbids, and what the helper outside does instead. This process never leaves
+//! the sandbox, so no other test of this executable may do anything by itself.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Where this process is the helper: the folder of the rules.
+/// The folder of the rules, if this process is the helper.
 const FOLDER: &str = "SPINDLES_TEST_HELPER";
 
-/// The helper, where this program was started as one.
+/// Runs the helper if this program was started as one.
 #[test]
 fn helper_process() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -75,7 +75,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     let names = sandbox.missing();
     assert!(names.is_empty() || names == ["Landlock"], "{names:?}");
 
-    // What is open stays open, and threads can be started.
+    // Open files stay open, and threads can be started.
     let mut text = String::new();
     open.read_to_string(&mut text).expect("it can be read");
     assert_eq!(text, "bytes");
@@ -91,7 +91,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
         "{status}"
     );
 
-    // Nothing is executed, no connection is made, no debugger is attached, nothing is mounted.
+    // No program can be executed, no connection made, and no root directory changed.
     let denied = ErrorKind::PermissionDenied;
     let run = Command::new("/bin/true").status();
     assert_eq!(run.expect_err("it is not run").kind(), denied);
@@ -100,7 +100,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     let moved = rustix::process::chroot("/");
     assert_eq!(moved, Err(Errno::PERM));
     if names.is_empty() {
-        // No file is opened, whoever it belongs to, and none is made.
+        // No file can be opened, whatever its owner, and none created.
         for name in [
             "/etc/shadow",
             "/etc/passwd",
@@ -112,7 +112,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
         let made = File::create(path("new"));
         assert_eq!(made.expect_err("it is refused").kind(), denied);
     }
-    // But for what is needed.
+    // Only what the server needs is permitted.
     fs::write(path("notices").join("one"), "text").expect("it is written");
     fs::remove_file(path("notices").join("one")).expect("it is there");
     fs::remove_file(path("left")).expect("it is there");
@@ -126,7 +126,7 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     hook.expect("it is run outside");
     let started = Instant::now();
     let said = loop {
-        // It is looked at through the helper: this process can't.
+        // Read through the helper, since this process can't.
         let said = helper.open(&path("said"), OFlags::RDONLY);
         let mut text = String::new();
         if let Ok(said) = said {

@@ -1,4 +1,4 @@
-//! A disk beside a member that is alive: it is to replace the member. One at a time in a run.
+//! A replacement disk for a working member. A run has at most one at a time.
 
 use crate::disk::{Disk, Landing};
 use crate::mishaps::fill;
@@ -9,8 +9,7 @@ use spindles_block::MemberIndex;
 use spindles_engine::{Command, Event, Member, ReplaceEnd};
 use std::collections::BTreeSet;
 
-/// A disk that is no member, and whose place it is to take. Once the two have changed places, the
-/// one that was the member before.
+/// A replacement disk, which is not a member yet. After the exchange, the old disk of the member.
 #[derive(Clone, Debug)]
 pub(crate) struct Beside {
     pub(crate) array: usize,
@@ -19,19 +18,19 @@ pub(crate) struct Beside {
     /// Where its areas begin.
     places: Places,
     pub(crate) gone: bool,
-    /// Sectors that could not be read at some time of this session.
+    /// Sectors that were unreadable at some time in this session.
     spoiled: BTreeSet<u64>,
-    /// Whether the new disk has the place.
+    /// Set once the new disk is the member.
     exchanged: bool,
 }
 
 impl World {
-    /// The number of the disk beside all others.
+    /// The number of the replacement disk.
     pub(crate) fn beside_number(&self) -> usize {
         self.stack.disks.len()
     }
 
-    /// A disk by its number.
+    /// Returns a disk by number.
     pub(crate) fn disk(&self, disk: usize) -> &Disk {
         match self.stack.disks.get(disk) {
             Some(disk) => disk,
@@ -42,7 +41,7 @@ impl World {
         }
     }
 
-    /// A disk by its number, to be changed.
+    /// Returns a disk by number, mutably.
     pub(crate) fn disk_mut(&mut self, disk: usize) -> &mut Disk {
         if disk == self.journal_number() {
             return &mut self.journal.as_mut().expect("it is there").disk;
@@ -53,7 +52,7 @@ impl World {
         }
     }
 
-    /// Begins to replace a disk that is alive. Whether its array could be asked.
+    /// Begins to replace a working disk. Returns true if the command was sent to its array.
     pub fn replace_disk(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         let alive = self.beside.is_none()
@@ -86,7 +85,7 @@ impl World {
         true
     }
 
-    /// The disk of a member and the one beside it change places.
+    /// Exchanges the disk of a member and its replacement.
     pub(crate) fn exchange(&mut self, array: usize, member: MemberIndex) {
         let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
             return self.stalled("an array was to be replaced");
@@ -122,7 +121,7 @@ impl World {
         }
     }
 
-    /// The disk beside a member stops answering.
+    /// Makes the replacement disk stop answering.
     pub(crate) fn drop_beside(&mut self) {
         let number = self.beside_number();
         let Some(beside) = self.beside.as_mut().filter(|beside| !beside.exchanged) else {
@@ -140,7 +139,7 @@ impl World {
         *self.struck.entry("gone while it replaces").or_default() += 1;
     }
 
-    /// What an engine tells of replacements.
+    /// Handles an engine's event about a replacement.
     pub(crate) fn replace_told(&mut self, event: Event) {
         let word = match event {
             Event::ReplaceStarted { .. } => {
@@ -152,7 +151,7 @@ impl World {
             }
             Event::ReplaceDone { .. } => "replaced",
             Event::ReplaceEnded { why, .. } => match why {
-                // It is needed still.
+                // The replacement disk is still needed.
                 ReplaceEnd::MemberLost => {
                     *self.struck.entry("replaced too late").or_default() += 1;
                     return;
@@ -168,7 +167,7 @@ impl World {
         self.detach_beside();
     }
 
-    /// Nobody is beside any more.
+    /// Removes the replacement disk.
     pub(crate) fn detach_beside(&mut self) {
         let number = self.beside_number();
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == number) {
@@ -177,7 +176,7 @@ impl World {
         self.beside = None;
     }
 
-    /// Whether somebody is beside that member.
+    /// Returns true if that member has a replacement disk.
     pub(crate) fn is_beside(&self, array: usize, member: MemberIndex) -> bool {
         let beside = self.beside.as_ref();
         beside.is_some_and(|beside| (beside.array, beside.member) == (array, member))

@@ -1,5 +1,5 @@
-//! The checkers' own look at the checksums of an array, past the engine; and rot that strikes while
-//! clients ask, which only checksums can find.
+//! Access to the checksums of an array without the engine, for the checkers. Also corruption that
+//! strikes while clients are running, which only checksums can detect.
 
 use crate::maps::Kept;
 use crate::stack::{Array, Below, Stack, View};
@@ -12,32 +12,32 @@ use spindles_format::{
 use spindles_layout::{Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the checksums of an array are.
+/// The location of an array's checksums.
 #[derive(Clone, Debug)]
 pub struct Checksums {
-    /// The array's identity.
+    /// UUID of the array.
     pub array: Uuid,
-    /// What there is for each block.
+    /// The kind of entries it keeps for each block.
     pub entries: Entries,
     /// The first block of the checksum area on each member.
     pub starts: Vec<BlockIndex>,
 }
 
-/// What a block of a disk held, and holds as long as nobody wrote it anew.
+/// The right and the wrong contents of a corrupted block, valid until the block is rewritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decay {
-    /// What it should hold.
+    /// The bytes it should hold.
     pub right: Vec<u8>,
-    /// What it holds.
+    /// The bytes it holds.
     pub wrong: Vec<u8>,
-    /// A crash came since. What a lost write left may be what it should hold, then.
+    /// Set once a crash came since. The remains of a lost write may then be the right contents.
     pub outlived_crash: bool,
-    /// It is what a write left that was lost.
+    /// Set if the block was corrupted by a lost write.
     pub is_lost_write: bool,
 }
 
 impl Decay {
-    /// A block holds something `wrong` from now on.
+    /// Records that a block holds `wrong` from now on.
     pub fn new(right: Vec<u8>, wrong: Vec<u8>) -> Self {
         Self {
             right,
@@ -48,21 +48,21 @@ impl Decay {
     }
 }
 
-/// What a block of a disk belongs to.
+/// The row that a block of a disk belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// The array that keeps redundancy or checksums for it, or the outermost.
+    /// The array that keeps redundancy or checksums for it, or the outermost array.
     pub(crate) array: usize,
-    /// The member of it that the block is on.
+    /// The member of that array that the block is on.
     pub(crate) member: MemberIndex,
     /// The group.
     pub(crate) group: Group,
-    /// Which block of each chunk.
+    /// The index of the block in each chunk.
     pub(crate) block_in_chunk: u32,
 }
 
 impl Row {
-    /// The block of a disk of each slot; `None` where an array below is more than a map.
+    /// Returns the disk and block of each slot; `None` if an array below is more than a map.
     pub(crate) fn places<'a>(
         &'a self,
         stack: &'a Stack,
@@ -76,8 +76,8 @@ impl Row {
 }
 
 impl Stack {
-    /// The blocks of the page with the checksum of a block of a member's data area, its number, and
-    /// the place in it.
+    /// Finds the checksum of a block in a member's data area. Returns the first block of the
+    /// checksum page, the page number, and the place in the page.
     fn page_of(
         &self,
         checksums: &Checksums,
@@ -89,7 +89,8 @@ impl Stack {
         (checksums.starts[member].plus(page * blocks), page, place)
     }
 
-    /// A page on a member. `None` where that is an array without the redundancy to tell.
+    /// Returns a page of a member. `None` if the member is an array without enough redundancy to
+    /// read it.
     fn page_bytes(
         &self,
         array: usize,
@@ -112,8 +113,8 @@ impl Stack {
         is_told.then_some(page)
     }
 
-    /// Keeps the checksum of a block of a member, and the sum of its row, durably, in an array that no
-    /// engine has open.
+    /// Durably stores the checksum of a block of a member and its row sum. No engine may have the
+    /// array open.
     pub(crate) fn put_checksum(
         &mut self,
         array: usize,
@@ -140,8 +141,8 @@ impl Stack {
         }
     }
 
-    /// Whether a row of a written group was never written, and reads as zeros: no member that is there has
-    /// a checksum of it, and one at least has the mark of blank rows, or nothing.
+    /// Returns true if a row of a written group was never written and reads as zeros. No present
+    /// member has a checksum of it then, and at least one has the blank mark or no checksum.
     pub(crate) fn is_blank_row(&self, array: usize, group: &Group, row: u64, view: View) -> bool {
         let this = &self.arrays[array];
         let Some(checksums) = this.checksums.as_ref().filter(|_| this.regions.is_some()) else {
@@ -165,7 +166,8 @@ impl Stack {
         kept.iter().any(is_marked) && kept.iter().all(is_unknown)
     }
 
-    /// Whether a member holds what the array holds at this place of its data area.
+    /// Returns true if this block of the member's data area counts: its group is written and its
+    /// row is not blank.
     pub(crate) fn is_held(
         &self,
         array: usize,
@@ -182,11 +184,11 @@ impl Stack {
         self.is_written(array, index, view) && !self.is_blank_row(array, &group, row.into(), view)
     }
 
-    /// Whether the checksums on the members are those of what they hold, wherever that counts.
+    /// Checks that the checksums on the members match their contents, wherever they count.
     ///
     /// # Errors
     ///
-    /// The first place where they are not.
+    /// The first place that does not match.
     pub fn check_checksums(&self, array: usize, view: View) -> Result<(), String> {
         let this = &self.arrays[array];
         let Some(checksums) = &this.checksums else {
@@ -214,13 +216,15 @@ impl Stack {
                     let (Some(kept), Some(found)) = (kept, found) else {
                         continue;
                     };
-                    // A block may be without its checksum where no bad-block list records losses (no
-                    // redundancy), or where an array below lost it: the next read finds that.
+                    // A block may lack its checksum in two cases: no bad-block list records losses
+                    // because there is no redundancy, or an array below lost it. The next read
+                    // finds that.
                     let may_be_lost =
                         this.geometry.redundancy() == 0 || self.lost_below(array, member);
                     let lost = kept == CHECKSUM_LOST && may_be_lost;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
-                    // Damaged journals may have lost logged checksums: the next read finds that too.
+                    // Damaged journals may have lost logged checksums: the next read finds that
+                    // too.
                     let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(
@@ -234,7 +238,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Whether the row sums beside parity are those of the data, where all of that can be read.
+    /// Checks that the row sums stored with parity match the data, if all of it can be read.
     fn check_row_sums(&self, array: usize, group: &Group, view: View) -> Result<(), String> {
         let this = &self.arrays[array];
         let checksums = this.checksums.as_ref().expect("the caller looked");
@@ -285,7 +289,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The checksum that is kept of a block of a member, where that can be told.
+    /// Returns the stored checksum of a block of a member. `None` if it can't be read.
     fn kept_checksum(
         &self,
         array: usize,
@@ -300,8 +304,8 @@ impl Stack {
         Some(checksums.entries.checksum_in(&page, place))
     }
 
-    /// The checksum of what a block of a member holds, where that can be told, and is not rotten, and it could be
-    /// filled.
+    /// Computes the checksum of a block of a member. `None` if the block can't be read, is corrupt
+    /// or could not be filled.
     fn checksum_of_contents(
         &self,
         array: usize,
@@ -315,7 +319,7 @@ impl Stack {
         is_told.then(|| stored_checksum(block_checksum(&bytes)))
     }
 
-    /// Whether the checksum that is kept of a block of a member is that of these bytes.
+    /// Returns true if the stored checksum of a block of a member matches these bytes.
     pub(crate) fn is_summed(
         &self,
         array: usize,
@@ -329,7 +333,7 @@ impl Stack {
         kept == Some(stored_checksum(block_checksum(bytes)))
     }
 
-    /// Whether the checksum that is kept of a block of a disk is that of these bytes.
+    /// Returns true if the stored checksum of a block of a disk matches these bytes.
     fn is_summed_on(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
         self.kept_at(disk, block).is_some_and(|kept| {
             let start = self.arrays[kept.array].data_start[usize::from(kept.member.0)];
@@ -338,7 +342,8 @@ impl Stack {
         })
     }
 
-    /// Whether a block of a member counts as rotten since the journal that had its checksum is damaged.
+    /// Returns true if a block of a member counts as corrupt because its checksum was in a damaged
+    /// journal.
     pub(crate) fn lost_its_checksum(
         &self,
         array: usize,
@@ -364,7 +369,7 @@ impl Stack {
         }
     }
 
-    /// Whether a block of an array lost its checksum with what was damaged, and nobody read it since.
+    /// Returns true if a block of an array lost its checksum to damage, and was not read since.
     pub(crate) fn lacks_checksums(&self, array: usize) -> bool {
         let geometry = &self.arrays[array].geometry;
         let mut group = Group::empty();
@@ -374,12 +379,13 @@ impl Stack {
                 let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
                 rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
             };
-            // Also of a member that is out: it may come back as it is.
+            // Includes members that are out: they may return unchanged.
             self.is_written(array, index, View::Current) && group.slots().iter().any(lacks)
         })
     }
 
-    /// Whether a block of a disk holds what it decayed to, or would if its cache were lost.
+    /// Returns true if a block of a disk holds its corrupted contents, or would if the cache were
+    /// lost.
     pub fn is_rotten(&self, disk: usize, block: BlockIndex) -> bool {
         self.decayed.get(&(disk, block.0)).is_some_and(|decay| {
             let holds = |view| {
@@ -391,7 +397,8 @@ impl Stack {
         })
     }
 
-    /// What decayed may be meant to hold just that from now on: parity comes back to what it was.
+    /// Removes blocks from the corrupted ones if a write intends exactly their wrong contents. This
+    /// happens when parity returns to an earlier value.
     pub(crate) fn is_meant(&mut self, disk: usize, first: BlockIndex, bytes: &[u8]) {
         for (block, bytes) in (first.0..).zip(bytes.chunks_exact(self.block_bytes)) {
             let same = |decay: &Decay| decay.wrong == bytes;
@@ -401,21 +408,21 @@ impl Stack {
         }
     }
 
-    /// Whether a member is an array that lost blocks to a crash, at some time.
+    /// Returns true if a member is an array that ever lost blocks to a crash.
     fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
         let mut lost = self.lost_once.iter();
         lost.any(|&below| self.arrays[below].above == Some((array, member)))
     }
 
-    /// Whether blocks of an array may be known by nobody: one member lost their checksums below, and others that could
-    /// prove them are missing.
+    /// Returns true if no member may be able to verify some blocks: one lost their checksums in an
+    /// array below, and the members that could prove them are missing.
     pub(crate) fn may_lack_proof(&self, array: usize) -> bool {
         let Array { lost, members, .. } = &self.arrays[array];
         let mut members = (0..).map(MemberIndex).take(members.len());
         !lost.is_empty() && members.any(|member| self.lost_below(array, member))
     }
 
-    /// Whether these blocks of a member of some array rotted at some time.
+    /// Returns true if all these blocks of a member of any array were corrupt at some time.
     pub fn did_rot(&self, member: MemberIndex, first: BlockIndex, blocks: u32) -> bool {
         let did = |block| {
             let mut places = self.decayed.keys();
@@ -424,16 +431,17 @@ impl Stack {
                 kept.is_some_and(|kept| (kept.member, kept.block.0) == (member, block))
             })
         };
-        // What lost its checksum counts as rotten: with a journal that is damaged, or with blocks that an
-        // array below lost, which checksums of the array around it may have been in.
+        // Blocks without their checksums count as corrupt: if a journal is damaged, or if an array
+        // below lost blocks that may have held them.
         let lost_below = (0..self.arrays.len()).any(|array| self.lost_below(array, member));
         lost_below
             || self.arrays.iter().any(|array| array.damaged.is_some())
             || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 
-    /// Whether a disk holds these bytes from a block on, or would if nothing were rotten, but for blocks that it was filled
-    /// without: what they hold is of no use, and is not read before what is written there is durable.
+    /// Returns true if a write changes nothing that counts: the disk should hold these bytes
+    /// already. Blocks that could not be filled count as unchanged, since they are not read before
+    /// a durable write.
     pub(crate) fn writes_nothing_new(&self, disk: usize, first: BlockIndex, bytes: &[u8]) -> bool {
         let mut blocks = (first.0..).zip(bytes.chunks_exact(self.block_bytes));
         blocks.all(|(block, bytes)| {
@@ -443,7 +451,8 @@ impl Stack {
         })
     }
 
-    /// Whether a disk holds these bytes from a block on, or would if nothing were rotten.
+    /// Returns true if a disk holds these bytes from block `first` on, or would if none were
+    /// corrupt.
     pub(crate) fn should_hold(&self, disk: usize, first: BlockIndex, bytes: &[u8]) -> bool {
         let mut blocks = (first.0..).zip(bytes.chunks_exact(self.block_bytes));
         blocks.all(|(block, bytes)| {
@@ -456,7 +465,7 @@ impl Stack {
         })
     }
 
-    /// The first sectors of the blocks of a disk that are rotten.
+    /// Returns the first sectors of the corrupt blocks of a disk.
     pub(crate) fn rotten_sectors(&self, disk: usize) -> impl Iterator<Item = u64> + '_ {
         let blocks = self.decayed.range((disk, 0)..=(disk, u64::MAX));
         blocks
@@ -465,7 +474,7 @@ impl Stack {
             .map(move |block| self.sectors(disk, block).start)
     }
 
-    /// What decayed is as it was, where that is asked for. How many blocks are.
+    /// Restores the corrupt blocks that `sick` selects; returns how many.
     pub(crate) fn cure(&mut self, sick: impl Fn(usize, BlockIndex) -> bool) -> u64 {
         let mut cured = 0;
         for ((disk, block), decay) in self.decayed.clone() {
@@ -482,7 +491,7 @@ impl Stack {
 }
 
 impl World {
-    /// Blocks of a disk rot, whatever clients do meanwhile. Whether any did.
+    /// Corrupts random blocks of a disk while clients continue. Returns true if any was corrupted.
     pub fn rot_anywhere(&mut self) -> bool {
         let disk = self.random_disk();
         let mut any = false;
@@ -512,7 +521,7 @@ impl World {
             .insert((disk, block.0), Decay::new(right, wrong));
     }
 
-    /// Whether a write to a block of a disk is under way.
+    /// Returns true if a write to a block of a disk is in flight.
     fn is_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
         let sectors = self.stack.sectors(disk, block);
         let sector_bytes = self.stack.disks[disk].sector_bytes();
@@ -525,7 +534,7 @@ impl World {
         })
     }
 
-    /// What a block of a disk belongs to; `None` of metadata.
+    /// Returns the row that a block of a disk belongs to; `None` for metadata.
     pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<Row> {
         let Kept {
             array,
@@ -546,8 +555,8 @@ impl World {
         })
     }
 
-    /// Whether clients were writing what a block of a disk holds, if these sectors are those that they
-    /// were writing to: after a crash it may be torn, and so may all that it could be told by.
+    /// Returns true if clients were writing the data in this block of a disk, given the sectors
+    /// they were writing. After a crash it may be torn, and so may everything that could verify it.
     fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
         let Some(Row {
             array,
@@ -566,7 +575,7 @@ impl World {
         let chunk = match slot.expect("it was found there").role {
             Role::Data(chunk) => u64::from(chunk),
             Role::Copy(_) => 0,
-            Role::Parity(_) => return false, // It is made anew.
+            Role::Parity(_) => return false, // It is recomputed.
         };
         let first = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
         let per_block = sectors.end - sectors.start;
@@ -574,7 +583,7 @@ impl World {
         doubts.range(written).next().is_some()
     }
 
-    /// Whether a write to a block of a disk is under way, or not durable.
+    /// Returns true if a write to a block of a disk is in flight or not durable.
     fn is_being_written(&self, disk: usize, block: BlockIndex) -> bool {
         let holds = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
@@ -584,7 +593,7 @@ impl World {
         holds(View::Current) != holds(View::Durable) || self.is_in_flight(disk, block)
     }
 
-    /// Whether another block in the row of a disk's block is being written, or not durable.
+    /// Returns true if a block in the row of a disk's block is being written or not durable.
     fn is_row_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
         let row = self.row_of(disk, block);
         row.is_some_and(|row| {
@@ -593,14 +602,14 @@ impl World {
         })
     }
 
-    /// Whether a crash may leave a block half written.
+    /// Returns true if a crash may leave a block partly written.
     pub(crate) fn tears(&self) -> bool {
         self.options.sector_bytes < self.options.block_size.bytes()
     }
 
-    /// A crash comes: what is being written over rot might be torn, and nobody could tell. The same
-    /// goes for rot in a row that is about to be written as a whole: some of what it could be told by
-    /// is old then, some is new.
+    /// Restores corrupt blocks that a crash makes undetectable. A write over corruption may be
+    /// torn. In a row about to be written as a whole, the data that could detect corruption is
+    /// partly old.
     pub(crate) fn cure_what_may_tear(&mut self, power: bool) {
         if !self.tears() {
             return;
@@ -618,8 +627,8 @@ impl World {
         }
     }
 
-    /// The log is gone: what decayed in rows that were being written is as it was, since it may be taken for
-    /// that (docs/consistency.md, the named gaps).
+    /// Restores corrupt blocks in rows that were being written, after the log is lost. They may be
+    /// mistaken for valid data (docs/consistency.md, the named gaps).
     pub(crate) fn cure_rows_in_doubt(&mut self) {
         let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
         places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
@@ -629,7 +638,7 @@ impl World {
         *self.struck.entry("gap: row without its log").or_default() += cured;
     }
 
-    /// Whether clients were writing something in the row of a disk's block.
+    /// Returns true if clients were writing a block in the row of a disk's block.
     fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
         let row = self.row_of(disk, block);
         row.is_some_and(|row| {
@@ -640,8 +649,9 @@ impl World {
         })
     }
 
-    /// What decayed is as it was, where it may be taken for a write under way (docs/consistency.md, the
-    /// named gaps), counted by gap. Of copies `unflushed` sectors are being written.
+    /// Restores corrupt blocks that may be mistaken for an unfinished write (docs/consistency.md,
+    /// the named gaps), and counts them by gap. `unflushed` are the sectors being written, for
+    /// arrays of copies.
     pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
         let mut gaps = BTreeMap::<_, Vec<_>>::new();
         for &(disk, block) in self.stack.decayed.keys() {
@@ -657,7 +667,7 @@ impl World {
         }
     }
 
-    /// The gap in which a block of a disk lies.
+    /// Returns the gap that a block of a disk is in; `None` if it is in none.
     fn gap(
         &self,
         disk: usize,
@@ -688,9 +698,9 @@ impl World {
         unflushed.then_some("gap: unflushed copy")
     }
 
-    /// Whether the budget has room for a block that rots: as for one that can't be read, where
-    /// checksums find it, and nobody is about to write it, or was when a crash came that may have torn
-    /// it.
+    /// Returns true if the budget allows corrupting a block. The rules are those for an unreadable
+    /// sector; in addition, checksums must detect it. No write to the block may be in flight, or
+    /// have been at a crash that may have torn it.
     pub(crate) fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
         let sectors = self.stack.sectors(disk, block);
         let (Some(place), Some(kept)) = (
@@ -703,7 +713,7 @@ impl World {
         let this = &self.stack.arrays[array];
         let in_flight = self.is_in_flight(disk, block);
         let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
-        // A crash left it half written, and the array has not settled it yet.
+        // A crash left the block partly written, and the array has not resynced it yet.
         let is_in_gap = [&self.in_doubt.now, &self.unflushed]
             .into_iter()
             .any(|unflushed| self.gap(disk, block, unflushed).is_some());

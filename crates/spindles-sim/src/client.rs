@@ -1,4 +1,4 @@
-//! The clients: they ask at random, as many at once as the run says, and keep the history.
+//! The clients: they submit random requests, up to the depth of the run, and keep the history.
 
 use crate::options::{Mix, Options};
 use crate::random::Random;
@@ -7,7 +7,7 @@ use spindles_workload::history::{Contents, FlushToken, History, ReadToken, Write
 use spindles_workload::{BlockWorkload, Next, Params, Plan};
 use std::ops::Range;
 
-/// What a request in flight is to the history.
+/// The history's token of a request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Token {
     Read(ReadToken),
@@ -21,17 +21,17 @@ pub(crate) struct Flight {
     pub(crate) request: Request,
     pub(crate) token: Token,
     pub(crate) submitted: Instant,
-    /// The operation of the workload that it is.
+    /// Its operation in the workload; `None` for a random request.
     issue: Option<u32>,
 }
 
-/// What a client is about to ask.
+/// A request that a client is about to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) operation: Operation,
     pub(crate) block: u64,
     pub(crate) blocks: u32,
-    /// The operation of the workload that it is.
+    /// Its operation in the workload; `None` for a random request.
     pub(crate) issue: Option<u32>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Client {
     mix: Mix,
     request_blocks_max: u32,
     hot: u64,
-    /// One place for each request in flight, each with a buffer of its own.
+    /// One slot for each request in flight, each with its own buffer.
     flights: Vec<Option<Flight>>,
     buffers: Vec<u32>,
     first_buffer: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Client {
     pub(crate) held: Option<Request>,
     pub(crate) submitted: u64,
     pub(crate) answered: u64,
-    /// The longest that a client waited for a read, from when a disk stalled.
+    /// The longest that a client waited for a read, counted from the stall of a disk.
     pub(crate) longest_read_ns: u64,
     pub(crate) stalled_at: Option<Instant>,
 }
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// All memory is the clients' again, but so many buffers for lending: which these are.
+    /// Takes back all buffers, except `lent` ones for lending. Returns the lent ones.
     pub(crate) fn own_all_buffers(&mut self, lent: u32) -> std::ops::Range<u32> {
         let count = u32::try_from(self.flights.len()).expect("few");
         let first = self.first_buffer + count;
@@ -109,20 +109,20 @@ impl Client {
         first..first + lent
     }
 
-    /// Whether a buffer is a client's, who has nothing in flight with it.
+    /// Returns true if a client owns the buffer and has no request in flight with it.
     pub(crate) fn keeps(&self, buffer: BufferId) -> bool {
         let mut places = self.buffers.iter().zip(&self.flights);
         places.any(|(&number, flight)| number == buffer.0 && flight.is_none())
     }
 
-    /// What was read for a flight is in another buffer, which is the client's now.
+    /// Gives the client of a flight another buffer, which holds the data that was read.
     fn exchange(&mut self, place: usize, buffer: BufferSlice) {
         self.buffers[place] = buffer.buffer.0;
         let flight = self.flights[place].as_mut().expect("in flight");
         flight.request.buffer = buffer;
     }
 
-    /// What to ask next: the workload's next operation where there is one, or something at random.
+    /// Returns the next request: the workload's next operation if there is one, or a random one.
     pub(crate) fn wish(&mut self) -> Wish {
         if let Some(Next::Issue(issue)) = self.workload.as_mut().map(|workload| workload.next()) {
             let blocks = u64::from(issue.bytes) / self.block_bytes;
@@ -177,25 +177,25 @@ impl Client {
         }
     }
 
-    /// The sectors of a request.
+    /// Returns the sectors of a request.
     pub(crate) fn sectors(&self, request: &Request) -> Range<u64> {
         let first = request.block.0 * self.sectors_per_block;
         first..first + u64::from(request.blocks) * self.sectors_per_block
     }
 
-    /// The array is longer now; what was added holds zeros.
+    /// Extends the array; the added blocks hold zeros.
     pub(crate) fn extend(&mut self, blocks: u64) {
         self.blocks = blocks;
         self.history.extend(blocks * self.sectors_per_block);
     }
 
-    /// Whether another request may be asked now.
+    /// Returns true if another request may be submitted now.
     pub(crate) fn has_room(&self) -> bool {
         self.held.is_none() && self.flights.iter().any(Option::is_none)
     }
 
-    /// Makes a request of a wish, noted in the history; what it writes is in `buffer`. Panics
-    /// when there is no room.
+    /// Makes a request and records it in the history. The data of a write is put into the slot's
+    /// buffer. Panics if there is no room.
     pub(crate) fn request(&mut self, now: Instant, wish: Wish, buffers: &mut [Vec<u8>]) -> Request {
         let place = self.flights.iter().position(Option::is_none);
         let place = place.expect("the caller looked for room");
@@ -211,7 +211,7 @@ impl Client {
         let history = &mut self.history;
         let token = match wish.operation {
             Operation::Read => {
-                bytes.fill(0xdd); // What is not filled in will be noticed.
+                bytes.fill(0xdd); // So that bytes the read does not fill are detected.
                 Token::Read(history.read(first, sectors))
             }
             Operation::Write { fua } => {
@@ -255,7 +255,7 @@ impl Client {
         request
     }
 
-    /// A request is answered. `None` when none with its token is in flight.
+    /// Takes an answered request out of flight. `None` if no request with that token is in flight.
     pub(crate) fn take(&mut self, now: Instant, reply: Reply) -> Option<Flight> {
         let mut flights = self.flights.iter();
         let is_it = |flight: &Flight| flight.request.token == reply.token;
@@ -275,7 +275,7 @@ impl Client {
         Some(flight)
     }
 
-    /// The writes in flight, and the blocks of each.
+    /// Returns the writes in flight, and the blocks of each.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (u64, Range<u64>)> {
         let flights = self.flights.iter().flatten();
         flights.filter_map(|flight| match flight.token {
@@ -288,7 +288,7 @@ impl Client {
         })
     }
 
-    /// The connection to the engine is gone.
+    /// Drops all requests in flight: the connection to the engine is gone.
     pub(crate) fn forget_flights(&mut self) {
         self.flights.fill(None);
         self.workload = self.plan.map(|plan| plan.start());

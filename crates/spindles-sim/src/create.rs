@@ -1,4 +1,4 @@
-//! Fresh disks, the maps over them, and the superblocks that say so.
+//! Creates the disks of a run, the maps over them, and their superblocks.
 
 use crate::checksums::Checksums;
 use crate::disk::Disk;
@@ -21,7 +21,7 @@ use spindles_format::{
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The disks and arrays of a run, without superblocks.
+/// Creates the disks and arrays of a run, without superblocks.
 pub(crate) fn blank(options: &Options) -> Stack {
     let mut stack = Stack {
         arrays: Vec::new(),
@@ -53,7 +53,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
     stack
 }
 
-/// Adds a tree to the stack: what it is, and its bytes.
+/// Adds a tree to the stack. Returns its place and its bytes.
 fn build(
     options: &Options,
     tree: &Tree,
@@ -130,8 +130,8 @@ fn build(
     }
 }
 
-/// Writes the first superblocks of all arrays, durably, as `create` does. An array above another
-/// is written through the maps, with parity and copies in agreement.
+/// Durably writes the first superblocks of all arrays, as `create` does. An array above another is
+/// written through the maps, with parity and copies in agreement.
 pub(crate) fn write_superblocks(world: &mut World) {
     if !world.options.disks.is_empty() {
         *world.struck.entry("disks of different sizes").or_default() += 1;
@@ -184,9 +184,9 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let mut record = ArrayRecord {
         uuid: array_uuid(options, index),
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
-        // What holds the superblocks of another was opened for that.
+        // An array that holds the superblocks of another was opened for that.
         generation: if array.above.is_some() { 2 } else { 1 },
-        // What was never written needs no redundancy.
+        // Unwritten regions need no redundancy.
         clean: regions || !starts_unclean(options),
         ..fresh_record(
             &array.geometry,
@@ -205,7 +205,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         if redundant {
             give_bad_blocks(&mut record, &mut devices);
         }
-        // Sensible, or of another size.
+        // The sensible size, or another one.
         if options.region_groups > 1 {
             record.region_groups = options.region_groups;
         }
@@ -221,7 +221,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         record.journal.device = device.device_uuid;
         record.note_journal_device();
     }
-    // Larger disks took the places of those.
+    // Larger disks have replaced the original ones.
     for device in &mut devices {
         let bytes = world
             .stack
@@ -234,7 +234,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     (record, devices)
 }
 
-/// How long a member was when its array was created.
+/// Returns the bytes of a member when its array was created.
 fn created_bytes(world: &World, array: usize, position: usize) -> u64 {
     let size = match world.stack.arrays[array].members[position] {
         Below::Disk(disk) => world.options.disks.get(disk),
@@ -246,7 +246,7 @@ fn created_bytes(world: &World, array: usize, position: usize) -> u64 {
     )
 }
 
-/// Writes blank bitmaps and lists of bad blocks to all members, durably.
+/// Durably writes blank bitmaps and bad-block lists to all members.
 fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: &[DeviceRecord]) {
     if record.region_groups == 0 {
         return;
@@ -288,7 +288,7 @@ fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: 
     }
 }
 
-/// Makes the checksum areas of all members zeros, durably.
+/// Durably zeroes the checksum areas of all members.
 fn blank_checksums(
     world: &mut World,
     array: usize,
@@ -305,7 +305,7 @@ fn blank_checksums(
         let first = area.offset_bytes / block_bytes;
         starts.push(BlockIndex(first));
         let zeros = vec![0; world.stack.block_bytes];
-        // Of a large disk no more than its part of the array needs.
+        // Of a large disk, only as many pages as its part of the array needs.
         let pages = record.entries().pages(device.data_blocks()).min(64);
         let bytes = pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
         for block in first..first + bytes.min(area.length_bytes) / block_bytes {
@@ -319,7 +319,7 @@ fn blank_checksums(
     });
 }
 
-/// What the first superblocks of an array say that stands for itself and is clean.
+/// Returns the first record of a clean array that is not a member of another.
 pub(crate) fn fresh_record(
     geometry: &Geometry,
     block_size: BlockSize,
@@ -367,8 +367,8 @@ pub(crate) fn fresh_record(
     }
 }
 
-/// Makes a superblock durable on one member, through the engine of an array that is open. Whether
-/// that was done.
+/// Durably writes a superblock on one member, through the engine if the member is an open array.
+/// Returns true if done.
 fn put(
     world: &mut World,
     array: usize,
@@ -394,8 +394,8 @@ fn put(
     true
 }
 
-/// Members that missed the last superblock write get it, before anything else is written. Whether
-/// that was done.
+/// Writes the superblock to members that missed its last write, before any other write. Returns
+/// true if done.
 pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) -> bool {
     assembly.lagging.iter().all(|member| {
         world.note(&format!(

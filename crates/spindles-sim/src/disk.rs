@@ -1,5 +1,5 @@
-//! The contents of a disk: what reads return, what is durable, and what lies between. Contents
-//! stay pristine; latent sector errors are a layer over them.
+//! The contents of a disk: what reads return, what is durable, and the versions in between. Latent
+//! sector errors are a layer over the contents and don't change them.
 
 use crate::disks::Model;
 use crate::media::Media;
@@ -8,7 +8,7 @@ use crate::stack::View;
 use spindles_block::MemberError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A write, as its bytes.
+/// A write and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteData {
     /// The first sector.
@@ -17,25 +17,25 @@ pub struct WriteData {
     pub bytes: Vec<u8>,
 }
 
-/// What becomes of a write that was in flight when its process ended.
+/// The outcome of a write that was in flight when its process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Landing {
     /// It is not carried out.
     Not,
-    /// All of it is.
+    /// All of it is carried out.
     Whole,
-    /// Some of its sectors are.
+    /// Some of its sectors are written.
     Torn,
 }
 
 impl Landing {
-    /// Any of them.
+    /// Draws an outcome.
     pub fn random(random: &mut Random) -> Self {
         [Self::Not, Self::Whole, Self::Torn][random.weighted(&[2, 2, 1])]
     }
 }
 
-/// What power loss does to the cache and to what is in flight.
+/// The effect of power loss on the cache and on writes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PowerLoss {
     /// All of it is lost.
@@ -49,7 +49,7 @@ pub enum PowerLoss {
 }
 
 impl PowerLoss {
-    /// Any of them.
+    /// Draws an effect.
     pub fn random(random: &mut Random) -> Self {
         let ways = [
             Self::CacheLost,
@@ -61,14 +61,14 @@ impl PowerLoss {
     }
 }
 
-/// A sector that is not durable as it is.
+/// A sector with volatile versions.
 #[derive(Clone, Debug)]
 struct Cached {
     durable: Box<[u8]>,
-    /// Whether the durable version can't be read.
+    /// Set if the durable version is unreadable.
     unreadable: bool,
-    /// What was written since, oldest first, each with the number of its write. The last is what
-    /// reads return.
+    /// The versions written since, oldest first, each with the number of its write. Reads return
+    /// the last.
     versions: Vec<(u64, Box<[u8]>)>,
 }
 
@@ -80,17 +80,17 @@ pub struct Disk {
     current: Media,
     cache: BTreeMap<u64, Cached>,
     unreadable: BTreeSet<u64>,
-    /// Sectors that its array knows to hold nothing, until they are durably written, and how many writes there
-    /// were when it said so.
+    /// Sectors that the array knows it could not fill, until they are durably written, each with
+    /// the write counter at that time.
     unfilled: BTreeMap<u64, u64>,
-    /// The sectors that take space, where all others are holes.
+    /// The sectors that take space; all others are holes. `None` if the disk is not sparse.
     taken: Option<BTreeSet<u64>>,
     /// Counts writes.
     write: u64,
 }
 
 impl Disk {
-    /// A disk of zeros.
+    /// Creates a disk of zeros.
     pub fn new(model: &'static Model, sector_bytes: u32, sectors: u64) -> Self {
         let bytes = u64::from(sector_bytes) * sectors;
         Self {
@@ -105,12 +105,12 @@ impl Disk {
         }
     }
 
-    /// From now on it takes space only for what is written.
+    /// Makes the disk sparse: it takes space only for written sectors.
     pub fn make_sparse(&mut self) {
         self.taken.get_or_insert_default();
     }
 
-    /// A disk of zeros of the same make, with so many bytes.
+    /// Returns a disk of zeros of the same model, with `bytes` bytes.
     #[must_use]
     pub fn as_new(&self, bytes: u64) -> Self {
         let sector_bytes = u32::try_from(self.sector_bytes).expect("small");
@@ -120,7 +120,7 @@ impl Disk {
         }
     }
 
-    /// A disk of zeros with so many bytes is put where this one is.
+    /// Replaces this disk with a disk of zeros of `bytes` bytes.
     pub fn exchange(&mut self, bytes: u64) {
         let write = self.write;
         *self = Self {
@@ -129,34 +129,35 @@ impl Disk {
         };
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &'static Model {
         self.model
     }
 
-    /// Bytes of a sector: what may tear.
+    /// Bytes of a sector: the unit that may tear.
     pub fn sector_bytes(&self) -> usize {
         self.sector_bytes
     }
 
-    /// How long it is.
+    /// Bytes of the disk.
     pub fn bytes(&self) -> u64 {
         self.current.bytes()
     }
 
-    /// The whole of a small disk, as reads would return it if all could be read.
+    /// Returns the contents of a small disk as if every sector was readable.
     pub fn contents(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.bytes()).expect("a small disk")];
         self.current.read(0, &mut bytes);
         bytes
     }
 
-    /// What reads would return from that byte on, if all could be read.
+    /// Reads from byte `at` on as if every sector was readable.
     pub fn peek(&self, at: u64, out: &mut [u8]) {
         self.current.read(at, out);
     }
 
-    /// Where sectors begin, of which so many bytes are there.
+    /// Returns the byte offset of sector `first`. Checks that `bytes` is whole sectors within the
+    /// disk.
     fn at(&self, first: u64, bytes: usize) -> u64 {
         assert!(bytes.is_multiple_of(self.sector_bytes), "whole sectors");
         let at = first * u64::try_from(self.sector_bytes).expect("small");
@@ -170,13 +171,13 @@ impl Disk {
         first..first + sectors
     }
 
-    /// What a read of the sector would return if it could be read.
+    /// Returns the sector as a read would if the sector was readable.
     pub fn current(&self, sector: u64) -> &[u8] {
         let at = self.at(sector, self.sector_bytes);
         self.current.part(at, self.sector_bytes)
     }
 
-    /// What the sector would hold if the cache was lost now.
+    /// Returns the contents that the sector would have if the cache was lost now.
     pub fn durable(&self, sector: u64) -> &[u8] {
         match self.cache.get(&sector) {
             Some(cached) => &cached.durable,
@@ -184,7 +185,7 @@ impl Disk {
         }
     }
 
-    /// The sector in that view.
+    /// Returns the sector in that view.
     pub fn sector(&self, sector: u64, view: View) -> &[u8] {
         match view {
             View::Current => self.current(sector),
@@ -192,11 +193,11 @@ impl Disk {
         }
     }
 
-    /// Reads.
+    /// Reads from sector `first` on.
     ///
     /// # Errors
     ///
-    /// `Medium` when a sector of the range can't be read.
+    /// `Medium` if a sector of the range is unreadable.
     pub fn read(&self, first: u64, out: &mut [u8]) -> Result<(), MemberError> {
         let mut bad = self.unreadable.range(self.sectors(first, out.len()));
         if bad.next().is_some() {
@@ -206,7 +207,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether these bytes lie there, readable or not, whatever becomes of the cache.
+    /// Returns true if the sectors hold these bytes, readable or not, both in the cache and
+    /// durably.
     pub fn holds(&self, first: u64, bytes: &[u8]) -> bool {
         let sectors = self.sectors(first, bytes.len());
         let mut sectors = sectors.zip(bytes.chunks_exact(self.sector_bytes));
@@ -214,7 +216,7 @@ impl Disk {
             .all(|(sector, bytes)| self.current(sector) == bytes && self.durable(sector) == bytes)
     }
 
-    /// How many sectors of a write would take space that they do not take yet.
+    /// Returns the number of sectors of a write that would take new space.
     pub fn holes(&self, first: u64, bytes: usize) -> u64 {
         let Some(taken) = &self.taken else {
             return 0;
@@ -225,7 +227,7 @@ impl Disk {
         length - u64::try_from(there).expect("fits")
     }
 
-    /// Zeros that take no space.
+    /// Writes zeros and frees the space.
     pub fn discard(&mut self, first: u64, bytes: &[u8]) {
         self.write(first, bytes, false);
         let sectors = self.sectors(first, bytes.len());
@@ -234,7 +236,7 @@ impl Disk {
         }
     }
 
-    /// Writes, into the cache where there is one; with `fua` durably. Makes the sectors readable.
+    /// Writes into the cache, or durably with `fua` or without a cache. Makes the sectors readable.
     pub fn write(&mut self, first: u64, bytes: &[u8], fua: bool) {
         self.write += 1;
         let all = self.at(first, bytes.len());
@@ -260,7 +262,8 @@ impl Disk {
         self.current.write(all, bytes);
     }
 
-    /// Sectors that are `wrong` are `right`, in caches and beneath them; what was written since stays.
+    /// Replaces versions of sectors that are `wrong` with `right`, in the cache and below it. Later
+    /// versions stay.
     pub fn correct(&mut self, first: u64, wrong: &[u8], right: &[u8]) {
         let sectors = self.sectors(first, wrong.len());
         let bytes = wrong.chunks_exact(self.sector_bytes);
@@ -281,12 +284,12 @@ impl Disk {
         }
     }
 
-    /// A flush is asked for: it covers what was written so far.
+    /// Begins a flush, which covers all writes so far. Returns its ticket.
     pub fn flush_begins(&self) -> u64 {
         self.write
     }
 
-    /// The flush that began with this is answered.
+    /// Ends the flush that returned `covered`.
     pub fn flush_ends(&mut self, covered: u64) {
         self.cache.retain(|sector, cached| {
             let count = cached
@@ -303,45 +306,45 @@ impl Disk {
         });
     }
 
-    /// The sector can't be read until it is written.
+    /// Makes the sector unreadable until it is written.
     pub fn make_unreadable(&mut self, sector: u64) {
         self.unreadable.insert(sector);
     }
 
-    /// The sector can be read again, as it was.
+    /// Makes the sector readable again, with unchanged contents.
     pub fn make_readable(&mut self, sector: u64) {
         self.unreadable.remove(&sector);
     }
 
-    /// Its array could not fill these sectors, and knows that.
+    /// Records that the array could not fill these sectors, and knows it.
     pub fn not_filled(&mut self, sectors: std::ops::Range<u64>) {
         self.unfilled
             .extend(sectors.map(|sector| (sector, self.write)));
     }
 
-    /// Whether one of the sectors could not be filled, and was not written since.
+    /// Returns true if one of the sectors could not be filled and was not durably written since.
     pub fn is_unfilled(&self, sectors: std::ops::Range<u64>) -> bool {
         self.unfilled.range(sectors).next().is_some()
     }
 
-    /// The sectors that can't be read.
+    /// Returns the unreadable sectors.
     pub fn unreadable(&self) -> impl Iterator<Item = u64> {
         self.unreadable.iter().copied()
     }
 
-    /// The sectors that can't be read, or could not if the cache was lost now: a rewrite heals a
-    /// sector for good only when it is durable. Some come twice.
+    /// Returns the sectors that are unreadable, or would be if the cache was lost now. A rewrite
+    /// heals a sector for good only once it is durable. Some sectors occur twice.
     pub fn not_durably_readable(&self) -> impl Iterator<Item = u64> {
         let healed = self.cache.iter().filter(|(_, cached)| cached.unreadable);
         self.unreadable().chain(healed.map(|(&sector, _)| sector))
     }
 
-    /// Whether one of the sectors can't be read.
+    /// Returns true if one of the sectors is unreadable.
     pub fn is_unreadable(&self, sectors: std::ops::Range<u64>) -> bool {
         self.unreadable.range(sectors).next().is_some()
     }
 
-    /// The process that asked for this write is gone.
+    /// Carries out a write whose process is gone, as `landing` says.
     pub fn land(&mut self, random: &mut Random, write: &WriteData, landing: Landing) {
         match landing {
             Landing::Not => {}
@@ -358,8 +361,8 @@ impl Disk {
         }
     }
 
-    /// Power is lost while these writes are in flight: each sector falls back to its durable
-    /// version or any later one.
+    /// Loses power while these writes are in flight: each sector falls back to its durable version
+    /// or to any later one.
     pub fn lose_power(&mut self, random: &mut Random, how: PowerLoss, in_flight: &[&WriteData]) {
         for write in in_flight {
             let landing = match how {
@@ -370,7 +373,7 @@ impl Disk {
             };
             self.land(random, write, landing);
         }
-        // One coin for each write, the same for all its sectors.
+        // One random bit for each write, the same for all its sectors.
         let coins = random.any();
         let kept = |write: u64| (coins ^ write).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1;
         for (sector, cached) in std::mem::take(&mut self.cache) {

@@ -1,4 +1,4 @@
-//! Arrays that grow: blank disks are added, and the maps of the checkers follow the array's own.
+//! Arrays that grow: blank disks are added, and the checkers' maps follow the array's own.
 
 use crate::create;
 use crate::disk::Disk;
@@ -18,7 +18,7 @@ use spindles_format::{
 use spindles_layout::{Geometry, LEVELS, Level};
 
 impl World {
-    /// The array is closed and opened again, to grow. Whether it does.
+    /// Closes and reopens the array to grow it. Returns true if it grows.
     pub(crate) fn grow(&mut self) -> bool {
         let array = self.stack.top();
         if self.stack.arrays.len() > 1
@@ -46,8 +46,8 @@ impl World {
         grows
     }
 
-    /// The array is opened, to get larger on its members. Perhaps power is lost or the process ends before it
-    /// is, or right after. Whether it could have got larger.
+    /// Opens the array to extend it on its members. A power loss or process crash may come before
+    /// it is extended, or right after. Returns true if it could be extended.
     fn get_larger(&mut self, array: usize) -> bool {
         self.wants_room = true;
         let opened = run::open(self);
@@ -82,7 +82,7 @@ impl World {
         self.failure.is_none() && run::open(self)
     }
 
-    /// What an array that was assembled is to say that gets larger, if it shall and can.
+    /// Returns the record of an extended array, if it shall and can be extended.
     pub(crate) fn planned_size(
         &mut self,
         array: usize,
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Some way through a growth, power is lost or the process ends; then it goes on.
+    /// Crashes partway through a growth, by power loss or process crash; then the growth continues.
     fn crash_midway(&mut self, array: usize) {
         for _ in 0..self.faults.below(500) {
             if !self.step() {
@@ -130,14 +130,14 @@ impl World {
         run::open(self);
     }
 
-    /// Members of the array that are none yet.
+    /// Returns the disks that were added but are not members yet.
     fn added(&self) -> MemberSet {
         let array = &self.stack.arrays[0];
         let all = u8::try_from(array.members.len()).expect("few");
         MemberSet::all(all).difference(MemberSet::all(array.geometry.members()))
     }
 
-    /// What an array that was assembled is to say that it grows to, if it shall and can.
+    /// Returns the record of a growing array, if it shall and can grow.
     pub(crate) fn planned_growth(
         &mut self,
         array: usize,
@@ -150,7 +150,7 @@ impl World {
         let devices = devices?;
         let there = devices.len();
         let bytes = (0..there).map(|position| self.stack.member_bytes(array, position));
-        // Where all of every member is used, the array stays small.
+        // If all space of every member is used, keep the array small.
         let bytes = if self.options.disks.is_empty() {
             bytes.max()?
         } else {
@@ -190,7 +190,7 @@ impl World {
         None
     }
 
-    /// A blank disk for a position that there is not yet, which is to hold so many blocks of data.
+    /// Adds a blank disk for a new position, with room for `blocks` blocks of data.
     fn add_disk(
         &mut self,
         array: usize,
@@ -221,7 +221,7 @@ impl World {
         this.put_places(member, Places::of(&areas));
     }
 
-    /// Disks that were added and have no place yet take it, one after another.
+    /// Attaches the next added disk that has no position yet, one after another.
     pub(crate) fn attach_added(&mut self, array: usize) {
         let Some(engine) = self.engines[array].as_ref() else {
             return;
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// An array is opened that grows: where it was when the last opening ended.
+    /// Counts an opening of a growing array, by how far its growth is.
     pub(crate) fn note_growth(&mut self, record: &ArrayRecord) {
         let Some(older) = &record.growth.older else {
             return;
@@ -264,13 +264,14 @@ impl World {
         }
     }
 
-    /// Whether parity may disagree with data after a crash: see `Options::doubts_parity`.
+    /// Returns true if parity may disagree with data after a crash: see `Options::doubts_parity`.
     pub(crate) fn doubts_parity(&self) -> bool {
         let log_is_gone = self.journal_is_gone() || self.journal_is_damaged();
         self.options.doubts_parity() || self.unlogged_parity || log_is_gone
     }
 
-    /// An array that grew from copies to parity has no journal before it was closed.
+    /// Follows the policy of an opened array. An array that grew from copies to parity has no
+    /// journal until it was closed.
     pub(crate) fn follow_policy(&mut self, array: usize, record: &ArrayRecord) {
         let policy = Policy::by_name(record.consistency.as_str());
         let logs = policy.is_some_and(|policy| policy.write_hole == WriteHole::Closed);
@@ -284,13 +285,13 @@ impl World {
             self.unlogged_parity = false;
         }
         if geometry.older().is_none() && array == self.stack.top() {
-            // It had grown, and nobody was there to be told.
+            // The growth ended before the crash: report the new size to the clients now.
             let blocks = geometry.blocks();
             self.client.extend(blocks);
         }
     }
 
-    /// The checkers' map of an array is as its record says.
+    /// Updates the checkers' map of an array from its record.
     pub(crate) fn follow_record(&mut self, array: usize, record: &ArrayRecord) {
         let geometry = geometry_of(record).expect("it was written by this engine");
         let this = &mut self.stack.arrays[array];
@@ -307,7 +308,7 @@ impl World {
         this.geometry = geometry;
     }
 
-    /// And as the engine has it.
+    /// Updates the checkers' map of an array from its engine.
     pub(crate) fn follow_engine(&mut self, array: usize) {
         let Some(engine) = self.engines[array].as_ref() else {
             return;
@@ -324,14 +325,14 @@ impl World {
         }
     }
 
-    /// The array has grown.
+    /// Records that the array has grown.
     pub(crate) fn has_grown(&mut self, blocks: u64) {
         *self.struck.entry("grown").or_default() += 1;
         self.client.extend(blocks);
     }
 }
 
-/// The areas of a new member in such a run.
+/// Returns the areas of a new member in a run with these options.
 pub(crate) fn new_areas(
     options: &crate::options::Options,
     bytes: u64,
@@ -355,7 +356,7 @@ pub(crate) fn new_areas(
     DeviceRecord::new(member, options.block_size, bytes, &areas).expect("it was made so")
 }
 
-/// The tree of a run that may grow: its disks have room for the headroom.
+/// Adds the headroom to all disks of the tree.
 pub(crate) fn with_room(tree: &mut Tree, bytes: u64) {
     match tree {
         Tree::Disk { bytes: of_disk } => *of_disk += bytes,

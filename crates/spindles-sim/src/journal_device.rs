@@ -1,4 +1,4 @@
-//! A disk of its own that an array has for its journal.
+//! A separate disk for the journal of an array.
 
 use crate::create::uuid;
 use crate::disk::{Disk, Landing};
@@ -11,7 +11,7 @@ use spindles_format::{
 };
 use std::ops::Range;
 
-/// Where the disk says what it is.
+/// The pages in which the disk describes itself.
 const PAGE_BYTES: Range<usize> = 4096..8192;
 const OTHER_PAGE_BYTES: Range<usize> = 32768..36864;
 
@@ -20,15 +20,15 @@ const OTHER_PAGE_BYTES: Range<usize> = 32768..36864;
 pub(crate) struct JournalDisk {
     pub(crate) disk: Disk,
     pub(crate) gone: bool,
-    /// A crash that comes finds it damaged.
+    /// Set if the next crash damages it.
     doomed: bool,
-    /// It is, and superblocks may count on it still.
+    /// Set once it is damaged, while superblocks may still rely on it.
     damaged: bool,
-    /// What it held when nobody had it open.
+    /// A copy of its contents from an earlier time between sessions.
     copy: Option<Disk>,
 }
 
-/// What a disk says of itself that gets the journal of an array, if that one is to have it.
+/// Returns the description of the journal disk for an array; `None` if the array gets none.
 pub(crate) fn device_for(options: &Options, record: &ArrayRecord) -> Option<JournalDevice> {
     let logs = options.policy(true).write_hole == WriteHole::Closed;
     let random = &mut Random::new(options.seed, "journal device");
@@ -44,7 +44,7 @@ pub(crate) fn device_for(options: &Options, record: &ArrayRecord) -> Option<Jour
 }
 
 impl World {
-    /// Puts the disk there.
+    /// Adds the disk.
     pub(crate) fn add_journal_device(&mut self, device: JournalDevice) {
         let sector_bytes = self.options.sector_bytes;
         let sectors = device.device_bytes / u64::from(sector_bytes);
@@ -68,12 +68,12 @@ impl World {
         self.beside_number() + 1
     }
 
-    /// Whether an array should have a disk for its journal, and it does not answer.
+    /// Returns true if an array has a journal disk and it does not answer.
     pub(crate) fn journal_is_gone(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.gone)
     }
 
-    /// What the disk says of itself, if it is that of this array, and answers.
+    /// Returns the disk's description of itself, if it is the journal of this array and answers.
     pub(crate) fn journal_of(&self, array: usize) -> Option<JournalDevice> {
         let journal = self.journal.as_ref().filter(|journal| !journal.gone)?;
         let sector_bytes = u64::try_from(journal.disk.sector_bytes()).expect("small");
@@ -86,17 +86,18 @@ impl World {
         device.filter(|_| array == self.stack.top())
     }
 
-    /// Whether the disk with the journal of this array answers, and holds what was logged.
+    /// Returns true if the journal disk of this array answers and holds the log.
     pub(crate) fn journal_tells(&self, array: usize) -> bool {
         !self.journal_is_damaged() && self.journal_of(array).is_some()
     }
 
-    /// Whether the disk with the journal does not give what was logged on it.
+    /// Returns true if the journal disk has lost its log to damage.
     pub(crate) fn journal_is_damaged(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.damaged)
     }
 
-    /// The next crash finds the disk with the journal damaged. Whether there is one.
+    /// Makes the next crash damage the journal disk. Returns false if there is none, or it was
+    /// already chosen.
     pub fn doom_journal_device(&mut self) -> bool {
         let Some(journal) = &mut self.journal else {
             return false;
@@ -104,7 +105,7 @@ impl World {
         !std::mem::replace(&mut journal.doomed, true)
     }
 
-    /// Nothing runs: somebody may copy the disk with the journal.
+    /// Between sessions: may copy the journal disk.
     pub(crate) fn copy_journal_device(&mut self) {
         if let Some(journal) = self.journal.as_mut().filter(|journal| journal.doomed)
             && self.rotting.percent(50)
@@ -113,8 +114,8 @@ impl World {
         }
     }
 
-    /// Nothing runs: after a crash the disk with the journal is an old copy of itself, holds anything in
-    /// the place of the log, or can't be read there. Whether it was to be damaged.
+    /// Between sessions, after a crash: replaces the journal disk with an old copy, or makes its
+    /// log garbage or unreadable. Returns true if it was to be damaged.
     pub(crate) fn damage_journal_device(&mut self) -> bool {
         let Some(journal) = &mut self.journal else {
             return false;
@@ -146,7 +147,7 @@ impl World {
                 "rots in its log"
             }
             _ => {
-                // The first of them begins the log.
+                // The first of these sectors begins the log.
                 for sector in log.step_by(5) {
                     journal.disk.make_unreadable(sector);
                 }
@@ -157,7 +158,7 @@ impl World {
         true
     }
 
-    /// The array is opened: superblocks `count` on what was logged on the disk, or not.
+    /// Called when the array is opened. `count`: the superblocks rely on the log on the disk.
     pub(crate) fn journal_counts(&mut self, count: bool) {
         if let Some(journal) = self
             .journal
@@ -172,7 +173,8 @@ impl World {
         }
     }
 
-    /// The disk with the journal stops answering. Whether it did before.
+    /// Makes the journal disk stop answering. Returns false if there is none, or it did not answer
+    /// before.
     pub fn drop_journal(&mut self) -> bool {
         let number = self.journal_number();
         let spared = self.stack.is_short_of_space;
@@ -191,15 +193,15 @@ impl World {
         self.note("the disk with the journal drops out");
         let top = self.stack.top();
         if self.is_open(top) && !self.engine(top).is_settled() {
-            // In the middle of a replay: checksums that are durable are all that tells of what was written.
-            // Where a member is missing too, or will be, parity is not to be trusted.
+            // In the middle of a replay, durable checksums are the only record of recent writes. If
+            // a member is missing too, now or later, parity can't be trusted.
             self.lose_log();
             self.errors_excused |= self.stack.arrays[top].geometry.parity_chunks() > 0;
         }
         true
     }
 
-    /// It answers again, with what it held.
+    /// Makes the disk answer again, with its old contents.
     pub(crate) fn bring_back_journal(&mut self) {
         self.note("the disk with the journal is back");
         self.journal.as_mut().expect("it was there").gone = false;

@@ -1,10 +1,10 @@
-//! What happened in a run, as a hash of everything and, where asked for, as a story.
+//! The log of a run, as a hash of all events and, if requested, as text.
 
 use spindles_block::{Instant, Operation};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Something that happened.
+/// A logged event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// A session began: the array is opened.
@@ -12,44 +12,44 @@ pub enum Entry {
         /// The session, from 0.
         session: u32,
     },
-    /// A request was taken.
+    /// A request was submitted.
     Request {
         /// Its token.
         token: u64,
-        /// What it does.
+        /// The operation.
         operation: Operation,
         /// The first block of the array.
         block: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// A request was answered.
     Reply {
         /// Its token.
         token: u64,
-        /// Whether it was done.
+        /// True if it succeeded.
         done: bool,
     },
-    /// A disk was asked.
+    /// An operation was sent to a disk.
     Disk {
-        /// Which disk.
+        /// The disk.
         disk: usize,
-        /// What it is to do.
+        /// The operation.
         operation: Operation,
         /// The first block.
         block: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// A disk answered.
     DiskDone {
-        /// Which disk.
+        /// The disk.
         disk: usize,
-        /// What it did.
+        /// The operation.
         operation: Operation,
         /// The first block.
         block: u64,
-        /// Whether it was done.
+        /// True if it succeeded.
         done: bool,
     },
     /// A computation ended.
@@ -97,7 +97,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log; with `story`, what happens is kept as text too.
+    /// Creates an empty log; with `story`, events are kept as text too.
     pub fn new(story: bool) -> Self {
         Self {
             hash: Fnv(0xcbf2_9ce4_8422_2325),
@@ -106,7 +106,7 @@ impl Log {
         }
     }
 
-    /// It happened.
+    /// Logs an event.
     pub fn entry(&mut self, now: Instant, entry: Entry) {
         self.entries += 1;
         now.hash(&mut self.hash);
@@ -114,7 +114,7 @@ impl Log {
         self.tell(now, || entry.to_string());
     }
 
-    /// Something rare happened.
+    /// Logs a rare event as text.
     pub fn note(&mut self, now: Instant, text: &str) {
         self.entries += 1;
         now.hash(&mut self.hash);
@@ -129,23 +129,23 @@ impl Log {
         }
     }
 
-    /// A hash of everything that happened.
+    /// Returns a hash of all events.
     pub fn hash(&self) -> u64 {
         self.hash.finish()
     }
 
-    /// How much happened.
+    /// Returns the number of events.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The story, one line for each entry.
+    /// Returns the text, one line for each event.
     pub fn into_story(self) -> Vec<String> {
         self.story.unwrap_or_default()
     }
 }
 
-/// An operation in a word or two.
+/// Returns the name of an operation.
 fn word(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",

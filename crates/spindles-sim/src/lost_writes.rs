@@ -1,4 +1,5 @@
-//! Writes that a disk answers, and that land nowhere or at another address. Only checksums find them.
+//! Writes that a disk answers, but that land nowhere or at another address. Only checksums detect
+//! them.
 
 use crate::checksums::Decay;
 use crate::disk::WriteData;
@@ -6,7 +7,7 @@ use crate::stack::View;
 use crate::world::World;
 use spindles_block::BlockIndex;
 
-/// What becomes of a write that is answered.
+/// The fate of a write that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doom {
     /// It lands nowhere.
@@ -16,28 +17,29 @@ pub enum Doom {
 }
 
 impl World {
-    /// The next write of data to some disk, for which the budget has room, does not land where it should.
+    /// Dooms the next data write to a random disk that the budget allows to lose. Returns false if
+    /// a write was doomed already.
     pub fn doom_write(&mut self, doom: Doom) -> bool {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
         let disk = usize::try_from(self.losing_writes.below(disks)).expect("few");
         self.doomed_write.replace((disk, doom)).is_none()
     }
 
-    /// A disk is about to carry out a write. Whether that is the one that does not land where it should;
-    /// then all that comes of it is done.
+    /// Called before a disk carries out a write. Returns true if this write is lost or misdirected;
+    /// its effects are applied then.
     pub(crate) fn loses_write(&mut self, disk: usize, data: &WriteData) -> bool {
         let Some((_, doom)) = self.doomed_write.filter(|&(doomed, _)| doomed == disk) else {
             return false;
         };
         let (array, _) = self.stack.keeper_of(disk);
         if self.scrubs_quietly {
-            return false; // What it repairs is judged to the byte.
+            return false; // Repairs of a scrub are checked to the byte.
         }
         if self.journal.is_some() {
-            return false; // Without that nobody could tell an old copy that fits its old checksum.
+            return false; // An old copy that matches its old checksum would be undetectable.
         }
         if self.tears() || !self.is_open(array) || !self.engine(array).is_settled() {
-            return false; // Nobody could tell it from what a crash left.
+            return false; // Indistinguishable from the effects of a crash.
         }
         let block_bytes = self.stack.block_bytes;
         let first = data.first / self.stack.sectors(disk, BlockIndex(0)).end;
@@ -46,7 +48,7 @@ impl World {
         let mut lost: Vec<Decay> = Vec::new();
         for (block, new) in (first..).zip(written.clone()) {
             let old = self.held(disk, BlockIndex(block));
-            // What is zeros once may be zeros again, rightly.
+            // A block of zeros may rightly become zeros again.
             let is_told = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
             let differs = old != new && is_told(&old) && is_told(new);
             if !differs || !self.may_decay(disk, BlockIndex(block)) {

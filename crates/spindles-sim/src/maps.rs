@@ -1,23 +1,24 @@
-//! Arrays that are maps only: without redundancy, bitmaps and checksums of their own, inside another. Each block
-//! of them is one block of one disk, and the array around them answers for it as if it were its own disk's.
+//! Inner arrays that are only maps: without redundancy, bitmaps or checksums of their own. Each of
+//! their blocks is one block of one disk. The array around them treats it as a block of a disk of
+//! its own.
 
 use crate::stack::{Array, Below, Stack};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_layout::Group;
 
-/// A block of a member of an array that is more than a map, or the outermost.
+/// A block of a member of an array that is more than a map, or of the outermost array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The array.
     pub array: usize,
-    /// Its member.
+    /// The member.
     pub member: MemberIndex,
     /// The block, counted from the start of the member.
     pub block: BlockIndex,
 }
 
 impl Array {
-    /// Whether it is a map only.
+    /// Returns true if it is an inner array that is only a map.
     pub(crate) fn is_map(&self) -> bool {
         self.above.is_some()
             && self.geometry.redundancy() == 0
@@ -27,13 +28,13 @@ impl Array {
 }
 
 impl Stack {
-    /// Whether no array but the outermost is more than a map.
+    /// Returns true if all inner arrays are only maps.
     pub(crate) fn has_maps_below_only(&self) -> bool {
         self.arrays[..self.top()].iter().all(Array::is_map)
     }
 
-    /// The block of a disk that a block of a member lies on, counted from the start of the member. `None` where
-    /// an array below is more than a map.
+    /// Returns the disk and block that hold a block of a member, counted from the member's start.
+    /// `None` if an array below is more than a map.
     pub(crate) fn disk_place(
         &self,
         mut array: usize,
@@ -55,7 +56,8 @@ impl Stack {
         }
     }
 
-    /// The first array above a disk that is more than a map, or the outermost, and its member that the disk is in.
+    /// Returns the innermost array above a disk that is more than a map, or the outermost, and the
+    /// member of it that the disk belongs to.
     pub(crate) fn keeper_of(&self, disk: usize) -> (usize, MemberIndex) {
         let (mut array, mut member) = self.position(disk);
         while let Some(above) = self.arrays[array]
@@ -67,8 +69,8 @@ impl Stack {
         (array, member)
     }
 
-    /// Where a block of a disk lies for the array that `keeper_of` tells; `None` of what maps keep for
-    /// themselves.
+    /// Returns the block of a disk as the array of `keeper_of` sees it; `None` for the metadata of
+    /// maps.
     pub(crate) fn kept_at(&self, disk: usize, mut block: BlockIndex) -> Option<Kept> {
         let (mut array, mut member) = self.position(disk);
         let mut group = Group::empty();

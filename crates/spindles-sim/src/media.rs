@@ -1,8 +1,8 @@
-//! The bytes of a disk of any size: what was never written takes no memory, and is zeros.
+//! The bytes of a disk of any size. Unwritten bytes take no memory and read as zeros.
 
 use std::collections::BTreeMap;
 
-/// A whole number of sectors of any size.
+/// A multiple of every sector size.
 const PAGE_BYTES: usize = 16 << 10;
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
@@ -21,7 +21,7 @@ impl Media {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -32,14 +32,14 @@ impl Media {
         (at / page_bytes, within)
     }
 
-    /// A part that lies within a page, as a sector does.
+    /// Returns a part that lies within a page, such as a sector.
     pub(crate) fn part(&self, at: u64, bytes: usize) -> &[u8] {
         let (page, within) = Self::place(at);
         let page = self.pages.get(&page).map_or(&ZEROS[..], |page| &page[..]);
         &page[within..within + bytes]
     }
 
-    /// The same, to be changed.
+    /// Same as `part`, but mutable.
     pub(crate) fn part_mut(&mut self, at: u64, bytes: usize) -> &mut [u8] {
         let (page, within) = Self::place(at);
         let page = self.pages.entry(page).or_insert_with(|| ZEROS.into());

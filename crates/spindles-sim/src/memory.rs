@@ -1,4 +1,4 @@
-//! The driver's buffers, and the computations that the engines ask for over them.
+//! The driver's buffers, and the computations on them that the engines request.
 
 use crate::world::{World, index};
 use spindles_block::{
@@ -7,7 +7,7 @@ use spindles_block::{
 use spindles_parity::Located;
 
 impl World {
-    /// The bytes at a place in a buffer.
+    /// Returns `bytes` bytes of a buffer.
     pub(crate) fn bytes(&self, slice: BufferSlice, bytes: usize) -> Vec<u8> {
         if slice.buffer == BufferId::ZEROS {
             return vec![0; bytes];
@@ -16,7 +16,7 @@ impl World {
         self.buffers[index(slice.buffer.0)][at..at + bytes].to_vec()
     }
 
-    /// What an engine is about to write of its own is copied: it may go on meanwhile.
+    /// Copies the metadata that an engine is about to write: the engine may change it meanwhile.
     pub(crate) fn take_metadata(&mut self, array: usize, io: &MemberIo) {
         if io.buffer.buffer != Self::metadata_of(array) || !io.operation.is_write() {
             return;
@@ -48,17 +48,17 @@ impl World {
     }
 }
 
-/// What came of a step of computation.
+/// The result of a computation step.
 pub(crate) struct Carried {
-    /// What it found.
+    /// The result for the engine.
     pub(crate) result: ComputeResult,
-    /// What it computed, each with its place.
+    /// The computed bytes, each with its place.
     pub(crate) bytes: Vec<(BufferSlice, Vec<u8>)>,
-    /// Of every block of every source, where the step asks for them.
+    /// Checksums of every block of every source, if the step requests them.
     pub(crate) checksums: Vec<u32>,
 }
 
-/// Carries out a step of computation. `load` brings the bytes of a place.
+/// Carries out a computation step. `load` returns the bytes of a slice.
 pub(crate) fn carry_out(
     step: &Step<'_>,
     block_bytes: usize,

@@ -1,6 +1,6 @@
-//! Rot in what a member has beside data, found at the next opening: in its journal when that is needed,
-//! after a crash, and in what it knows of regions, checksums and losses. Or found by a scrub while the array
-//! is open, which repairs it from memory and from other members.
+//! Corruption of a member's metadata. Some is found at the next opening: in the journal, if it is
+//! needed after a crash, and in bitmaps, checksums and bad-block lists. Some is found by a scrub of
+//! an open array, which repairs it from memory and from other members.
 
 use crate::{checkers::Seen, run::drain, stack::View, world::World};
 use core::ops::Range;
@@ -10,16 +10,16 @@ use spindles_format::{
     JournalHeader, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
 };
 
-/// How many of the last batches of a member are in danger.
+/// How many of a member's last batches may be damaged.
 const BATCHES: u64 = 6;
 
 impl World {
-    /// The crash that ends the session, if one does, finds some of a journal damaged.
+    /// Makes the crash that ends the session, if any, damage a journal.
     pub fn doom_journal(&mut self) -> bool {
         !std::mem::replace(&mut self.journal_is_doomed, true)
     }
 
-    /// Some disk without whose metadata its array could do, and what its superblock says.
+    /// Draws a disk whose metadata its array could do without, with its superblock.
     fn random_damaged(&mut self) -> Option<(usize, ArrayRecord, DeviceRecord)> {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
         let disk = usize::try_from(self.rotting.below(disks)).expect("few");
@@ -37,7 +37,7 @@ impl World {
         Some((disk, record, device))
     }
 
-    /// Nothing runs: damages the journal of one member, where the array could do without that.
+    /// Between sessions: damages the journal of one member, if the array could do without it.
     pub(crate) fn damage_journal(&mut self) {
         let top = self.stack.top();
         let this = &self.stack.arrays[top];
@@ -75,12 +75,12 @@ impl World {
         *self.struck.entry("journal damaged").or_default() += 1;
     }
 
-    /// The next opening finds some of what a member knows damaged.
+    /// Makes the next opening find damaged metadata.
     pub fn doom_metadata(&mut self) -> bool {
         !std::mem::replace(&mut self.metadata_is_doomed, true)
     }
 
-    /// Nothing runs: damages what one member knows of regions, checksums and losses.
+    /// Between sessions: damages bitmaps, checksums or bad-block lists of one member.
     pub(crate) fn damage_metadata(&mut self) {
         if !std::mem::take(&mut self.metadata_is_doomed) {
             return;
@@ -115,8 +115,8 @@ impl World {
         }
     }
 
-    /// Blocks of one member's metadata rot, and the array is scrubbed. Nothing is wrong afterwards, so that
-    /// another member may go.
+    /// Corrupts blocks of one member's metadata, then scrubs the array. Afterwards nothing may be
+    /// wrong, so that another member may be lost.
     pub fn rot_metadata_and_scrub(&mut self) -> bool {
         drain(self);
         if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(0) {
@@ -133,7 +133,7 @@ impl World {
         let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
         let is_short = self.stack.is_short_of_space;
         if busy || any_unreadable || any_gone || is_short || !self.stack.decayed.is_empty() {
-            return false; // The scrub may have to leave something.
+            return false; // The scrub may have to leave some of it.
         }
         let Some((disk, record, device)) = self.random_damaged() else {
             return false;
@@ -142,7 +142,7 @@ impl World {
         let (array, member) = self.stack.position(disk);
         let damaged_before = self.stack.arrays[array].damaged.replace(member);
         if self.stack.lacks_checksums(array) {
-            // A member that is out lacks them, and no scrub gives it any.
+            // A member that is out lacks them, and no scrub restores them.
             self.stack.arrays[array].damaged = damaged_before;
             return false;
         }
@@ -158,7 +158,7 @@ impl World {
             self.stack.arrays[array].damaged = damaged_before;
             return false;
         }
-        // A page of checksums that covers nothing written may stay as it is.
+        // A checksum page that covers no written block may stay corrupt.
         let checksums = device.area(AreaKind::CHECKSUMS).map(|area| {
             let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
             let end = area.offset_bytes + area.length_bytes;
@@ -195,8 +195,8 @@ impl World {
         true
     }
 
-    /// A block of the metadata that is in use: of a slot of the superblocks, a bitmap, the list of bad blocks
-    /// or the checksums.
+    /// Draws a block of metadata in use: of a superblock slot, a bitmap, the bad-block list or the
+    /// checksums.
     fn random_metadata(
         &mut self,
         record: &ArrayRecord,
@@ -212,7 +212,7 @@ impl World {
             AreaKind::BAD_BLOCKS,
         ];
         let (start, bytes) = match *self.rotting.choose(&kinds) {
-            // One that no opening has written to has one slot only.
+            // A superblock that no opening has rewritten has one slot only.
             AreaKind::SUPERBLOCK if record.generation <= 2 => return None,
             AreaKind::SUPERBLOCK => {
                 let start = *self.rotting.choose(&SLOT_BYTES);
@@ -230,7 +230,8 @@ impl World {
                 let bytes = u64::from(record.bad_blocks_pages()) * 512;
                 (device.area(AreaKind::BAD_BLOCKS)?.offset_bytes, bytes)
             }
-            // Arrays here are small: all regions are in the first page, and a block of 512 bytes has no other.
+            // Arrays here are small: all regions are in the first page, and a block of 512 bytes
+            // has no other.
             kind if record.region_groups > 0 && block_bytes == 512 => {
                 (device.area(kind)?.offset_bytes, block_bytes)
             }
@@ -241,7 +242,7 @@ impl World {
         Some(BlockIndex(start / block_bytes + block))
     }
 
-    /// What a block of a disk holds durably; `None` if it can't be read.
+    /// Returns the durable contents of a block of a disk; `None` if it is unreadable.
     fn metadata_block(&self, disk: usize, block: BlockIndex) -> Option<Vec<u8>> {
         let sectors = self.stack.sectors(disk, block);
         let mut unreadable = self.stack.disks[disk].not_durably_readable();
@@ -277,7 +278,7 @@ impl World {
         self.stack.put_disk_block(disk, block, &bytes);
     }
 
-    /// The newest superblock of a disk.
+    /// Returns the newest superblock of a disk.
     fn superblock(&self, disk: usize) -> Option<(ArrayRecord, DeviceRecord)> {
         let slot = |at: u64| {
             let mut bytes = [0; SUPERBLOCK_BYTES];
@@ -291,7 +292,8 @@ impl World {
         slots.max_by_key(|(record, _)| record.generation)
     }
 
-    /// Where in the ring of a disk the batches begin that a replay looks at, the oldest first.
+    /// Returns the first blocks of the batches that a replay reads from the ring of a disk, oldest
+    /// first.
     fn batches(&self, disk: usize, record: &ArrayRecord, ring: Range<u64>) -> Vec<u64> {
         let header_blocks = JOURNAL_HEADER_BYTES / self.stack.block_bytes;
         let header = |block: u64| {

@@ -1,5 +1,4 @@
-//! What goes wrong in the world: disks that drop out, sectors that can't be read, and the end of
-//! the process.
+//! Incidents: disks that drop out, unreadable sectors, and the end of the process.
 
 use crate::disk::Disk;
 use crate::disk::{Landing, PowerLoss, WriteData};
@@ -16,7 +15,7 @@ use spindles_format::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Gives a new disk what it holds. All else is zeros, and durably so.
+/// Fills the data area of a new disk, durably. The rest stays zeros.
 pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
     let at = device.data_start().0 * u64::from(device.block_size.bytes());
     let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
@@ -25,18 +24,18 @@ pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
 }
 
 impl World {
-    /// Any disk.
+    /// Draws a disk.
     pub fn random_disk(&mut self) -> usize {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
         usize::try_from(self.faults.below(disks)).expect("few")
     }
 
-    /// A few sectors of a disk, near each other or not.
+    /// Draws a few sectors of a disk, close together or scattered.
     pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
         let in_use = self.stack.in_use(disk);
         let per_block = self.stack.sectors(disk, BlockIndex(0)).end;
         let sectors = match self.stack.disks[disk].bytes() / self.sector_bytes(disk) {
-            // Of small ones what is less than a block at the end as well.
+            // On small disks, include the partial block at the end.
             sectors if in_use.blocks() == sectors / per_block => sectors,
             _ => in_use.blocks() * per_block,
         };
@@ -59,7 +58,7 @@ impl World {
         (0..count).map(&mut sector).collect()
     }
 
-    /// Whether the disk does not answer.
+    /// Returns true if the disk does not answer.
     pub fn is_gone(&self, disk: usize) -> bool {
         match self.gone.get(disk) {
             Some(gone) => *gone,
@@ -68,7 +67,7 @@ impl World {
         }
     }
 
-    /// The disk does not answer from now on; what is in flight on it lands or does not.
+    /// Makes the disk stop answering; each write in flight lands or does not.
     pub fn drop_disk(&mut self, disk: usize) {
         self.note(&format!("disk {disk} drops out"));
         self.gone[disk] = true;
@@ -85,12 +84,12 @@ impl World {
         }
     }
 
-    /// The engine put a member out that works, for its errors.
+    /// Records that the engine put a working member out because of its errors.
     pub(crate) fn put_out_for_errors(&mut self, array: usize, member: MemberIndex) {
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         *self.struck.entry("put out for errors").or_default() += 1;
-        // What can't be read elsewhere may be more than is left to spare now; so may a disk that is
-        // gone, and nobody asked anything of since.
+        // Other unreadable blocks may now exceed the budget. So may a disk that dropped out without
+        // the engine noticing.
         let is_other = |disk: usize| self.stack.keeper_of(disk) != (array, member);
         let unreadable = |disk: usize| {
             let now = self.stack.disks[disk].not_durably_readable().next();
@@ -115,7 +114,7 @@ impl World {
                 self.note_gone_rows();
             }
             Below::Array(_) => {
-                // It does not answer for what its disks hold any more.
+                // The array no longer answers for the contents of its disks.
                 self.stack.lose_array(array, member, true);
                 self.errors_excused = true;
             }
@@ -136,7 +135,7 @@ impl World {
         self.lost_at[disk].get_or_insert(self.queue.now());
     }
 
-    /// The disk turned out to be up to date.
+    /// Records that lost members turned out to be up to date.
     pub(crate) fn found_again(&mut self, array: usize, members: MemberSet) {
         let this = &mut self.stack.arrays[array];
         this.lost = this.lost.difference(members);
@@ -149,26 +148,27 @@ impl World {
         self.note_rows();
     }
 
-    /// The disk answers again. What is on it is out of date.
+    /// Makes the disk answer again. Its contents are out of date.
     pub(crate) fn bring_back(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is back"));
         self.gone[disk] = false;
     }
 
-    /// The sector can't be read until it is written.
+    /// Makes the sector unreadable until it is written.
     pub fn spoil_sector(&mut self, disk: usize, sector: u64) {
         self.note(&format!("sector {sector} of disk {disk} can't be read"));
         self.stack.disks[disk].make_unreadable(sector);
         self.stack.spoiled.insert((disk, sector));
     }
 
-    /// The disk takes longer.
+    /// Makes the disk slow.
     pub fn slow_down(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is slow"));
         self.slow[disk] = true;
     }
 
-    /// Which disk stalls, for how long, and whether it is one read only. Drawn by itself.
+    /// Draws a disk to stall, for how long in nanoseconds, and whether only one read stalls. Drawn
+    /// from its own stream.
     pub fn random_stall(&mut self) -> (usize, u64, bool) {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
         let random = &mut self.stalling;
@@ -176,7 +176,7 @@ impl World {
         (disk, random.between(1, 60) * 1_000_000, random.percent(50))
     }
 
-    /// The administrator puts the member out that the disk is.
+    /// Puts the member on this disk out, as the administrator would. Returns true if done.
     pub fn put_out(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
@@ -190,7 +190,7 @@ impl World {
         true
     }
 
-    /// Has one of these faults strike, if it can.
+    /// Makes one of these faults strike. Returns false if none can.
     pub(crate) fn strike_one_of(&mut self, names: &[&str]) -> bool {
         let first = usize::try_from(self.commanding.below(names.len() as u64)).expect("few");
         let order = (0..names.len()).map(|at| names[(first + at) % names.len()]);
@@ -198,7 +198,8 @@ impl World {
         faults.into_iter().any(|fault| (fault.strike)(self))
     }
 
-    /// Asks an array for changes that its engine says it would refuse. Each is refused, and nothing of the array changes.
+    /// Sends an array commands that its engine says it would refuse. Each must be refused and leave
+    /// the array unchanged.
     pub(crate) fn is_refused_without_a_trace(&mut self) {
         let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
         let array = usize::try_from(self.commanding.below(arrays)).expect("few");
@@ -256,8 +257,8 @@ impl World {
         *self.struck.entry("refused commands").or_default() += 1;
     }
 
-    /// A blank disk takes the place of a lost one, and its array begins to fill it. False where
-    /// there is nobody who could.
+    /// Replaces a lost disk with a blank one, which its array begins to fill. Returns false if that
+    /// is impossible now.
     pub fn replace_lost_disk(&mut self, disk: usize) -> bool {
         let command = self.put_blank_disk(disk);
         if let Some((array, command)) = command {
@@ -267,7 +268,7 @@ impl World {
         false
     }
 
-    /// Puts a blank disk in the place of a lost one. What its array is to be told.
+    /// Puts a blank disk in the place of a lost one. Returns the command for its array.
     pub(crate) fn put_blank_disk(&mut self, disk: usize) -> Option<(usize, Command)> {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
@@ -284,7 +285,7 @@ impl World {
         }
         let (device, contents) = self.blank_device(array, member);
         self.note(&format!("disk {disk} is replaced with a blank one"));
-        // What the disk before it was asked never comes here.
+        // I/O for the old disk never reaches the new one.
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == disk) {
             io.lost = true;
         }
@@ -306,7 +307,7 @@ impl World {
         Some((array, command))
     }
 
-    /// Puts a spare in the place of a lost disk. What its array is to be told.
+    /// Puts a spare in the place of a lost disk. Returns the command for its array.
     pub(crate) fn put_spare(&mut self, disk: usize) -> Option<(usize, Command)> {
         let (array, command) = self.put_blank_disk(disk)?;
         let record = self.engine(array).record().expect("it has superblocks");
@@ -320,7 +321,7 @@ impl World {
         Some((array, command))
     }
 
-    /// Whether the disk is a spare that this array was about to take.
+    /// Returns true if the disk is a spare that this array was about to take.
     pub(crate) fn is_claimed(&self, array: usize, disk: usize) -> bool {
         let mut slots = [[0; SUPERBLOCK_BYTES]; 2];
         let read = |(at, slot): (u64, &mut [u8; SUPERBLOCK_BYTES])| {
@@ -341,7 +342,8 @@ impl World {
         u64::try_from(self.stack.disks[disk].sector_bytes()).expect("small")
     }
 
-    /// A disk for the place of a member: where things would lie on it, and what its data area holds.
+    /// Makes a disk for a member's position: the layout of its areas, and the contents of its data
+    /// area.
     pub(crate) fn blank_device(
         &mut self,
         array: usize,
@@ -351,7 +353,7 @@ impl World {
         let same = self.stack.member_bytes(array, usize::from(member.0));
         let record = self.engine(array).record().expect("it has superblocks");
         let device = areas_to_join(record, other, member);
-        // With much headroom a disk that the array was created on has its data elsewhere.
+        // With much headroom, a disk that the array was created on has its data elsewhere.
         let device = device
             .or_else(|_| areas_to_join(record, same, member))
             .or_else(|small| areas_to_join(record, small.needed_bytes, member))
@@ -374,12 +376,12 @@ impl World {
         (Box::new(device), contents)
     }
 
-    /// What the engine says of a member.
+    /// Returns the state of a member according to the engine.
     pub(crate) fn state_of(&self, array: usize, member: MemberIndex) -> Member {
         self.engine(array).status().members[usize::from(member.0)].state
     }
 
-    /// Whether its array is filling the disk.
+    /// Returns true if its array is filling the disk.
     pub fn is_being_filled(&self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         !self.is_gone(disk)
@@ -387,7 +389,7 @@ impl World {
             && matches!(self.state_of(array, member), Member::Rebuilding { .. })
     }
 
-    /// The process ends, and with it what is in flight.
+    /// Ends the process, and with it all I/O in flight.
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear(power);
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
@@ -433,7 +435,7 @@ impl World {
         }
     }
 
-    /// Nothing runs any more.
+    /// Stops all activity.
     pub(crate) fn stop(&mut self) {
         self.queue.clear();
         self.inputs.clear();

@@ -1,5 +1,5 @@
-//! What a run does, drawn from its seed: the array, the disks, the load, the faults. Every part
-//! can be fixed from outside, and the rest still follows from the seed.
+//! The plan of a run, drawn from its seed: the array, the disks, the load, the faults. Each part
+//! can be fixed by the caller; the rest still follows from the seed.
 
 use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
@@ -13,12 +13,12 @@ use spindles_workload::history::Initial;
 use spindles_workload::{KINDS, Kind};
 use std::fmt;
 
-/// What the array is made of.
+/// An array or one of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// A disk of so many bytes.
+    /// A disk.
     Disk {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
     /// An array.
@@ -35,7 +35,7 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// How many disks there are.
+    /// Returns the number of disks.
     pub fn disks(&self) -> usize {
         match self {
             Self::Disk { .. } => 1,
@@ -43,8 +43,8 @@ impl Tree {
         }
     }
 
-    /// Whether it is an array that keeps checksums of its blocks, where one around it does so already or
-    /// not.
+    /// Returns true for an array that keeps checksums of its blocks. `around_keeps`: an array above
+    /// already keeps them.
     pub fn keeps_checksums(&self, keepers: Keepers, around_keeps: bool) -> bool {
         let Self::Array { level, members, .. } = self else {
             return false;
@@ -67,8 +67,8 @@ impl Tree {
         }
     }
 
-    /// Whether it reads as zeros before it was written to, whatever the disks hold, if arrays with
-    /// redundancy, or with checksums, have bitmaps.
+    /// Returns true if the array reads as zeros before its first write, whatever the disks hold.
+    /// Assumes that arrays with redundancy or checksums have bitmaps.
     pub fn begins_with_zeros(&self, keepers: Keepers, around_keeps: bool) -> bool {
         match self {
             Self::Disk { .. } => false,
@@ -82,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// Whether an array in it keeps parity.
+    /// Returns true if this array or one in it keeps parity.
     pub fn has_parity(&self) -> bool {
         let below = match self {
             Self::Disk { .. } => false,
@@ -91,7 +91,7 @@ impl Tree {
         self.keeps_parity() || below
     }
 
-    /// Whether it keeps parity itself.
+    /// Returns true if the array keeps parity itself.
     pub fn keeps_parity(&self) -> bool {
         match self {
             Self::Disk { .. } => false,
@@ -125,30 +125,30 @@ impl fmt::Display for Tree {
     }
 }
 
-/// Which arrays keep checksums of their blocks.
+/// Selects the arrays that keep checksums of their blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keepers {
     /// None.
     None,
-    /// Arrays of disks, and none of arrays: they were created by an earlier version.
+    /// Arrays of disks, but not arrays of arrays, as created by an earlier version.
     ArraysOfDisks,
-    /// Those that `create` gives them.
+    /// The arrays for which `create` selects them.
     AsCreated,
 }
 
 /// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// The array is closed in order.
+    /// The array is closed normally.
     Close,
     /// The process dies; disks keep their caches.
     ProcessCrash,
-    /// Disks lose their caches, and what is in flight is torn.
+    /// Disks lose their caches, and writes in flight are torn.
     PowerLoss,
 }
 
 impl Ending {
-    /// In words.
+    /// Returns its name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Close => "close",
@@ -158,20 +158,20 @@ impl Ending {
     }
 }
 
-/// From opening to ending.
+/// A session, from opening to ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// Requests before it ends.
     pub requests: u32,
-    /// How.
+    /// How it ends.
     pub ending: Ending,
-    /// After so many requests the clients are quiet for a while.
+    /// Number of requests after which the clients pause for a while; `None` if they don't.
     pub quiet_after: Option<u32>,
-    /// What strikes in it, each after so many requests.
+    /// The faults, each with the number of requests after which it strikes.
     pub faults: Vec<(&'static Fault, u32)>,
 }
 
-/// What clients ask, as weights.
+/// The mix of client requests, as weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Reads.
@@ -184,117 +184,116 @@ pub struct Mix {
     pub discard: u32,
     /// Write-zeroes.
     pub write_zeroes: u32,
-    /// Percent of the writes that ask to be durable when answered.
+    /// Percent of the writes that must be durable when answered.
     pub fua_percent: u32,
-    /// Percent of the requests that go to a few blocks only.
+    /// Percent of the requests that go to the same few blocks.
     pub hot_percent: u32,
 }
 
-/// All of a run.
+/// All choices of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
     /// The array.
     pub tree: Tree,
-    /// The disks, from left to right, where they are not all as the tree has them.
+    /// The disks, from left to right, if they differ from the tree.
     pub disks: Vec<DiskSize>,
-    /// Its block.
+    /// Block size of the array.
     pub block_size: BlockSize,
-    /// What may tear: the disks' logical sector.
+    /// Logical sector of the disks, in bytes: the unit that may tear.
     pub sector_bytes: u32,
-    /// The disks.
+    /// The disk model.
     pub model: &'static Model,
-    /// Groups in a region of arrays that have redundancy: 0 for no bitmaps, 1 for what `create`
-    /// would choose.
+    /// Groups in a region of arrays with redundancy. 0: no bitmaps; 1: the choice of `create`.
     pub region_groups: u32,
-    /// What the disks hold before the first write.
+    /// Contents of the disks before the first write.
     pub initial: Initial,
-    /// Requests in flight at most.
+    /// Most requests in flight.
     pub depth: u32,
-    /// Requests that the engine takes at most; below `depth`, it is busy now and then.
+    /// Most requests that the engine accepts; below `depth`, it is busy now and then.
     pub limit_requests: u32,
-    /// Stripe ranges of the engine.
+    /// Number of the engine's stripe ranges.
     pub limit_columns: u32,
-    /// Reads that the engine hedges at once.
+    /// Most reads that the engine hedges at once.
     pub limit_hedges: u32,
     /// Blocks of a stripe range of the engine.
     pub limit_column_blocks: u32,
-    /// Whether blocks have checksums, in the arrays that keep them.
+    /// Set if blocks have checksums, in the arrays that keep them.
     pub checksums: bool,
-    /// Which these are.
+    /// The arrays that keep them.
     pub checksums_kept_by: Keepers,
-    /// Pages of checksums in memory.
+    /// Checksum pages in memory.
     pub checksum_pages: u32,
-    /// Bytes of each disk in dirty regions, beyond which none is marked ahead of writes.
+    /// Bytes of dirty regions on each disk, above which no region is marked ahead of writes.
     pub dirty_bytes: u64,
-    /// Disks that write zeros without moving bytes, of every array.
+    /// Members of every array whose disks write zeros without moving bytes.
     pub zeroes_without_moving_bytes: MemberSet,
-    /// Disks that take space only for what is written, of every array.
+    /// Members of every array whose disks allocate space only for written blocks.
     pub thin: MemberSet,
     /// The longest request, in blocks.
     pub request_blocks_max: u32,
-    /// What clients ask.
+    /// The mix of client requests.
     pub mix: Mix,
-    /// A workload that runs before what clients ask at random.
+    /// A workload that runs before the random requests; `None` for no workload.
     pub workload: Option<&'static Kind>,
-    /// Which copy reads take.
+    /// Selects the copy that reads use.
     pub read_policy: &'static ReadPolicy,
-    /// What is done about crashes; `None` for each level's default.
+    /// The consistency policy; `None` for each level's default.
     pub consistency: Option<&'static Policy>,
-    /// What jobs are guaranteed beside clients, in bytes of each member per second.
+    /// Guaranteed rate of jobs while clients are active, in bytes of each member per second.
     pub job_rate: u64,
-    /// What disks may do wrong before something is done about it.
+    /// Limits on errors and slowness, above which the engine reacts.
     pub faults: FaultLimits,
-    /// Blank disks that take the places of lost ones by themselves.
+    /// Blank disks that replace lost ones automatically.
     pub spares: u32,
-    /// Whether the outermost array has a disk of its own for its journal, if it has one.
+    /// Set if the outermost array has a journal disk of its own, provided that it keeps a journal.
     pub journal_device: bool,
-    /// Room that is set aside on each disk for growing.
+    /// Bytes reserved on each disk for growing.
     pub headroom_bytes: u64,
-    /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
-    /// still wrong.
+    /// Set if faults may exceed what the array survives. Requests may fail then, but wrong bytes
+    /// are still findings.
     pub beyond: bool,
     /// The sessions. After them the array is opened once more and checked as a whole.
     pub sessions: Vec<Session>,
-    /// A fault planted in the engine.
+    /// A defect planted in the engine.
     #[cfg(feature = "canary")]
     pub mutation: spindles_engine::Mutation,
 }
 
-/// Parts of a run that are fixed from outside.
+/// The parts of a run that the caller fixes.
 #[derive(Clone, Debug, Default)]
 pub struct Fixed {
     /// The level of a single array.
     pub level: Option<&'static Level>,
     /// Only arrays of arrays.
     pub nested: bool,
-    /// Its members.
+    /// The number of its members.
     pub members: Option<u8>,
-    /// The disks.
+    /// The disk model.
     pub model: Option<&'static Model>,
     /// Requests of each session.
     pub requests: Option<u32>,
-    /// Requests in flight.
+    /// Most requests in flight.
     pub depth: Option<u32>,
-    /// No faults but those named; `Some` of nothing is none.
+    /// The only faults that may strike; an empty list allows none.
     pub faults: Option<Vec<&'static Fault>>,
-    /// What is done about crashes.
+    /// The consistency policy.
     pub consistency: Option<&'static Policy>,
     /// How sessions end.
     pub ending: Option<Ending>,
     /// Whether blocks have checksums.
     pub checksums: Option<bool>,
-    /// Whether the outermost array has a disk of its own for its journal, where it can.
+    /// Whether the outermost array has a journal disk of its own, if it can.
     pub journal_device: Option<bool>,
-    /// Whether disks are of different sizes and sectors.
+    /// Whether disks differ in size and sector size.
     pub sizes: Option<bool>,
-    /// Whether faults may go beyond what the array survives.
+    /// Whether faults may exceed what the array survives.
     pub beyond: Option<bool>,
 }
 
 impl Options {
-    /// What the array holds before the first write.
+    /// Returns the contents of the array before the first write.
     pub fn contents(&self) -> Initial {
         if self.region_groups > 0 && self.tree.begins_with_zeros(self.keepers(), false) {
             return Initial::Zeros;
@@ -302,7 +301,7 @@ impl Options {
         self.initial
     }
 
-    /// The run of that seed.
+    /// Draws the run of that seed.
     pub fn swarm(seed: u64, fixed: &Fixed) -> Self {
         let random = &mut Random::new(seed, "options");
         let block_size = [BlockSize::B512, BlockSize::B4096][random.weighted(&[3, 1])];
@@ -322,7 +321,7 @@ impl Options {
         };
         let beyond = random.percent(8);
         let beyond = fixed.beyond.unwrap_or(beyond);
-        // Of those that promise something.
+        // Only policies that promise something.
         let promising = POLICIES
             .iter()
             .filter(|policy| policy.write_hole != WriteHole::Open);
@@ -399,18 +398,18 @@ impl Options {
 }
 
 impl Options {
-    /// What an array does about crashes that keeps parity or checksums, or neither.
+    /// Returns the policy of an array; `logs` is set if it keeps parity or checksums.
     pub(crate) fn policy(&self, logs: bool) -> &'static Policy {
         self.consistency
             .unwrap_or_else(|| Policy::default_for(logs))
     }
 
-    /// Whether what is about to be written is logged, where there is something to log.
+    /// Returns true if writes are logged in arrays that keep parity or checksums.
     fn logs(&self) -> bool {
         self.policy(true).write_hole == WriteHole::Closed
     }
 
-    /// Which arrays keep checksums.
+    /// Returns which arrays keep checksums.
     pub(crate) fn keepers(&self) -> Keepers {
         if self.sums() {
             self.checksums_kept_by
@@ -419,30 +418,30 @@ impl Options {
         }
     }
 
-    /// Whether blocks have checksums. Where nothing tells which writes were in flight, they are not exact
-    /// after a crash: then only in runs without one.
+    /// Returns true if blocks have checksums. Without a log of the writes in flight, checksums are
+    /// inexact after a crash; then only runs without crashes have them.
     pub(crate) fn sums(&self) -> bool {
         self.checksums && self.region_groups > 0 && (self.logs() || self.is_free_of_crashes())
     }
 
-    /// Whether they are exact after a crash.
+    /// Returns true if checksums are exact after a crash, or there are none.
     pub(crate) fn sums_exactly(&self) -> bool {
         !self.sums() || self.logs()
     }
 
-    /// Whether every session is closed in order.
+    /// Returns true if every session is closed normally.
     pub(crate) fn is_free_of_crashes(&self) -> bool {
         let mut sessions = self.sessions.iter();
         sessions.all(|session| session.ending == Ending::Close)
     }
 
-    /// Whether disks may have no space for what they hold nothing of yet.
+    /// Returns true if disks may run out of space for unwritten blocks.
     pub(crate) fn may_run_out_of_space(&self) -> bool {
         let mut faults = self.sessions.iter().flat_map(|session| &session.faults);
         faults.any(|(fault, _)| fault.name == "no_space")
     }
 
-    /// Whether parity may disagree with data after a crash, so that nothing may be missing then.
+    /// Returns true if parity may disagree with data after a crash. No member may be missing then.
     pub(crate) fn doubts_parity(&self) -> bool {
         self.tree.has_parity()
             && (self.policy(true).write_hole != WriteHole::Closed
@@ -450,7 +449,7 @@ impl Options {
     }
 }
 
-/// Whether an array may grow, drawn by itself so that other runs stay what they were.
+/// Returns true if the array may grow. Drawn from its own stream, so that other runs stay the same.
 fn may_grow(seed: u64, tree: &Tree, fixed: &Fixed) -> bool {
     let Tree::Array { members, .. } = tree else {
         return false;
@@ -526,7 +525,7 @@ fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<S
     (0..count).map(&mut session).collect()
 }
 
-/// A disk of a member that shall hold about so many blocks.
+/// Draws a disk of at least `bytes_min` bytes plus some blocks.
 fn disk(random: &mut Random, block_size: BlockSize, bytes_min: u64) -> Tree {
     let blocks = match block_size {
         BlockSize::B512 => random.between(0, 160),
@@ -542,7 +541,7 @@ fn tree(random: &mut Random, block_size: BlockSize, fixed: &Fixed) -> Tree {
     if !nested {
         let level = fixed.level.unwrap_or(*random.choose(LEVELS));
         return array(random, block_size, level, fixed.members, &mut |random| {
-            disk(random, block_size, 128 << 10) // The smallest member there may be.
+            disk(random, block_size, 128 << 10) // The smallest possible member.
         });
     }
     let inner_level = *random.choose(LEVELS);

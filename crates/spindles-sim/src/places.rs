@@ -1,4 +1,5 @@
-//! Where things are on disks of any size: what chance shall meet, and where a member's areas begin.
+//! Places on disks of any size: the blocks that random faults choose from, and where a member's
+//! areas begin.
 
 use crate::random::Random;
 use crate::stack::{Array, Below, Stack};
@@ -6,10 +7,10 @@ use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::{AreaKind, DeviceRecord};
 
-/// On larger disks chance would never meet what an array uses.
+/// On larger disks, random faults would never hit the blocks that an array uses.
 pub(crate) const SMALL_BYTES: u64 = 2 << 20;
 
-/// Where the areas of a member begin that the checkers look at.
+/// Where the areas of a member begin that the checkers inspect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     data: BlockIndex,
@@ -18,7 +19,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// As a device has them.
+    /// Returns the places on a device.
     pub(crate) fn of(device: &DeviceRecord) -> Self {
         let first = |kind| {
             let area = device.area(kind).expect("a member has all areas");
@@ -36,7 +37,7 @@ impl Places {
 }
 
 impl Array {
-    /// A member's areas are in these places from now on. Where they were.
+    /// Moves a member's areas to these places. Returns the old ones.
     pub(crate) fn put_places(&mut self, member: MemberIndex, new: Places) -> Places {
         let at = usize::from(member.0);
         let data = std::mem::replace(&mut self.data_start[at], new.data);
@@ -61,23 +62,23 @@ impl Array {
     }
 }
 
-/// Blocks of a disk that chance may choose from.
+/// Blocks of a disk that random faults choose from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InUse {
-    /// From the start.
+    /// Blocks from the start of the disk.
     head_blocks: u64,
-    /// And from here.
+    /// Start of the second range.
     data: BlockIndex,
     data_blocks: u64,
 }
 
 impl InUse {
-    /// How many there are.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(self) -> u64 {
         self.head_blocks + self.data_blocks
     }
 
-    /// The block of that number among them.
+    /// Returns the block with that number among them.
     pub(crate) fn block(self, number: u64) -> u64 {
         match number.checked_sub(self.head_blocks) {
             Some(number) => self.data.0 + number,
@@ -85,7 +86,8 @@ impl InUse {
         }
     }
 
-    /// The parts of a disk of so many bytes that are in use: where each begins, and how long it is.
+    /// Returns the ranges in use of a disk of `disk_bytes` bytes: offset and length of each, in
+    /// bytes.
     pub(crate) fn parts(self, disk_bytes: u64, block_size: BlockSize) -> Vec<(u64, u64)> {
         let block_bytes = u64::from(block_size.bytes());
         if self.data_blocks == 0 {
@@ -97,15 +99,15 @@ impl InUse {
         ]
     }
 
-    /// Any of them.
+    /// Draws one of them.
     pub(crate) fn any(self, random: &mut Random) -> BlockIndex {
         BlockIndex(self.block(random.below(self.blocks())))
     }
 }
 
 impl Stack {
-    /// A disk has its data elsewhere than the one before it: what is known to have rotted in the one
-    /// may have been copied to the other.
+    /// Moves the known corruption of a disk when a replacement has its data elsewhere: the corrupt
+    /// blocks may have been copied.
     pub(crate) fn move_decay(&mut self, disk: usize, from: Places, to: Places) {
         if from.data == to.data {
             return;
@@ -121,8 +123,8 @@ impl Stack {
         self.decayed.extend(moved);
     }
 
-    /// What chance may choose from on a disk: all of a small one; of a large one the superblocks and
-    /// what holds the array.
+    /// Returns the blocks of a disk that random faults choose from. On a small disk these are all
+    /// blocks; on a large disk, the superblocks and the array's blocks.
     pub(crate) fn in_use(&self, disk: usize) -> InUse {
         let block_bytes = u64::try_from(self.block_bytes).expect("small");
         let bytes = self.disks[disk].bytes();
@@ -151,13 +153,14 @@ impl Stack {
 }
 
 impl World {
-    /// A disk for the place of this one: as long, or of another size that is large enough.
+    /// Draws the size of a new disk for this position: the same, or another one that is large
+    /// enough.
     pub(crate) fn size_of_new_disk(&mut self, array: usize, member: MemberIndex) -> u64 {
         let bytes = self.stack.member_bytes(array, usize::from(member.0));
         let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
             return bytes;
         };
-        // A blank one may wait for its place already, and the array know how long it is.
+        // A blank disk may wait for this position already, and the array knows its size.
         let waits = self.stack.arrays[array].blank.contains(member);
         if self.options.disks.is_empty() || waits || self.sizing.percent(30) {
             return bytes;

@@ -1,4 +1,4 @@
-//! Virtual time: a queue of what will happen when. Time jumps from one entry to the next.
+//! Virtual time: a queue of scheduled events. Time jumps from one event to the next.
 
 use spindles_block::Instant;
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Debug)]
 struct Entry<T> {
     at: Instant,
-    /// Of two at the same moment, the one that was entered first comes first.
+    /// Events at the same moment keep the order in which they were scheduled.
     order: u64,
     what: T,
 }
@@ -38,7 +38,7 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-/// What will happen, and the moment it is now.
+/// The scheduled events and the current virtual time.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     now: Instant,
@@ -47,7 +47,7 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Nothing will happen, and it is the beginning.
+    /// Returns an empty queue at time 0.
     pub fn new() -> Self {
         Self {
             now: Instant(0),
@@ -56,12 +56,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The moment it is now.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// It will happen at that moment, or now when the moment has passed.
+    /// Schedules an event at that moment, or now if the moment has passed.
     pub fn at(&mut self, at: Instant, what: T) {
         self.entered += 1;
         self.entries.push(Reverse(Entry {
@@ -71,29 +71,29 @@ impl<T> Queue<T> {
         }));
     }
 
-    /// It will happen that much later.
+    /// Schedules an event after that duration.
     pub fn after(&mut self, duration_ns: u64, what: T) {
         self.at(self.now.plus_ns(duration_ns), what);
     }
 
-    /// The next thing happens.
+    /// Advances to the next event and returns it. `None` if there is none.
     pub fn advance(&mut self) -> Option<T> {
         let Reverse(entry) = self.entries.pop()?;
         self.now = entry.at;
         Some(entry.what)
     }
 
-    /// Nothing of it will happen.
+    /// Drops all events.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// How many things will happen.
+    /// Returns the number of scheduled events.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing will happen.
+    /// Returns true if no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -10,7 +10,7 @@ use spindles_workload::stamp;
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream that belongs to the seed and the concern, and to nothing else.
+    /// Returns the stream for this seed and concern.
     pub fn new(seed: u64, concern: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -18,45 +18,46 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// One of `0..end`.
+    /// Returns one of `0..end`.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "nothing to choose from");
-        // The bias, below end / 2^64, matters to nobody here.
+        // The bias, below end / 2^64, does not matter here.
         self.0.next_u64() % end
     }
 
-    /// One of `0..end`.
+    /// Returns one of `0..end`.
     pub fn below_u32(&mut self, end: u32) -> u32 {
         u32::try_from(self.below(u64::from(end))).expect("below a u32")
     }
 
-    /// One of `low..=high`.
+    /// Returns one of `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// One of `low..=high`.
+    /// Returns one of `low..=high`.
     pub fn between_u32(&mut self, low: u32, high: u32) -> u32 {
         low + self.below_u32(high - low + 1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.below(100) < u64::from(percent)
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let index = self.below(choices.len().try_into().expect("a length fits"));
         &choices[usize::try_from(index).expect("below a length")]
     }
 
-    /// One of the indices, each as likely as its weight says. Panics when all weights are 0.
+    /// Returns one of the indices, with a probability in proportion to its weight. Panics if all
+    /// weights are 0.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let total: u32 = weights.iter().sum();
         let mut left = self.below_u32(total);

@@ -1,4 +1,4 @@
-//! The checkers' own look at the bitmaps of an array, past the engine.
+//! Access to the bitmaps of an array without the engine, for the checkers.
 
 use crate::stack::{Below, Stack, View};
 use spindles_block::{BlockIndex, MemberIndex};
@@ -8,7 +8,7 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
-/// Where the bitmaps of an array are.
+/// The location of an array's bitmaps.
 #[derive(Clone, Debug)]
 pub struct Regions {
     /// Groups in a region.
@@ -16,9 +16,9 @@ pub struct Regions {
     /// The bit of the first region.
     pub first: u64,
     /// While the array grows: the first group of the older map, the groups in a region of it, and
-    /// the bit of the first.
+    /// the bit of its first region.
     pub older: Option<(u64, u32, u64)>,
-    /// The array's identity.
+    /// UUID of the array.
     pub array: Uuid,
     /// The first block of the dirty bitmap on each member.
     pub dirty: Vec<BlockIndex>,
@@ -26,21 +26,21 @@ pub struct Regions {
     pub written: Vec<BlockIndex>,
 }
 
-/// The page of a region's bit, and where the bit is in it.
+/// The page of a region's bit, and the position of the bit in it.
 struct Bit {
     page: BitmapPage,
     word: usize,
     mask: u64,
-    /// The block of the area, and where in it the page begins.
+    /// The block of the area, and the byte in it at which the page begins.
     block: u64,
     at: usize,
 }
 
 impl Regions {
-    /// As the record of an array with that map says.
+    /// Updates itself from the record of an array with that map.
     pub(crate) fn follow(&mut self, record: &ArrayRecord, geometry: &Geometry) {
         if geometry.older().is_some() && record.growth.older.is_none() {
-            return; // It is about to have grown.
+            return; // The growth is about to end.
         }
         self.groups = record.region_groups;
         self.first = record.growth.region.into();
@@ -77,7 +77,7 @@ impl Regions {
         }
     }
 
-    /// Where one of them begins on a member from now on. Where it did.
+    /// Sets where a bitmap begins on a member. Returns the old place.
     pub(crate) fn put_place(
         &mut self,
         kind: AreaKind,
@@ -102,8 +102,8 @@ impl Regions {
 }
 
 impl Stack {
-    /// A region's bit: the union over the members that are not lost; set where none is to be had,
-    /// and in arrays without bitmaps.
+    /// Returns a region's bit: the union over the members that are not lost. Set if no member has a
+    /// readable one, and in arrays without bitmaps.
     fn region_bit(&self, array: usize, kind: AreaKind, group: GroupIndex, view: View) -> bool {
         let this = &self.arrays[array];
         let Some(regions) = &this.regions else {
@@ -129,7 +129,7 @@ impl Stack {
         found.unwrap_or(true)
     }
 
-    /// Whether the members hold what the array holds in this group.
+    /// Returns true if the contents of this group are on the members.
     pub fn is_written(&self, array: usize, group: GroupIndex, view: View) -> bool {
         let live = self.arrays[array].geometry.live_groups();
         live.iter().any(|live| live.contains(&group.0))
@@ -137,12 +137,12 @@ impl Stack {
             && self.region_bit(array, AreaKind::WRITTEN_BITMAP, group, view)
     }
 
-    /// Whether the group's region is marked dirty.
+    /// Returns true if the group's region is marked dirty.
     pub fn is_dirty(&self, array: usize, group: GroupIndex, view: View) -> bool {
         self.region_bit(array, AreaKind::DIRTY_BITMAP, group, view)
     }
 
-    /// Makes a region of an array that no engine has open ready to be written to.
+    /// Prepares a region for writing, in an array that no engine has open.
     pub(crate) fn use_region(&mut self, array: usize, group: GroupIndex) {
         if self.is_written(array, group, View::Current) {
             return;
@@ -183,7 +183,7 @@ impl Stack {
         }
     }
 
-    /// Makes a block of a member durable, counted from its start.
+    /// Durably writes a block of a member, counted from its start.
     pub(crate) fn put_raw(
         &mut self,
         array: usize,

@@ -1,5 +1,6 @@
-//! A run, from blank disks to the last check: sessions of requests and faults, each ended in order
-//! or by a crash, then everything read, members lost, and read again.
+//! A run, from blank disks to the last check. It consists of sessions of requests and faults, each
+//! ended by a close or a crash. Then everything is read, members are lost, and everything is read
+//! again.
 
 use crate::checkers::Seen;
 use crate::checkers::failure_record::newest_superblock;
@@ -24,32 +25,33 @@ use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
     /// The array, as text.
     pub tree: String,
-    /// The first finding; `None` when all promises were kept.
+    /// The first finding; `None` if all promises were kept.
     pub failure: Option<Failure>,
-    /// A hash of everything that happened.
+    /// A hash of all events.
     pub hash: u64,
-    /// How much happened.
+    /// Number of log entries.
     pub entries: u64,
-    /// Requests of clients that were answered.
+    /// Client requests that were answered.
     pub requests: u64,
     /// Virtual time that passed.
     pub virtual_time: Instant,
-    /// The longest that a client waited for a read, from when a disk stalled, in nanoseconds.
+    /// The longest that a client waited for a read, counted from the stall of a disk, in
+    /// nanoseconds.
     pub longest_read_ns: u64,
-    /// How often each fault struck and each ending came.
+    /// How often each fault struck and each ending occurred.
     pub struck: BTreeMap<&'static str, u64>,
-    /// What happened, line by line, where it was asked for.
+    /// The events line by line, if requested.
     pub story: Vec<String>,
 }
 
-/// Carries out a run. With `story`, tells it.
+/// Carries out a run. With `story`, also records it as text.
 pub fn run(options: &Options, story: bool) -> Outcome {
     let stack = create::blank(options);
     let mut world = World::new(options.clone(), stack, story);
@@ -81,7 +83,7 @@ fn through_sessions(world: &mut World) {
             return;
         }
         if world.engine(world.stack.top()).status().stopped_writing {
-            // What is read now must be read at the next opening too.
+            // Bytes read now must also be read after the next opening.
             read_all(world);
         }
         if world.failure.is_some() {
@@ -97,7 +99,7 @@ fn through_sessions(world: &mut World) {
     last_check(world);
 }
 
-/// Requests and faults, until as many requests were asked as the session has.
+/// Submits requests and injects faults until the session's requests are used up.
 fn load(world: &mut World, session: &Session) {
     let mut left = session.requests;
     let mut faults = session.faults.iter().peekable();
@@ -108,7 +110,7 @@ fn load(world: &mut World, session: &Session) {
         while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
             let struck = (fault.strike)(world);
             *world.struck.entry(fault.name).or_default() += u64::from(struck);
-            // It may have waited until nothing was under way.
+            // The fault may have waited until nothing was in flight.
             world.ask(&mut left);
         }
         if quiet.take_if(|after| *after <= asked).is_some() {
@@ -125,7 +127,7 @@ fn load(world: &mut World, session: &Session) {
     }
 }
 
-/// Nothing is asked for some seconds.
+/// Lets some seconds pass without client requests.
 fn be_quiet(world: &mut World) {
     let seconds = world.faults.between(1, 14);
     let until = world.now().plus_ns(seconds * 1_000_000_000);
@@ -138,7 +140,7 @@ fn end(world: &mut World, ending: Ending) {
         arrays.any(|array| !array.lost.is_empty() && array.geometry.parity_chunks() > 0)
             && world.doubts_parity()
     };
-    // An unclean degraded array with parity is refused, which ends the run: not too often.
+    // An unclean degraded array with parity is refused, which ends the run. Make this rare.
     let ending = match ending {
         Ending::ProcessCrash | Ending::PowerLoss
             if degraded_parity(world) && world.faults.percent(85) =>
@@ -151,11 +153,11 @@ fn end(world: &mut World, ending: Ending) {
     match ending {
         Ending::Close => close(world),
         Ending::ProcessCrash | Ending::PowerLoss => {
-            // Some time later, in the middle of something, of closing too.
+            // Crash some time later, in the middle of an operation, or of closing.
             if world.faults.percent(25) {
                 world.command(world.stack.top(), Command::Close);
             }
-            // Whatever takes the machine down may take the disk with the journal first.
+            // The cause of the crash may take the journal disk down first.
             if world.journal.is_some() && world.faults.percent(20) {
                 world.drop_journal();
             }
@@ -173,7 +175,7 @@ fn end(world: &mut World, ending: Ending) {
     }
 }
 
-/// What can't be told from what a crash left is as it was.
+/// Repairs faults that can't be distinguished from the effects of a crash.
 pub(crate) fn after_crash(world: &mut World) {
     cure_what_is_in_doubt(world);
     for decay in world.stack.decayed.values_mut() {
@@ -181,8 +183,8 @@ pub(crate) fn after_crash(world: &mut World) {
     }
 }
 
-/// Where parity can't be trusted, an unreadable sector is one too many; so is a superblock that
-/// can't be read where the other one may not have landed.
+/// Repairs unreadable sectors that exceed the budget. An unreadable sector does if parity can't be
+/// trusted; an unreadable superblock does if the other slot may not have been written.
 fn cure_what_is_in_doubt(world: &mut World) {
     let in_doubt = world.doubts_parity();
     let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
@@ -194,7 +196,8 @@ fn cure_what_is_in_doubt(world: &mut World) {
             world.stack.disks[disk].make_readable(sector);
         }
     }
-    // Where only the journal is gone, checksums still tell, and the next opening shows what was logged there alone.
+    // If only the journal is lost, checksums still detect corruption. The next opening detects log
+    // records that existed only there.
     if in_doubt && (!world.options.sums() || world.options.doubts_parity()) {
         world.stack.cure(|_, _| true);
     }
@@ -211,7 +214,7 @@ fn cure_what_is_in_doubt(world: &mut World) {
     world.note("what could not be read can be");
 }
 
-/// Everything is answered, then the array is closed, and what lies below it.
+/// Drains all requests, then closes the arrays, outer ones first.
 pub(crate) fn close(world: &mut World) {
     drain(world);
     for array in (0..world.stack.arrays.len()).rev() {
@@ -240,13 +243,14 @@ pub(crate) fn close(world: &mut World) {
     world.stop();
 }
 
-/// Whether a crash may have taken all copies of a block of an array of arrays. None of these is to be
-/// had then until it is written, so that redundancy is not known to agree, and the array stays unclean.
+/// Returns true if a crash may have destroyed all copies of a block in an array of arrays. These
+/// copies stay unreadable until they are written. Redundancy then is not known to agree, and the
+/// array stays unclean.
 fn may_not_settle(world: &World, array: usize) -> bool {
     !world.in_doubt.now.is_empty() && world.stack.may_lose_member_blocks(array)
 }
 
-/// Until nothing is in flight: everything is answered and resynchronised.
+/// Runs until nothing is in flight: all requests are answered and all resyncs are done.
 pub(crate) fn drain(world: &mut World) {
     while world.step() {}
     if world.failure.is_none()
@@ -257,7 +261,7 @@ pub(crate) fn drain(world: &mut World) {
     }
 }
 
-/// What happens to disks while nothing runs.
+/// Changes disks between sessions.
 fn between_sessions(world: &mut World) {
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
     if clean {
@@ -280,7 +284,7 @@ fn between_sessions(world: &mut World) {
     if world.journal_is_gone() && world.faults.percent(50) {
         world.bring_back_journal();
     }
-    // A disk that is not there any more at the next opening.
+    // A disk that is missing at the next opening.
     let disk = world.random_disk();
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
     let trusted = clean || !world.doubts_parity();
@@ -307,7 +311,8 @@ fn between_sessions(world: &mut World) {
     world.change_space();
 }
 
-/// More disks went than the array survives, and all of them may be back. Drawn by itself.
+/// After an array lost more disks than it survives, may bring all of them back. Drawn from its own
+/// stream.
 fn bring_all_back(world: &mut World) {
     let array = &world.stack.arrays[world.stack.top()];
     let failed = !array.geometry.survives(array.lost);
@@ -323,13 +328,14 @@ fn bring_all_back(world: &mut World) {
     *world.struck.entry("failed and restarted").or_default() += 1;
 }
 
-/// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
+/// Opens all arrays, inner ones first. Returns false if one is refused or fails a check, which ends
+/// the run.
 pub(crate) fn open(world: &mut World) -> bool {
     let opened = open_all(world);
     if opened || world.failure.is_some() || world.space.is_none() {
         return opened;
     }
-    // Without space it may be refused.
+    // Without space the array may be refused.
     world.crash(false);
     after_crash(world);
     world.give_space();
@@ -351,9 +357,12 @@ fn open_all(world: &mut World) -> bool {
     })
 }
 
-/// Where an array lost too much, disks that it went on without might be taken for the truth, unless all others
-/// are there to tell. So might one whose superblock counts only on disks that are lost, or were replaced since: nobody is
-/// left who can tell that it was never finished. Nobody can know better, so both are beyond any budget.
+/// Drops outdated disks that assembly might wrongly accept. There are two cases, both beyond any
+/// budget, because the information is lost:
+///
+/// - The array lost too many members, and not all disks are present to prove the disk outdated.
+/// - The disk's superblock relies only on disks that were lost or replaced since, so no disk can
+///   prove that it was never completed.
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         let (array, member) = world.stack.position(disk);
@@ -369,7 +378,8 @@ fn keep_outdated_disks_apart(world: &mut World) {
     }
 }
 
-/// Whether a disk of a member, or the one beside it, holds what nobody may take for the truth.
+/// Returns true if the disk of a member, or its replacement, is outdated and no present disk can
+/// prove it.
 fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) -> bool {
     let array = &world.stack.arrays[array];
     let refuted = || {
@@ -378,7 +388,7 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
             let counts_on = MemberSet::all(array.geometry.members()).difference(record.missing());
             let mut there = counts_on.difference(array.lost).iter();
             there.any(|other| {
-                // The very device that it counts on, and not one that is in its place since.
+                // The very device that the record lists, not a later one in its position.
                 let at = usize::from(other.0);
                 let Below::Disk(disk) = array.members[at] else {
                     return true;
@@ -401,11 +411,11 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
     array.lost.contains(member) && !told()
 }
 
-/// A member as it is found at opening.
+/// A member as found at opening.
 struct Member {
     found: Found,
     position: usize,
-    /// It is the other one of two disks for this position.
+    /// Set for the second of two disks for this position.
     beside: bool,
 }
 
@@ -421,7 +431,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         }
     }
     examine_beside(world, array, &mut members);
-    // Assembly takes devices in any order.
+    // Assembly accepts devices in any order.
     let turn = usize::try_from(world.faults.below(64)).expect("small");
     let count = members.len().max(1);
     members.rotate_left(turn % count);
@@ -443,7 +453,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.exchange(array, member);
         }
     }
-    // The disk that was there before is back, and what was to replace it was never told anything.
+    // The old disk is back, and its replacement was never recorded.
     let returns = assembly.refused.iter().find(|refusal| {
         members[refusal.found].beside && matches!(refusal.reason, Reason::Returning { .. })
     });
@@ -460,7 +470,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         .difference(assembly.missing)
         .difference(filled);
     if !wrongly_taken.is_empty() && world.stack.is_short_of_space {
-        // Arrays inside that can't write may answer nothing either: an administrator waits until there is space.
+        // Inner arrays that can't write may also fail reads. An administrator waits for space.
         return refuse(
             world,
             array,
@@ -476,7 +486,8 @@ fn open_array(world: &mut World, array: usize) -> bool {
         world.found_again(array, wrongly_taken);
     }
     for member in assembly.missing.iter() {
-        // Beyond the budget, or without space, an array may not tell what it is a member of.
+        // Beyond the budget, or without space, a member array may be unable to return its
+        // superblock.
         let beyond = world.options.beyond || world.stack.is_short_of_space;
         world.stack.lose_array(array, member, beyond);
     }
@@ -512,7 +523,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
     if world.failure.is_some() {
         return false;
     }
-    // Until the engine knows better.
+    // Assumptions until the engine reports otherwise.
     let journal = assembly.array.journal;
     if array == world.stack.top() {
         world.journal_counts(!clean && journal.on_device && journal.tail > 0);
@@ -522,11 +533,12 @@ fn open_array(world: &mut World, array: usize) -> bool {
     if world.journal.is_some() && array == world.stack.top() {
         world.unlogged_parity = !clean && !logged;
         if !clean && !logged && sums {
-            // Checksums that are durable are all that tells of what was written.
+            // Durable checksums are the only record of recent writes.
             world.lose_log();
         }
     }
-    // What grew from copies to parity may have a log, and rows that were written before it began.
+    // After growing from copies to parity there may be a log, but rows were also written before it
+    // began.
     let in_doubt = !logged || array == world.stack.top() && world.unlogged_parity;
     world.stack.arrays[array].unsettled = !clean && in_doubt && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);
@@ -537,7 +549,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         let persistence = config.persistence.as_mut().expect("it has superblocks");
         persistence.changed = true;
         persistence.extends = Some(extent);
-        // What comes to the array is made zeros before its bits count.
+        // The added space is zeroed before its dirty bits count.
         world.stack.arrays[array].marks = false;
     }
     match Engine::open(world.now(), config) {
@@ -567,7 +579,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
 }
 
-/// Disks that are back and lack no more than what is marked dirty are brought up to date.
+/// Returns disks to their positions if they miss no more than the dirty regions.
 fn bring_back(world: &mut World, array: usize, found: &[Found], assembly: &Assembly) {
     for refusal in &assembly.refused {
         let Reason::Returning { .. } = refusal.reason else {
@@ -600,7 +612,7 @@ fn refuse(
     let parity = world.stack.arrays[array].geometry.parity_chunks() > 0 && world.doubts_parity();
     let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
     if world.stack.is_given_up(array) {
-        return false; // As it must be, or of no importance.
+        return false; // Correct, or irrelevant.
     }
     world.show(&Seen::Refused {
         array,
@@ -612,8 +624,8 @@ fn refuse(
     false
 }
 
-/// A crash may have met the moment in which a disk replaced another: both are given, as far as
-/// they were ever told anything.
+/// Adds the replacement disk to the members found. A crash may have come during a replacement, so
+/// assembly gets both disks, if they hold superblocks.
 fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
     let number = world.beside_number();
     let beside = world.beside.as_ref().filter(|beside| beside.array == array);
@@ -636,7 +648,7 @@ fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
     });
 }
 
-/// Reads the superblock slots of a disk, which is there.
+/// Reads the superblock slots of a present disk.
 fn found_on(world: &World, position: usize, disk: usize) -> Found {
     let disk = world.disk(disk);
     let length = disk.bytes();
@@ -658,7 +670,7 @@ fn found(position: usize, bytes: u64, slots: &[Result<Vec<u8>, DecodeError>; 2])
     Found::new(format!("member {position}"), bytes, slots)
 }
 
-/// Reads the superblock slots of a member. `None` when it is not there.
+/// Reads the superblock slots of a member. `None` if it is missing.
 fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
     let below = world.stack.arrays[array].members[position];
     let found = match below {
@@ -682,7 +694,7 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
             found(position, bytes, &slots)
         }
     };
-    // Nobody gives a disk that was to be filled, and of which no superblock ever told.
+    // An administrator never passes a disk that was to be filled but holds no superblock.
     let blank = found.record().err() == Some(DecodeError::NotOurs);
     let lost = world.stack.arrays[array].lost;
     let position = MemberIndex(u8::try_from(position).expect("few members"));
@@ -693,7 +705,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     let options = &world.options;
     let this = &world.stack.arrays[array];
     let requests = match this.above {
-        // Never busy: all that the array above can have in flight on one member.
+        // Never busy: at least as many as the array above can have in flight on one member.
         Some(_) => options.limit_columns + 24,
         None => options.limit_requests,
     };
@@ -732,7 +744,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     }
 }
 
-/// How an array is opened that was assembled, without any wishes.
+/// Returns the default configuration for opening an assembled array.
 pub(crate) fn plain_config(
     geometry: &Geometry,
     assembly: &Assembly,
@@ -743,7 +755,7 @@ pub(crate) fn plain_config(
     let record = &assembly.array;
     let data_start = |device: &Option<DeviceRecord>| {
         let start = device.as_ref().map(DeviceRecord::data_start);
-        start.unwrap_or(BlockIndex(0)) // Of a missing member nothing is asked.
+        start.unwrap_or(BlockIndex(0)) // Nothing is requested of a missing member.
     };
     Config {
         data_start: assembly.records.iter().map(data_start).collect(),
@@ -785,8 +797,8 @@ pub(crate) fn plain_config(
     }
 }
 
-/// Opens once more and holds everything against the history: at once, settled, without the
-/// members that may be lost, and after a last closing.
+/// Opens once more and checks everything against the history. It checks right after opening, after
+/// the resync, without the members that may be lost, and after a last close.
 fn last_check(world: &mut World) {
     while world.space.is_some() {
         if !open(world) {
@@ -805,11 +817,11 @@ fn last_check(world: &mut World) {
     if !open(world) {
         return;
     }
-    // Some of it before anything is settled: what is read must stay.
+    // Read some before the resync: later reads must return the same.
     read_some(world);
     let crashes = !world.doubts_parity() && world.options.sums_exactly();
     if crashes && world.faults.percent(50) {
-        // Also when the caches and a member are lost right after.
+        // Also if the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}
         if world.failure.is_some() {
             return;
@@ -844,11 +856,11 @@ fn last_check(world: &mut World) {
     }
 }
 
-/// Blank disks take the places of all that are lost, and the arrays become healthy.
+/// Replaces all lost members with blank disks, then checks that the arrays become healthy.
 fn heal(world: &mut World) {
     world.weak_disks = 0;
     for _ in 0..world.stack.disks.len() {
-        // One after another: while a disk waits to take its place, no other can.
+        // One after another: while a disk waits to join, no other can.
         for disk in 0..world.stack.disks.len() {
             world.replace_lost_disk(disk);
         }
@@ -871,7 +883,7 @@ fn heal(world: &mut World) {
     read_all(world);
 }
 
-/// Reads a few blocks here and there.
+/// Reads a few random blocks.
 fn read_some(world: &mut World) {
     let blocks = world.stack.geometry().blocks();
     for _ in 0..3 {
@@ -883,7 +895,7 @@ fn read_some(world: &mut World) {
     }
 }
 
-/// So many times, a disk drops out that may be lost.
+/// Drops a random disk up to `times` times, if the budget allows its loss.
 fn drop_what_may_be_lost(world: &mut World, times: usize) {
     for _ in 0..times {
         let disk = world.random_disk();
@@ -902,13 +914,13 @@ fn read(world: &mut World, block: u64, blocks: u64) {
     });
 }
 
-/// Reads the whole array and judges every byte.
+/// Reads the whole array and checks every byte.
 fn read_all(world: &mut World) {
     let blocks = world.stack.geometry().blocks();
     let mut next = 0;
     while next < blocks && world.failure.is_none() {
         while world.client.has_room() && next < blocks {
-            // Where some may be lost, each is asked for by itself.
+            // If some blocks may be lost, request each separately.
             let may_lose = [&world.in_doubt, &world.unlogged.sectors];
             let all = may_lose.iter().all(|it| it.now.is_empty()) && !world.errors_excused;
             let most = if all { 64 } else { 1 };
@@ -923,7 +935,7 @@ fn read_all(world: &mut World) {
     drain(world);
 }
 
-/// Whether the run starts from disks with anything on them.
+/// Returns true if the run starts from disks with unknown contents.
 pub(crate) fn starts_unclean(options: &Options) -> bool {
     options.initial == Initial::Unknown
 }

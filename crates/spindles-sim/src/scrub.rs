@@ -1,6 +1,6 @@
-//! Rot, and what finds it. Without checksums a rotten block is read as if it were right, so rot strikes
-//! while no client asks anything, and a scrub runs before the next request. What it must find, what it
-//! must repair and what it must leave alone is known exactly.
+//! Corruption, and the scrub that finds it. Without checksums a corrupt block is read as valid, so
+//! corruption strikes while no client request runs, and a scrub follows before the next request. It
+//! is known exactly what the scrub must find, repair, and leave alone.
 
 use crate::checkers::Seen;
 use crate::maps::Kept;
@@ -17,39 +17,39 @@ use std::collections::BTreeSet;
 pub struct Rot {
     /// The disk.
     pub disk: usize,
-    /// The block of it.
+    /// The block of the disk.
     pub block: BlockIndex,
-    /// The member of the array that it is on.
+    /// The member of the array that the block is on.
     pub member: MemberIndex,
-    /// The block of that.
+    /// The block of the member.
     pub member_block: BlockIndex,
-    /// The block of the array at which the row of blocks begins that it is in.
+    /// The first block of the array in this row.
     pub row_block: BlockIndex,
-    /// What it should hold.
+    /// The bytes it should hold.
     pub right: Vec<u8>,
-    /// What it holds.
+    /// The bytes it holds.
     pub wrong: Vec<u8>,
-    /// Whether redundancy can tell that it is the one.
+    /// True if redundancy can identify this block as the corrupt one.
     pub located: bool,
 }
 
-/// A scrub of an array nobody used meanwhile.
+/// A scrub of an array without client requests.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
     /// The array.
     pub array: usize,
-    /// What was rotten.
+    /// The corrupt blocks.
     pub rot: Vec<Rot>,
-    /// What was told.
+    /// The events it reported.
     pub told: Vec<Event>,
 }
 
 impl Scrubbed {
-    /// Whether what was told and done is what should have been.
+    /// Checks that the scrub reported and repaired exactly what it should have.
     ///
     /// # Errors
     ///
-    /// What is not.
+    /// The first difference.
     pub fn check(&self, stack: &Stack) -> Result<(), String> {
         let mut repaired = BTreeSet::new();
         let mut disagreements = BTreeSet::new();
@@ -75,7 +75,7 @@ impl Scrubbed {
                 _ => {}
             }
         }
-        // What rotted before while clients asked, and nobody met.
+        // Blocks corrupted earlier during client requests, and not found so far.
         repaired.retain(|&(member, block)| {
             let is_expected = |rot: &Rot| (rot.member, rot.member_block) == (member, block);
             self.rot.iter().any(is_expected) || !stack.did_rot(member, block, 1)
@@ -107,7 +107,7 @@ impl Scrubbed {
 }
 
 impl Stack {
-    /// Whether every place of a written group can be read again, durably.
+    /// Checks that every block of the written groups is durably readable again.
     fn unrepaired(&self, array: usize) -> Result<(), String> {
         for (disk, contents) in self.disks.iter().enumerate() {
             let (of, member) = self.keeper_of(disk);
@@ -130,8 +130,9 @@ impl Stack {
         Ok(())
     }
 
-    /// The rot of a block, if the budget has room for it beside `others`: no two in one row, nothing
-    /// else the matter in a group that can't tell which of its members is wrong.
+    /// Returns the corruption of a block, if the budget allows it in addition to `others`. It
+    /// allows one corrupt block in a row. In a group that can't identify the wrong member, nothing
+    /// else may be wrong.
     fn may_rot(&self, disk: usize, block: BlockIndex, others: &[Rot]) -> Option<Rot> {
         let Kept {
             array,
@@ -181,7 +182,7 @@ impl Stack {
         })
     }
 
-    /// Members of a group with sectors of it that can't be read, and their disks.
+    /// Returns the members with unreadable or corrupt sectors in a group, and their disks.
     fn unreadable_in(&self, array: usize, group: GroupIndex) -> (BTreeSet<u8>, BTreeSet<usize>) {
         let mut members = BTreeSet::new();
         let mut disks = BTreeSet::new();
@@ -203,7 +204,7 @@ impl Stack {
 }
 
 impl World {
-    /// Blocks of the disks of an array rot, and the array is scrubbed. Whether any did.
+    /// Corrupts blocks of the disks of an array, then scrubs it. Returns true if any was corrupted.
     pub fn rot_and_scrub(&mut self) -> bool {
         drain(self);
         let disk = self.random_disk();
@@ -213,10 +214,10 @@ impl World {
         }
         let status = self.engine(array).status();
         if status.jobs.iter().any(|job| job.name == "resync") {
-            return false; // Something could not be settled: rot is the truth there, if anything is.
+            return false; // Part of it could not be resynced: corruption counts as valid there.
         }
         if self.stack.arrays[array].damaged.is_some() {
-            return false; // No more can be spared.
+            return false; // The budget has no room.
         }
         let unnoticed = (0..self.stack.disks.len()).any(|disk| {
             let (of, member) = self.stack.keeper_of(disk);
@@ -228,7 +229,7 @@ impl World {
             self.stack.keeper_of(disk).0 == array && unreadable.next().is_some()
         });
         if unnoticed || errors && self.options.faults.errors_max > 0 {
-            return false; // The scrub would put a member out, and its spare be filled from the rot.
+            return false; // The scrub might put a member out: its spare would copy the corruption.
         }
         self.flush_disks();
         let mut rot: Vec<Rot> = Vec::new();
@@ -259,13 +260,13 @@ impl World {
             scrubbed: &scrubbed,
         });
         for one in scrubbed.rot.iter().filter(|one| !one.located) {
-            // Nobody can know what was there, save the simulator: from a backup.
+            // Only the simulator knows the right bytes: restore them as from a backup.
             self.stack.put_disk_block(one.disk, one.block, &one.right);
         }
         true
     }
 
-    /// Scrubs an array from start to end, now and then with an interruption.
+    /// Scrubs an array from start to end, sometimes with an interruption.
     fn quiet_scrub(&mut self, array: usize) {
         let scrub = Scrub {
             anew: true,
@@ -305,7 +306,7 @@ impl World {
         self.scrubs_quietly = false;
     }
 
-    /// Whether an array is open, has redundancy left, and is above nothing that has none.
+    /// Returns true if an array is open, in sync, not given up, and has redundancy left.
     pub(crate) fn may_be_scrubbed(&self, array: usize) -> bool {
         let this = &self.stack.arrays[array];
         self.is_open(array)
@@ -315,7 +316,7 @@ impl World {
             && !this.unsettled
     }
 
-    /// The administrator has an array scrubbed, whatever clients do meanwhile.
+    /// Scrubs an array while clients continue, as the administrator would.
     pub fn scrub_beside_clients(&mut self) -> bool {
         let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
         let array = usize::try_from(self.faults.below(arrays)).expect("few");
@@ -328,7 +329,7 @@ impl World {
         true
     }
 
-    /// A scrub told something.
+    /// Handles an event of a scrub.
     pub(crate) fn scrub_told(&mut self, event: &Event) {
         self.told.push(*event);
         if !self.scrubs_quietly && !self.excuses_errors() {
@@ -336,7 +337,7 @@ impl World {
         }
     }
 
-    /// All that was written becomes durable.
+    /// Makes all writes durable.
     pub(crate) fn flush_disks(&mut self) {
         for disk in &mut self.stack.disks {
             let covered = disk.flush_begins();

@@ -1,14 +1,14 @@
-//! A failing run made smaller: fewer sessions, requests and faults, as long as the same checker
-//! finds something.
+//! Makes a failing run smaller: fewer sessions, requests and faults, while the same checker still
+//! fails.
 
 use crate::options::Options;
 use crate::run::run;
 
-/// Runs tried at most.
+/// Most runs tried.
 const TRIES_MAX: u32 = 400;
 
-/// The smallest failing run that is found by leaving things out; the run itself when it does not
-/// fail.
+/// Returns the smallest failing run that is found by leaving things out. Returns the run itself if
+/// it does not fail.
 pub fn shrink(options: &Options) -> Options {
     let mut best = options.clone();
     let Some(failure) = run(&best, false).failure else {
@@ -46,7 +46,7 @@ pub fn shrink(options: &Options) -> Options {
                 run.sessions[index].faults.remove(fault);
             });
         }
-        // Ever smaller bites off the number of requests.
+        // Reduce the number of requests in ever smaller steps.
         let mut bite = best.sessions[index].requests / 2;
         while bite > 0 {
             let fits = best.sessions[index].requests > bite;

@@ -1,26 +1,26 @@
-//! Disks of different sizes and sectors: unequal from the start, or larger ones that took the places
-//! of those that an array was created on. Drawn by themselves, so that other runs stay what they were.
+//! Disks of different sizes and sectors: unequal from the start, or larger ones that replaced the
+//! original ones. Drawn from their own stream, so that other runs stay the same.
 
 use crate::options::{Fixed, Tree};
 use crate::random::Random;
 use spindles_block::BlockSize;
 use spindles_layout::Redundancy;
 
-/// What a disk of a run is. Where there are none all are as the tree has them.
+/// The size of a disk. A run without any has all disks as in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSize {
-    /// Its bytes.
+    /// Bytes of the disk.
     pub bytes: u64,
     /// Bytes of the disk that its array was created on.
     pub created_bytes: u64,
-    /// What may tear.
+    /// Logical sector in bytes: the unit that may tear.
     pub sector_bytes: u32,
 }
 
-/// The largest there are.
+/// The largest disk.
 const BYTES_MAX: u64 = 100 << 40;
 
-/// A disk that is larger: a little, up to a thousand times, or as large as real ones are.
+/// Draws a larger disk: a little larger, up to a thousand times, or the size of a real disk.
 pub(crate) fn larger(random: &mut Random, bytes: u64) -> u64 {
     let bytes = match random.below(4) {
         0 => bytes + (random.between(1, 256) << 10),
@@ -28,12 +28,12 @@ pub(crate) fn larger(random: &mut Random, bytes: u64) -> u64 {
         2 => bytes * random.between(10, 1000),
         _ => bytes.max(1 << random.between(30, 46)),
     };
-    // Some end in the middle of what others align to.
+    // Some don't end at a common alignment.
     let odd = random.below(2) * 4096 * random.below(100);
     (bytes + odd).min(BYTES_MAX) / 4096 * 4096
 }
 
-/// The disks of a run, from left to right; none in most runs, where they are as the tree has them.
+/// Draws the disks of a run, from left to right. Empty in most runs: all disks are as in the tree.
 pub(crate) fn draw(
     seed: u64,
     tree: &mut Tree,
@@ -45,7 +45,7 @@ pub(crate) fn draw(
     if !fixed.sizes.unwrap_or_else(|| random.percent(30)) {
         return Vec::new();
     }
-    // What the array is created on.
+    // The disks that the array is created on.
     if random.percent(60) {
         stretch(random, tree);
     }
@@ -71,7 +71,7 @@ pub(crate) fn draw(
     disks
 }
 
-/// Makes some disks larger than others: where the smallest decides, by any factor.
+/// Makes some disks larger: by any factor in levels where the smallest member determines the size.
 fn stretch(random: &mut Random, tree: &mut Tree) {
     let Tree::Array { level, members, .. } = tree else {
         return;
@@ -80,7 +80,7 @@ fn stretch(random: &mut Random, tree: &mut Tree) {
         level.redundancy,
         Redundancy::CopyOnEveryMember | Redundancy::Parity(_)
     );
-    // One stays as it is, so that the array stays small.
+    // One keeps its size, so that the array stays small.
     let kept = usize::try_from(random.below(members.len().try_into().expect("few"))).expect("few");
     for (at, member) in members.iter_mut().enumerate() {
         match member {

@@ -1,8 +1,8 @@
-//! Space that runs out where disks lie that take it only for what is written, as sparse files on a file system
-//! that is full. What takes space already can be written.
+//! Space that runs out under sparse disks, as on a full file system. Sectors that are already
+//! allocated stay writable.
 //!
-//! Until it is there again, and the array was opened anew, any request may fail. What is read is judged as ever, and
-//! afterwards everything is.
+//! Until there is space again and the array was reopened, any request may fail. Data that is read
+//! is checked as usual, and afterwards everything is.
 
 use crate::checkers::failure_record::newest_superblock;
 use crate::disk::WriteData;
@@ -12,21 +12,21 @@ use spindles_block::{MemberError, MemberIndex, MemberResult};
 use spindles_engine::{Member, OutReason};
 use spindles_format::ArrayRecord;
 
-/// The most sectors that are left when space is short.
+/// Most sectors that are left when space gets short.
 const LEFT_MAX: u64 = 64;
 
-/// What is left of the space.
+/// The space that is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
-    /// The only disk that lies there; `None` for all members.
+    /// The only disk that is short of space; `None` for all members.
     disk: Option<usize>,
-    /// Sectors.
+    /// Sectors that are left.
     left: u64,
 }
 
 impl World {
-    /// Space is short from now on, or when the array is opened next; where it is, there is some again. Whether
-    /// that came so.
+    /// Makes space short, now or at the next opening. If it is short already, frees space. Returns
+    /// true if this took effect.
     pub fn run_out_of_space(&mut self) -> bool {
         if let Some(space) = &mut self.space {
             space.left = u64::MAX;
@@ -39,7 +39,7 @@ impl World {
         self.take_space()
     }
 
-    /// Nothing runs: what was to run out does, or there is enough again.
+    /// Between sessions: makes space short if that was planned, or frees it.
     pub(crate) fn change_space(&mut self) {
         if self.space.is_some_and(|space| space.left == u64::MAX) || self.spacing.percent(50) {
             self.give_space();
@@ -49,7 +49,8 @@ impl World {
         }
     }
 
-    /// Space is short from now on, if all members that hold something can be read: who has none may be put out.
+    /// Makes space short, if all members with contents are readable: members without space may be
+    /// put out.
     fn take_space(&mut self) -> bool {
         let disks = 0..self.stack.disks.len();
         let is_whole = |disk: usize| {
@@ -80,7 +81,7 @@ impl World {
         true
     }
 
-    /// Nothing runs: there is enough space again.
+    /// Frees space, between sessions.
     pub(crate) fn give_space(&mut self) {
         if self.space.take().is_some() {
             self.note("there is space for all again");
@@ -88,14 +89,15 @@ impl World {
         }
     }
 
-    /// Whether errors are right: see `Scene`.
+    /// Returns true if requests may fail: see `Scene`.
     pub(crate) fn excuses_errors(&self) -> bool {
         self.errors_excused
             || self.stack.is_short_of_space
             || self.stack.may_lack_proof(self.stack.top())
     }
 
-    /// So much of a write from its start as there is space for, in whole blocks. That is taken.
+    /// Allocates space for the longest prefix of a write that fits, in whole blocks. Returns its
+    /// bytes.
     pub(crate) fn fit(&mut self, disk: usize, data: &WriteData) -> usize {
         let bytes = data.bytes.len();
         let is_member = disk != self.journal_number();
@@ -113,7 +115,7 @@ impl World {
         fits
     }
 
-    /// A disk carries out a write, as far as there is space.
+    /// Carries out a write, as far as there is space.
     pub(crate) fn write_where_space_is(
         &mut self,
         disk: usize,
@@ -123,7 +125,7 @@ impl World {
         let before = self.space;
         let fits = self.fit(disk, data);
         if fits < data.bytes.len() && self.spacing.percent(50) {
-            self.space = before; // It is refused before anything is written.
+            self.space = before; // Refused before anything is written.
             return Err(MemberError::NoSpace);
         }
         let bytes = &data.bytes[..fits];
@@ -135,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    /// A disk gives space back.
+    /// Discards sectors of a disk, which frees their space.
     pub(crate) fn discard_on(&mut self, disk: usize, data: &WriteData) {
         let holes = self.disk(disk).holes(data.first, data.bytes.len());
         self.disk_mut(disk).discard(data.first, &data.bytes);
@@ -147,8 +149,8 @@ impl World {
         }
     }
 
-    /// Whether another disk may take the place of a member: the one before is needed again where its array goes no
-    /// further than to put it out.
+    /// Returns true if another disk may take the position of a member. If its array records no more
+    /// than the loss, the old disk is needed again.
     pub(crate) fn is_out_for_good(&self, array: usize, member: MemberIndex) -> bool {
         let this = &self.stack.arrays[array];
         let knows = |(at, below): (u8, &Below)| {
@@ -163,7 +165,7 @@ impl World {
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }
 
-    /// Asserts that no member was put out for space whose loss the array does not survive.
+    /// Asserts that the array survives the loss of a member put out for lack of space.
     pub(crate) fn assert_space_spares(&self, array: usize, member: MemberIndex, reason: OutReason) {
         let this = &self.stack.arrays[array];
         assert!(
@@ -173,8 +175,8 @@ impl World {
         );
     }
 
-    /// An engine put a member out that had no space. Where the array does not survive that, no superblock says
-    /// so, and it is a member again at the next opening.
+    /// Records that an engine put a member out for lack of space. If the array does not survive the
+    /// loss, no superblock records it, and the member is back at the next opening.
     pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
         let this = &self.stack.arrays[array];
         if !this.geometry.survives(this.lost.with(member)) {

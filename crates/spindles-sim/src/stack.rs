@@ -1,5 +1,5 @@
-//! What lies on what: arrays over disks and over other arrays. The checkers' own way from a block
-//! of the array to bytes on disks, past the engine; and what redundancy is left.
+//! The stack of arrays over disks and over other arrays. The checkers use it to map a block of the
+//! array to bytes on disks without the engine, and to see how much redundancy is left.
 
 use crate::checksums::{Checksums, Decay};
 use crate::disk::Disk;
@@ -12,7 +12,7 @@ use spindles_format::{
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a member of an array is.
+/// A member of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
     /// A disk of the stack.
@@ -32,39 +32,40 @@ pub struct Array {
     pub members: Vec<Below>,
     /// Members that are gone, or whose contents are out of date.
     pub lost: MemberSet,
-    /// Of those, members whose contents never were those of their position: blank ones that are
-    /// not full yet.
+    /// Lost members that never held the contents of their position: blank disks that are not full
+    /// yet.
     pub blank: MemberSet,
-    /// Its parity may not match its data yet, so that nothing more may be lost.
+    /// Set while parity may not match the data. No more members may be lost then.
     pub unsettled: bool,
-    /// The member whose metadata is damaged, until the array is closed and no block is without its
-    /// checksum: that takes as much as if it were lost.
+    /// The member with damaged metadata. It counts against the budget like a lost member until the
+    /// array is closed and no block lacks its checksum.
     pub damaged: Option<MemberIndex>,
-    /// The array it is a member of.
+    /// The array that this one is a member of, and its position there. `None` for the outermost.
     pub above: Option<(usize, MemberIndex)>,
-    /// Of the lost members, those whose disks are being filled: they take part again.
+    /// Lost members whose disks are being rebuilt: they take part again.
     pub filling: MemberSet,
-    /// Whether a region is marked dirty before each write to it; otherwise only while members are
-    /// missing.
+    /// Set if a region is marked dirty before each write to it. Otherwise regions are marked only
+    /// while members are missing.
     pub marks: bool,
-    /// Whether parts of rows with parity are logged: they are durable there, not in their places.
+    /// Set if partial writes to rows with parity are logged. They are durable in the log before
+    /// they are durable in their places.
     pub logs: bool,
-    /// Groups that a growth has not brought to their places yet.
+    /// Groups that a growth has not moved to their places yet.
     pub staged: std::ops::Range<u64>,
-    /// Its bitmaps, if it has any.
+    /// Its bitmaps; `None` if it has none.
     pub regions: Option<Regions>,
-    /// What checksums it is created with.
+    /// The kind of checksums it is created with.
     pub checksum: ChecksumKind,
-    /// Its checksums, if its blocks have any.
+    /// Its checksums; `None` if its blocks have none.
     pub checksums: Option<Checksums>,
 }
 
-/// Which version of the bytes.
+/// A version of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// What a read would return.
+    /// The bytes that a read would return.
     Current,
-    /// What would be left if all caches were lost now.
+    /// The bytes that would be left if all caches were lost now.
     Durable,
 }
 
@@ -75,22 +76,25 @@ pub struct Stack {
     pub arrays: Vec<Array>,
     /// The disks.
     pub disks: Vec<Disk>,
-    /// Sectors of disks that could not be read at some time of this session. Until its end they
-    /// count as if they still could not: the engine may have looked before they were overwritten.
+    /// Sectors of disks that were unreadable at some time in this session. They count as unreadable
+    /// until its end, because the engine may have read them before they were overwritten.
     pub spoiled: BTreeSet<(usize, u64)>,
-    /// Blocks of disks that rotted at some time while clients asked; they may have been written
-    /// anew.
+    /// Blocks of disks that were corrupted while clients were running; they may have been rewritten
+    /// since.
     pub decayed: BTreeMap<(usize, u64), Decay>,
-    /// Blocks of arrays that an engine told as lost, and that were not written since.
+    /// Blocks of arrays that an engine reported as lost, and that were not written since.
     pub lost_blocks: BTreeSet<(usize, u64)>,
-    /// Arrays of which an engine ever told that. They may have been written since: with checksums of the array around
-    /// them that are lost, until a read or a scrub finds that.
+    /// Arrays whose engine ever reported lost blocks. Those blocks may have held checksums of the
+    /// array above. They can be rewritten, but the checksums stay lost until a read or a scrub
+    /// finds that.
     pub lost_once: BTreeSet<usize>,
-    /// Blocks that an array could not fill on an array inside it, and knows so: counted from where that begins.
+    /// Blocks that an array knows it could not fill on a member that is an array. Counted from the
+    /// start of the member.
     pub unfilled: BTreeSet<(usize, MemberIndex, BlockIndex)>,
-    /// There is no space for what disks hold nothing of yet, or was not since the last opening: any may be put out.
+    /// Set while disks have no space for unwritten blocks, or had none since the last opening. Any
+    /// disk may be put out.
     pub is_short_of_space: bool,
-    /// Bytes of a block, the same everywhere.
+    /// Bytes of a block, the same in all arrays.
     pub block_bytes: usize,
 }
 
@@ -115,8 +119,8 @@ impl Stack {
         block.0 * per_block..(block.0 + 1) * per_block
     }
 
-    /// Whether a crash may have taken blocks of an array for good: somebody is missing, or being
-    /// filled, or can't read everything, or something was rotten.
+    /// Returns true if a crash may have destroyed blocks of an array. This is so if a member is
+    /// missing, rebuilding, partly unreadable or was corrupt.
     pub(crate) fn may_lose_blocks(&self, array: usize) -> bool {
         let Array { lost, members, .. } = &self.arrays[array];
         let is_more =
@@ -130,7 +134,7 @@ impl Stack {
             })
     }
 
-    /// Whether a crash may have taken blocks that an array has for one of a member of its own.
+    /// Returns true if a crash may have destroyed blocks that an array uses as a block of a member.
     pub(crate) fn may_lose_member_blocks(&self, array: usize) -> bool {
         self.arrays[array].members.iter().any(|below| match *below {
             Below::Disk(_) => false,
@@ -141,7 +145,7 @@ impl Stack {
         })
     }
 
-    /// Bytes of a block of a disk.
+    /// Copies a block of a disk to `out`.
     pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View, out: &mut [u8]) {
         let sectors = self.sectors(disk, block);
         let bytes = self.disks[disk].sector_bytes();
@@ -150,8 +154,8 @@ impl Stack {
         }
     }
 
-    /// Bytes of a block of a member, counted in its data area. False when redundancy does not
-    /// suffice to tell.
+    /// Copies a block of a member to `out`, counted in its data area. Returns false if redundancy
+    /// does not suffice to reconstruct it.
     pub fn member_block(
         &self,
         array: usize,
@@ -164,7 +168,7 @@ impl Stack {
         self.raw_block(array, member, start.plus(offset.0), view, out)
     }
 
-    /// As `member_block`, counted from the start of the member.
+    /// Same as `member_block`, but counted from the start of the member.
     pub(crate) fn raw_block(
         &self,
         array: usize,
@@ -182,11 +186,11 @@ impl Stack {
         }
     }
 
-    /// Bytes of a block of an array, from redundancy where a member is lost. False when that does
-    /// not suffice to tell.
+    /// Copies a block of an array to `out`, reconstructed from redundancy if a member is lost.
+    /// Returns false if redundancy does not suffice.
     pub fn array_block(&self, array: usize, block: BlockIndex, view: View, out: &mut [u8]) -> bool {
         if self.lost_blocks.contains(&(array, block.0)) {
-            return false; // Reads of it fail, whatever lies there.
+            return false; // Reads of it fail, whatever the disks hold.
         }
         let Array { geometry, lost, .. } = &self.arrays[array];
         let location = geometry.locate(block);
@@ -231,8 +235,8 @@ impl Stack {
         true
     }
 
-    /// Bytes of every present place of a block of an array: each copy, or the one data chunk.
-    /// Nothing where they would have to be computed.
+    /// Returns the bytes of a block of an array at every present place: each copy, or the one data
+    /// chunk. Empty if they would have to be reconstructed.
     pub fn places(&self, array: usize, block: BlockIndex, view: View) -> Vec<(String, Vec<u8>)> {
         let Array {
             geometry,
@@ -242,10 +246,10 @@ impl Stack {
             ..
         } = &self.arrays[array];
         if self.lost_blocks.contains(&(array, block.0)) {
-            return Vec::new(); // That is told, and what lies there is nothing.
+            return Vec::new(); // Reported as lost: the disks hold nothing valid.
         }
-        // What a loss of power leaves of an array that logs is seen when it is opened again: the bits that
-        // an array above keeps in it, too.
+        // What a power loss leaves of an array with a log is known only once it is opened again.
+        // This also holds for the bitmaps that an array above keeps in it.
         let logs_below = members.iter().any(|member| match *member {
             Below::Array(below) => {
                 self.arrays[below].logs && self.arrays[below].geometry.parity_chunks() > 0
@@ -257,7 +261,7 @@ impl Stack {
         }
         let location = geometry.locate(block);
         if self.arrays[array].staged.contains(&location.group.0) {
-            return Vec::new(); // It lies elsewhere, until it can be moved.
+            return Vec::new(); // Not moved to its place yet.
         }
         if !self.is_written(array, location.group, view) {
             let zeros = vec![0; self.block_bytes];
@@ -267,7 +271,7 @@ impl Stack {
         geometry.group_into(location.group, &mut group);
         let mut places = Vec::new();
         if view == View::Durable && group.parity_chunks > 0 && self.arrays[array].logs {
-            return places; // What a loss of power leaves is seen when it is opened again.
+            return places; // What a power loss leaves is known only once it is opened again.
         }
         for slot in group.slots() {
             let holds = match slot.role {
@@ -283,7 +287,7 @@ impl Stack {
             if self.lost_its_checksum(array, slot.member, offset, view)
                 || self.is_unfilled(array, slot.member, offset)
             {
-                continue; // It is never believed again, or not before it is written.
+                continue; // Never trusted again, or not before it is written.
             }
             let block = data_start[at].plus(offset.0);
             match members[at] {
@@ -291,7 +295,8 @@ impl Stack {
                 Below::Disk(disk) => {
                     let mut bytes = vec![0; self.block_bytes];
                     self.disk_block(disk, block, view, &mut bytes);
-                    // What a crash took of a block that rotted is zeros, and in the list of bad blocks.
+                    // If a crash destroyed a corrupt block, it reads as zeros and is in the list of
+                    // bad blocks.
                     let rotted = self.decayed.contains_key(&(disk, block.0));
                     if !rotted || bytes.iter().any(|&byte| byte != 0) {
                         places.push((format!("disk {disk}"), bytes));
@@ -303,8 +308,8 @@ impl Stack {
         places
     }
 
-    /// A block of an array was written, or could be read: it is not lost any more, nor are those that it lies
-    /// on.
+    /// Records that a block of an array was written or read: it is no longer lost, nor are the
+    /// blocks that hold it.
     pub fn forget_lost(&mut self, array: usize, block: BlockIndex) {
         if self.lost_blocks.is_empty() {
             return;
@@ -336,7 +341,7 @@ impl Stack {
         }
     }
 
-    /// Whether the array lost too much, or the one above goes on without it.
+    /// Returns true if the array lost too many members, or the array above continues without it.
     pub fn is_given_up(&self, array: usize) -> bool {
         let Array {
             geometry,
@@ -359,13 +364,13 @@ impl Stack {
         }
     }
 
-    /// Makes a block of a disk durable.
+    /// Writes a block of a disk durably.
     pub fn put_disk_block(&mut self, disk: usize, block: BlockIndex, bytes: &[u8]) {
         let first = self.sectors(disk, block).start;
         self.disks[disk].write(first, bytes, true);
     }
 
-    /// `row_sum` is that of the row, beside parity.
+    /// Writes a block of a member durably. `row_sum` is the row sum stored with parity.
     fn put_member_block(
         &mut self,
         array: usize,
@@ -384,7 +389,8 @@ impl Stack {
         self.put_checksum(array, slot.member, slot.offset.plus(row), bytes, row_sum);
     }
 
-    /// Makes a block of an array durable that no engine has open, and all redundancy with it.
+    /// Durably writes a block of an array and all its redundancy. No engine may have the array
+    /// open.
     pub fn put_array_block(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) {
         let geometry = self.arrays[array].geometry.clone();
         let location = geometry.locate(block);
@@ -422,20 +428,20 @@ impl Stack {
         }
     }
 
-    /// Whether all chunks of a group agree, as far as they are there, at every block.
+    /// Checks that all present chunks of a group agree at every block.
     ///
     /// # Errors
     ///
-    /// The first place that does not.
+    /// The first place that disagrees.
     pub fn check_group(&self, array: usize, index: GroupIndex, view: View) -> Result<(), String> {
         self.check_group_without(self.arrays[array].lost, array, index, view)
     }
 
-    /// As `check_group`, where the members `lost` are not there.
+    /// Same as `check_group`, but with the members `lost` missing.
     ///
     /// # Errors
     ///
-    /// The first place that does not.
+    /// The first place that disagrees.
     pub fn check_group_without(
         &self,
         lost: MemberSet,
@@ -466,7 +472,7 @@ impl Stack {
                 self.lost_its_checksum(array, slot.member, slot.offset.plus(block), view)
                     || self.is_unfilled(array, slot.member, slot.offset.plus(block))
             }) {
-                continue; // It is made good by whoever reads it, or nobody can.
+                continue; // The next reader repairs it, or it can't be repaired.
             }
             let mut held = Vec::with_capacity(present.len());
             for slot in &present {
@@ -503,7 +509,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Whether a block of the data of a member could not be filled, and was not written since.
+    /// Returns true if a data block of a member could not be filled, and was not written since.
     pub(crate) fn is_unfilled(
         &self,
         array: usize,
@@ -518,8 +524,8 @@ impl Stack {
         }
     }
 
-    /// Whether everything can still be read when, besides what is lost, this member of the array
-    /// is lost too. `extra` is a place that can't be read either.
+    /// Returns true if all data stays readable after also losing `member` of the array and the
+    /// place `extra`.
     fn survives(&self, array: usize, member: Option<MemberIndex>, extra: Option<Place>) -> bool {
         let this = &self.arrays[array];
         let lost = member.map_or(this.lost, |member| this.lost.with(member));
@@ -530,7 +536,7 @@ impl Stack {
             return false;
         }
         if !this.geometry.survives(lost) || !can_spare {
-            // Then it is itself a lost member.
+            // Then the array itself is a lost member of the one above.
             return this
                 .above
                 .is_some_and(|(above, member)| self.survives(above, Some(member), extra));
@@ -555,13 +561,13 @@ impl Stack {
         kept.count() >= usize::from(group.data_chunks)
     }
 
-    /// The array and the position that a disk has.
+    /// Returns the array and the position of a disk.
     pub fn position(&self, disk: usize) -> (usize, MemberIndex) {
         self.arrays
             .iter()
             .enumerate()
             .find_map(|(index, array)| {
-                // Also those that the array is about to grow to.
+                // Includes members that the array is about to grow to.
                 let mut pairs = (0..).map(MemberIndex).zip(&array.members);
                 pairs
                     .find(|(_, below)| **below == Below::Disk(disk))
@@ -583,8 +589,8 @@ impl Stack {
             .collect()
     }
 
-    /// The group that a sector of a disk belongs to; `None` for metadata and unused space, and of what is
-    /// no member.
+    /// Returns the chunk that a sector of a disk belongs to. `None` for metadata, unused space and
+    /// disks that are not members.
     pub fn place_of(&self, disk: usize, sector: u64) -> Option<Place> {
         self.disks.get(disk)?;
         let block = BlockIndex(sector / self.sectors_per_block(disk));
@@ -606,13 +612,13 @@ impl Stack {
         })
     }
 
-    /// The budget: whether every bit of data survives the loss of this disk too.
+    /// Checks the budget: returns true if all data survives the loss of this disk too.
     pub fn may_lose_disk(&self, disk: usize) -> bool {
         let (array, member) = self.position(disk);
         !self.arrays[array].lost.contains(member) && self.survives(array, Some(member), None)
     }
 
-    /// Whether the sector belongs to a superblock slot.
+    /// Returns true if the sector belongs to a superblock slot.
     pub fn is_superblock(&self, disk: usize, sector: u64) -> bool {
         let sector_bytes = u64::try_from(self.disks[disk].sector_bytes()).expect("fits");
         let at = sector * sector_bytes;
@@ -622,7 +628,7 @@ impl Stack {
             .any(|slot| (*slot..slot + length).contains(&at))
     }
 
-    /// Whether the sector belongs to a superblock slot of the array that the disk's array is a member of.
+    /// Returns true if the sector belongs to a superblock slot of the array above the disk's array.
     pub fn is_superblock_above(&self, disk: usize, sector: u64) -> bool {
         let (array, member) = self.position(disk);
         let this = &self.arrays[array];
@@ -650,8 +656,8 @@ impl Stack {
             .any(|slot| (*slot..slot + length).contains(&at))
     }
 
-    /// Whether the two slots of the disk hold a superblock each, of which either says that all members
-    /// are there, and which: without the newer one nothing is forgotten.
+    /// Returns true if both slots of the disk hold a superblock, both list the same members, and
+    /// both say that all are active. Losing the newer one then loses no information.
     fn has_two_superblocks(&self, disk: usize) -> bool {
         let disk = &self.disks[disk];
         let all_active = SLOT_BYTES.map(|slot| {
@@ -665,8 +671,8 @@ impl Stack {
         all_active[0].is_some() && all_active[0] == all_active[1]
     }
 
-    /// The budget for superblocks: one slot of one member that has two, while all others know all
-    /// that there is to know.
+    /// Checks the budget for superblocks: one slot of one member may be lost, if the member has two
+    /// superblocks and no other member has lost one.
     fn may_lose_superblock(&self, disk: usize) -> bool {
         if !self.has_two_superblocks(disk) {
             return false;
@@ -686,14 +692,14 @@ impl Stack {
         array.lost.is_empty() && array.members.len() > 1 && !disks.any(spoiled)
     }
 
-    /// The budget: whether every bit of data survives that this sector can't be read.
+    /// Checks the budget: returns true if all data survives the loss of this sector.
     pub fn may_lose_sector(&self, disk: usize, sector: u64) -> bool {
         if self.is_superblock(disk, sector) {
             return self.may_lose_superblock(disk);
         }
         self.place_of(disk, sector).is_some_and(|place| {
             let this = &self.arrays[place.array];
-            // Of a lost member nothing is read; and an array that lost too much is not asked.
+            // Nothing is read from a lost member, nor from an array that lost too much.
             !this.lost.contains(place.member)
                 && !this.unsettled
                 && this.geometry.survives(this.lost)
@@ -701,16 +707,16 @@ impl Stack {
         })
     }
 
-    /// Notes that a disk is lost: its position holds nothing any more, and neither do arrays that
-    /// can't do without it.
+    /// Records that a disk is lost: its position holds nothing, and arrays that can't work without
+    /// it are lost too.
     pub fn lose_disk(&mut self, disk: usize) {
         let (array, member) = self.position(disk);
         self.lose_member(array, member);
     }
 
-    /// Notes that an array goes on without a member that is an array itself, which could not tell
-    /// what it holds: its parity may not match its data, and something in it can't be read; or,
-    /// in a run `beyond` the budget, it lost too much.
+    /// Records that an array continues without a member that is itself an array. That member could
+    /// not report its contents: its parity may not match its data, and something in it is
+    /// unreadable. In a run `beyond` the budget it may also have lost too much.
     pub fn lose_array(&mut self, array: usize, member: MemberIndex, beyond: bool) {
         if let Below::Array(below) = self.arrays[array].members[usize::from(member.0)]
             && (self.arrays[below].unsettled || beyond)
@@ -739,9 +745,9 @@ impl Stack {
 pub struct Place {
     /// The array.
     pub array: usize,
-    /// Its member.
+    /// The member that holds it.
     pub member: MemberIndex,
-    /// Its group.
+    /// The group.
     pub group: GroupIndex,
 }
 
@@ -795,7 +801,7 @@ mod tests {
         }
     }
 
-    /// Fills every data block with its number and makes redundancy agree.
+    /// Fills every data block with its number plus one, and updates redundancy.
     fn fill(stack: &mut Stack) {
         let geometry = stack.geometry().clone();
         let mut group = Group::empty();

@@ -1,32 +1,32 @@
-//! Disks that do not answer for a while, and what becomes of reads that are hedged meanwhile: whose
-//! memory is whose, how many there are, and how long clients wait.
+//! Disks that do not answer for a while, and the reads that are hedged meanwhile: who owns their
+//! buffers, how many there are, and how long clients wait.
 
 use crate::checkers::Seen;
 use crate::world::{DiskIo, World, index};
 use spindles_block::{BufferId, BufferSlice, Instant, Operation};
 
-/// What a disk makes wait.
+/// The answers that a disk delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stall {
-    /// Nothing.
+    /// None.
     None,
-    /// Everything, until then.
+    /// All, until then.
     Until(Instant),
-    /// The next read that it would have answered, for so long.
+    /// The next read that it would have answered, by `ns` nanoseconds.
     NextRead { ns: u64 },
 }
 
-/// What is kept about the top array's reads since its opening.
+/// Counters of the outermost array's reads since its opening.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reads {
-    /// It was asked to read from members.
+    /// Reads of members.
     pub(crate) of_members: u64,
-    /// Reads that the engine says it hedged.
+    /// Reads that the engine hedged.
     pub(crate) hedged: u64,
 }
 
 impl World {
-    /// The disk answers nothing for a while, or one of its reads late.
+    /// Delays all answers of a disk for a while, or one of its reads.
     pub fn stall(&mut self, disk: usize, ns: u64, one_read: bool) {
         let what = if one_read { "one read" } else { "everything" };
         self.note(&format!("disk {disk} stalls for {ns} ns: {what}"));
@@ -39,7 +39,7 @@ impl World {
         };
     }
 
-    /// Until when the answer to an operation is held up, if it is.
+    /// Returns until when the answer to an operation is delayed; `None` if it is not.
     pub(crate) fn held_up(&mut self, io: &DiskIo) -> Option<Instant> {
         let stall = self.stalls.get_mut(io.disk)?;
         match *stall {
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// The top array was opened: it gets memory for hedges.
+    /// Lends buffers for hedges to the outermost array, which was just opened.
     pub(crate) fn lend(&mut self, array: usize) {
         if array != self.stack.top() {
             return;
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A disk is about to fill memory with what was read.
+    /// Checks the buffer that a disk is about to fill with data read.
     pub(crate) fn fills(&mut self, io: &DiskIo) {
         let buffer = io.io.buffer.buffer;
         let clients = self.client.keeps(buffer);
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Whether the engine hedged reads since this was asked last.
+    /// Counts the reads that the engine hedged since the last call.
     pub(crate) fn watch_hedges(&mut self, array: usize) {
         if array != self.stack.top() || !self.is_open(array) {
             return;

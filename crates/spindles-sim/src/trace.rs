@@ -1,5 +1,5 @@
-//! A run in good order, without faults and one request after another, told step by step: another
-//! driver that does the same must come to the same bytes.
+//! A run without faults, one request after another, recorded step by step. Another driver that does
+//! the same must produce the same bytes.
 
 use crate::create;
 use crate::disk::Disk;
@@ -8,12 +8,12 @@ use crate::run;
 use crate::world::World;
 use spindles_block::{BufferId, Operation};
 
-/// What was there, what was done, and what was there afterwards.
+/// The recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The bytes of every disk before, with superblocks.
     pub before: Vec<Vec<u8>>,
-    /// What was asked, in order.
+    /// The requests, in order.
     pub steps: Vec<Step>,
     /// The bytes of every disk after the array was closed.
     pub after: Vec<Vec<u8>>,
@@ -22,18 +22,18 @@ pub struct Trace {
 /// One request, answered without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
     /// The first block of the array.
     pub block: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u32,
-    /// What was written, or read. Nothing for other operations.
+    /// The bytes written or read. Empty for other operations.
     pub bytes: Vec<u8>,
 }
 
-/// Carries out the first session of a run without its faults. Panics where the engine breaks a
-/// promise: the runs proper are there to say which.
+/// Carries out the first session of a run without its faults. Panics if the engine breaks a
+/// promise: `run` then reports which one.
 pub fn trace(options: &Options) -> Trace {
     let mut world = World::new(options.clone(), create::blank(options), false);
     create::write_superblocks(&mut world);

@@ -1,5 +1,5 @@
-//! Whole rows of groups with parity, which are written unlogged: which blocks of them a crash may take,
-//! and which errors that excuses.
+//! Full-row writes to groups with parity, which are not logged: the blocks of them that a crash may
+//! destroy, and the errors that this excuses.
 
 use crate::checkers::failure_record::newest_superblock;
 use crate::checksums::Row;
@@ -10,71 +10,72 @@ use spindles_layout::{Group, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Sectors whose contents are uncertain after a crash.
+/// Sectors with uncertain contents after a crash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doubt {
-    /// Sectors that nobody has written or read since.
+    /// Sectors not read or written since the crash.
     pub(crate) now: BTreeSet<u64>,
-    /// Sectors that were read or written since. With each goes the last request that was submitted before
-    /// that was answered: requests up to that one may have seen the uncertain contents.
+    /// Sectors that were read or written since, each with the last request submitted before the
+    /// answer. Requests up to that one may have seen the uncertain contents.
     lately: BTreeMap<u64, u64>,
 }
 
 impl Doubt {
-    /// Whether a request may have seen uncertain contents in these sectors.
+    /// Returns true if a request may have seen uncertain contents in these sectors.
     pub(crate) fn meets(&self, sectors: &Range<u64>, token: u64) -> bool {
         let mut lately = self.lately.range(sectors.clone());
         self.has(sectors.clone()) || lately.any(|(_, &last)| token <= last)
     }
 
-    /// Whether any of these sectors is uncertain now.
+    /// Returns true if any of these sectors is uncertain now.
     pub(crate) fn has(&self, sectors: Range<u64>) -> bool {
         self.now.range(sectors).next().is_some()
     }
 
-    /// They were read or written; `last` is the last request submitted before that was answered.
+    /// Records that the sectors were read or written. `last` is the last request submitted before
+    /// the answer.
     pub(crate) fn end(&mut self, sectors: &Range<u64>, last: u64) {
         let ended = self.now.extract_if(sectors.clone(), |_| true);
         self.lately.extend(ended.map(|sector| (sector, last)));
     }
 }
 
-/// What is known of whole rows.
+/// Full-row writes and the sectors that a crash may destroy with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unlogged {
-    /// The blocks that each write of this session covers with their whole rows, where it need not be
+    /// For each write of this session, the blocks that it covers with whole rows, if it need not be
     /// logged.
     writes: BTreeMap<u64, BTreeSet<u64>>,
     /// The writes in flight that `writes` already covers.
     noted: BTreeSet<u64>,
-    /// Sectors of those writes that were not durable when a crash came, until the array has settled.
+    /// Sectors of those writes that were not durable at a crash, until the array has resynced.
     pub(crate) sectors: Doubt,
-    /// Those of them that could not be read at some time since: only these may be lost.
+    /// The subset that was unreadable at some time since the crash: only these may be lost.
     gone: Doubt,
 }
 
 impl Unlogged {
-    /// Sectors were read or written.
+    /// Records that sectors were read or written.
     pub(crate) fn end(&mut self, sectors: &Range<u64>, last: u64) {
         self.sectors.end(sectors, last);
         self.gone.end(sectors, last);
     }
 
-    /// All that was written is durable, and logged no more.
+    /// Forgets all writes: they are durable in their places and no longer logged.
     pub(crate) fn forget_writes(&mut self) {
         self.writes.clear();
     }
 }
 
-/// The blocks of an array that hold the data of a row.
+/// Returns the blocks of an array that hold the data of a row.
 fn data_of(group: &Group, row: u64) -> impl Iterator<Item = u64> {
     let (first, blocks) = (group.first_block.0, u64::from(group.blocks));
     (0..u64::from(group.data_chunks)).map(move |chunk| first + chunk * blocks + row)
 }
 
 impl Stack {
-    /// Whether rot in a row can be proved: with rot set right, parity fits the data, and the checksums kept
-    /// of parity are up to date.
+    /// Returns true if corruption in a row can be proved. This requires that, with corruption
+    /// undone, parity matches the data and the stored checksums of parity are current.
     fn row_is_whole(&self, array: usize, group: &Group, row: u64) -> bool {
         let this = &self.arrays[array];
         let mut held = Vec::new();
@@ -118,11 +119,12 @@ impl Stack {
 }
 
 impl World {
-    /// A client has asked to write, or a member is back: which rows are written as a whole, where that
-    /// need not be logged; those too that several writes in flight cover together, since they may become
-    /// one.
+    /// Records full-row writes that need not be logged. Called after a client write and after a
+    /// member returns. Includes rows that several writes in flight cover together, since they may
+    /// be merged.
     pub(crate) fn note_rows(&mut self) {
-        // A member that the array grows onto, or was about to, is missing in no row that has not moved yet.
+        // A member that the array grows onto, now or soon, is not missing from rows that have not
+        // moved yet.
         let is_degraded = |array: &Array| {
             let own = MemberSet::all(array.geometry.members());
             array.geometry.older().is_none() && !array.lost.intersection(own).is_empty()
@@ -134,7 +136,7 @@ impl World {
             return;
         }
         let this = &self.stack.arrays[self.stack.top()];
-        // What is a row of an array below, or of one that grows, is not asked.
+        // Rows of arrays below, and of growing arrays, are not distinguished.
         let any = !self.stack.has_maps_below_only() || this.geometry.older().is_some();
         let writes: Vec<_> = self.client.writes().collect();
         let is_written = |block| writes.iter().any(|(_, blocks)| blocks.contains(&block));
@@ -164,7 +166,8 @@ impl World {
         self.unlogged.noted = writes.into_iter().map(|(write, _)| write).collect();
     }
 
-    /// A crash came, and the history does not know yet: notes which sectors of whole rows it may take.
+    /// Records which sectors of full-row writes a crash may have destroyed. Must run before the
+    /// history learns of the crash.
     pub(crate) fn note_rows_after_crash(&mut self, power: bool) {
         let writes = std::mem::take(&mut self.unlogged.writes);
         if self.is_somebody_out() {
@@ -179,7 +182,7 @@ impl World {
         self.unlogged.sectors.now.extend(sectors);
     }
 
-    /// Whether some disk knows durably that a member of its array is out.
+    /// Returns true if a disk durably records that a member of its array is out.
     fn is_somebody_out(&self) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
         if this.geometry.older().is_some() {
@@ -198,11 +201,12 @@ impl World {
         })
     }
 
-    /// Whether a block can't be read where it lies, or is rotten, or its log is damaged.
+    /// Returns true if a block is unreadable in its place, corrupt, or on a member with a damaged
+    /// log.
     pub(crate) fn is_gone_from(&self, block: u64) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
         if this.geometry.older().is_some() && !this.lost.is_empty() {
-            return true; // It is on its way from one member to another.
+            return true; // It is being moved between members.
         }
         let location = this.geometry.locate(BlockIndex(block));
         let at = usize::from(location.member.0);
@@ -218,7 +222,7 @@ impl World {
             || self.stack.disks[disk].is_unreadable(self.stack.sectors(disk, block))
     }
 
-    /// Members may be missing now that were there before: what of whole rows may be lost with them.
+    /// Records blocks of full-row writes that may be lost with members that have gone missing.
     pub(crate) fn note_gone_rows(&mut self) {
         let per_block = self.client.sectors_per_block;
         let sectors = self.unlogged.sectors.now.iter().copied();
@@ -227,7 +231,7 @@ impl World {
         self.unlogged.gone.now.extend(gone);
     }
 
-    /// The array has settled: of whole rows nothing more is lost.
+    /// Records that the array has resynced: no more blocks of full-row writes can be lost.
     pub(crate) fn rows_have_settled(&mut self) {
         if !self.unlogged.sectors.now.is_empty() {
             self.note_gone_rows();
@@ -236,13 +240,15 @@ impl World {
         }
     }
 
-    /// The array has told that blocks of rows in doubt are lost: they are, until they are written.
+    /// Records that the array reported blocks of unresynced rows as lost. They stay lost until
+    /// written.
     pub(crate) fn rows_are_lost(&mut self, sectors: Range<u64>) {
         self.unlogged.sectors.now.extend(sectors.clone());
         self.unlogged.gone.now.extend(sectors);
     }
 
-    /// Why a request may fail that meets what a crash left; `None` where it must not.
+    /// Returns why a request over sectors in doubt after a crash may fail; `None` if it must
+    /// succeed.
     pub(crate) fn excuse(&self, sectors: &Range<u64>, token: u64) -> Option<&'static str> {
         if !self.in_doubt.meets(sectors, token) && !self.unlogged.sectors.meets(sectors, token) {
             None
@@ -257,8 +263,8 @@ impl World {
         }
     }
 
-    /// The log of what was being written is gone, and of what was answered and is not durable in its
-    /// places. What decayed in these rows is as it was.
+    /// Records the loss of the log: of unfinished writes, and of answered writes not durable in
+    /// their places. Restores corrupt blocks in these rows.
     pub(crate) fn lose_log(&mut self) {
         let in_doubt = self.client.history.in_doubt(true);
         self.in_doubt.now.extend(&in_doubt);
@@ -266,8 +272,8 @@ impl World {
         self.cure_rows_in_doubt();
     }
 
-    /// Whether a block of a disk is of a row that a crash left half written, as far as nobody put it in
-    /// order since: rot in it can't be told from that.
+    /// Returns true if a block of a disk is in a row that a crash left partly written and that was
+    /// not repaired since. Corruption there is indistinguishable from the partial write.
     pub(crate) fn is_of_half_written_row(&self, disk: usize, block: BlockIndex) -> bool {
         let Some(row) = self.row_of(disk, block) else {
             return false;
@@ -282,7 +288,7 @@ impl World {
                 unlogged.iter().any(|all| all.has(sectors.clone()))
             })
         } else {
-            // Which blocks of the top these are is not asked.
+            // Which blocks of the outermost array these are is not distinguished.
             !self.in_doubt.now.is_empty() || unlogged.iter().any(|all| !all.now.is_empty())
         };
         group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(*array, group, row)
@@ -299,7 +305,7 @@ mod tests {
     use spindles_block::{MemberIndex, Operation, Reply};
     use spindles_layout::Level;
 
-    /// A small `raid5` that no engine has open.
+    /// Returns a small `raid5` that no engine has open.
     fn world() -> World {
         let fixed = Fixed {
             level: Level::by_name("raid5"),
@@ -338,7 +344,7 @@ mod tests {
         request.token
     }
 
-    /// The blocks that may be lost where they lie on a missing member.
+    /// Returns the blocks that may be lost if they are on a missing member.
     fn unlogged(mut world: World, power: bool) -> BTreeSet<u64> {
         world.note_rows_after_crash(power);
         let per_block = world.client.sectors_per_block;
@@ -365,8 +371,9 @@ mod tests {
         }
     }
 
-    /// A write is answered and not flushed, and another block of its row rots. While the log is there that is found; once
-    /// the log is lost it is one of the named gaps. Rows that nobody was writing are no gap.
+    /// A write is answered but not flushed, and another block of its row is corrupted. The
+    /// corruption is detected while the log exists; once the log is lost it is in a named gap. Rows
+    /// without writes in flight are in no gap.
     #[test]
     fn rot_beside_what_was_answered_is_in_a_gap_where_the_log_is_lost() {
         let mut world = world();
@@ -428,7 +435,8 @@ mod tests {
         world.note_gone_rows();
         assert!(world.excuse(&sectors(0), 9).is_some());
         assert_eq!(world.excuse(&sectors(2), 9), None);
-        // Who comes back has lost it all the same; who is gone later has not.
+        // A member that returns has lost its blocks all the same; a member that goes missing later
+        // has not.
         world.rows_have_settled();
         let lost = &mut world.stack.arrays[top].lost;
         *lost = lost.without(here).with(there);

@@ -1,5 +1,5 @@
 //! The driver in virtual time: carries the engines' outputs to simulated disks and to each other,
-//! and what comes back into the engines.
+//! and carries the results back to the engines.
 
 use crate::beside::Beside;
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
@@ -23,20 +23,20 @@ use spindles_block::{
 use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, Member, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What will happen.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
-    /// A disk has done the operation at this index of `World::ios`.
+    /// The disk operation at this index of `World::ios` completes.
     Disk(usize),
-    /// A computation is done.
+    /// A computation completes.
     Computed { array: usize, step: StepId },
-    /// An engine wanted to be woken.
+    /// An engine's timer expires.
     Timeout { array: usize, at: Instant },
-    /// A disk that is being filled is gone.
+    /// A disk that is being filled drops out.
     Gone { disk: usize },
 }
 
-/// What an engine is given.
+/// An input to an engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Submit(usize, Request),
@@ -44,7 +44,7 @@ pub(crate) enum Input {
     Computed(usize, StepId, ComputeResult),
     Timeout(usize),
     Command(usize, Command),
-    /// The engine was just opened: only its outputs are to be carried out.
+    /// The engine was just opened: only carry out its outputs.
     Opened(usize),
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct DiskIo {
     pub(crate) disk: usize,
     pub(crate) first_sector: u64,
     pub(crate) bytes: usize,
-    /// What a write carried when it was submitted.
+    /// The data of a write, as it was when submitted.
     pub(crate) data: Option<WriteData>,
-    /// What a flush covers.
+    /// The writes that a flush covers.
     pub(crate) covered: u64,
     pub(crate) lost: bool,
 }
@@ -66,13 +66,13 @@ pub(crate) struct DiskIo {
 /// A checker's finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which checker.
+    /// The checker that reports it.
     pub checker: &'static str,
-    /// What it found.
+    /// The finding in words.
     pub what: String,
-    /// In which session.
+    /// The session.
     pub session: u32,
-    /// When.
+    /// The moment.
     pub at: Instant,
 }
 
@@ -89,15 +89,15 @@ impl std::fmt::Display for Failure {
     reason = "each says one thing about the run"
 )]
 pub struct World {
-    /// What it was meant to be.
+    /// The options of the run.
     pub options: Options,
-    /// What happened.
+    /// The events so far.
     pub log: Log,
     /// The disks, and the maps of the arrays on them.
     pub stack: Stack,
     /// The first finding.
     pub failure: Option<Failure>,
-    /// How often each fault struck, and each ending came.
+    /// How often each fault struck and each ending occurred.
     pub struck: BTreeMap<&'static str, u64>,
     pub(crate) client: Client,
     pub(crate) queue: Queue<Happening>,
@@ -106,38 +106,38 @@ pub struct World {
     pub(crate) session: u32,
     /// Arrays whose engine has answered `Closed`, and whether clean.
     pub(crate) closed: Vec<Option<bool>>,
-    /// Whether errors may be answered: see `Scene`.
+    /// Set while requests may fail: see `Scene`.
     pub(crate) errors_excused: bool,
-    /// Sectors that a crash caught being written.
+    /// Sectors that a crash interrupted while they were being written.
     pub(crate) in_doubt: Doubt,
-    /// Sectors that were not flushed when a crash came, until all regions are settled: their checksums may be old,
-    /// and so nothing tells rot there from a write.
+    /// Sectors that were not flushed before a crash, until the resync is done. Their checksums may
+    /// be old, so corruption there is indistinguishable from a write.
     pub(crate) unflushed: BTreeSet<u64>,
-    /// Of those, sectors of which the log is gone.
+    /// Sectors of these whose log is lost.
     pub(crate) without_log: Doubt,
     pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
-    /// Answers to requests of the simulator itself.
+    /// Replies to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
     pub(crate) ios: Vec<Option<DiskIo>>,
     pub(crate) held: Vec<VecDeque<Request>>,
-    /// What each array was asked by the one above it, by token.
+    /// The requests that the array above sent to each array, by token.
     pub(crate) handed: Vec<BTreeMap<u64, Operation>>,
     pub(crate) inputs: VecDeque<Input>,
-    /// When each engine is woken next.
+    /// When each engine's timer expires next.
     pub(crate) alarms: Vec<Option<Instant>>,
     pub(crate) gone: Vec<bool>,
-    /// Disks with what they held that wait to take their place again.
+    /// Disks with old contents that wait to rejoin their array.
     pub(crate) returning: BTreeSet<usize>,
-    /// The array has parity from growing, and no journal yet.
+    /// Set while the array has parity from growing, but no journal yet.
     pub(crate) unlogged_parity: bool,
-    /// The array shall grow, if it can, from the next opening on.
+    /// Set if the array shall grow, if it can, from the next opening on.
     pub(crate) wants_growth: bool,
-    /// The array is to get larger on its members when it is opened next.
+    /// Set if the array shall extend on its members at the next opening.
     pub(crate) wants_room: bool,
-    /// Blank disks that take the places of lost ones by themselves.
+    /// Blank disks that replace lost ones automatically.
     pub(crate) spares: u32,
-    /// So many disks that are being filled will be gone on the way.
+    /// How many of the disks being filled will drop out before they are full.
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) stalls: Vec<Stall>,
@@ -145,30 +145,30 @@ pub struct World {
     pub(crate) beside: Option<Beside>,
     pub(crate) journal: Option<JournalDisk>,
     pub(crate) lost_at: Vec<Option<Instant>>,
-    /// What scrubs and repairs told.
+    /// Events that scrubs and repairs reported.
     pub(crate) told: Vec<Event>,
-    /// Whether a scrub is under way that is judged at its end.
+    /// Set while a scrub runs whose result is checked at its end.
     pub(crate) scrubs_quietly: bool,
     /// Draws stalls.
     pub(crate) stalling: Random,
-    /// The crash that ends the session finds a journal damaged; drawn by itself.
+    /// Set if the crash that ends the session damages a journal. Drawn from its own stream.
     pub(crate) journal_is_doomed: bool,
-    /// The next opening finds what a member knows damaged.
+    /// Set if a member's metadata is damaged before the next opening.
     pub(crate) metadata_is_doomed: bool,
     pub(crate) rotting: Random,
-    /// Which commands come together.
+    /// Draws which commands arrive together.
     pub(crate) commanding: Random,
-    /// How large new disks are.
+    /// Draws the sizes of new disks.
     pub(crate) sizing: Random,
-    /// A disk whose next write of data does not land where it should; drawn by itself.
+    /// A disk whose next data write does not land where it should. Drawn from its own stream.
     pub(crate) doomed_write: Option<(usize, Doom)>,
     pub(crate) losing_writes: Random,
-    /// What is left of space, where that is short.
+    /// The space that is left; `None` while it is not limited.
     pub(crate) space: Option<Space>,
-    /// Space is short when the array is opened next.
+    /// Set if space is short at the next opening.
     pub(crate) space_is_doomed: bool,
     pub(crate) spacing: Random,
-    /// Draws which arrays are opened again that lost too much.
+    /// Draws whether an array that lost too many disks gets them back and is opened again.
     pub(crate) restarting: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
@@ -194,7 +194,7 @@ pub(crate) fn index(value: u32) -> usize {
 }
 
 impl World {
-    /// Disks and maps before anything was opened.
+    /// Creates a world whose arrays were never opened.
     pub(crate) fn new(options: Options, stack: Stack, story: bool) -> Self {
         let arrays = stack.arrays.len();
         let disks = stack.disks.len();
@@ -273,17 +273,17 @@ impl World {
         BufferId(u32::try_from(2 * self.stack.arrays.len()).expect("few"))
     }
 
-    /// The moment it is.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.queue.now()
     }
 
-    /// Something rare happened.
+    /// Logs a rare event.
     pub(crate) fn note(&mut self, text: &str) {
         self.log.note(self.queue.now(), text);
     }
 
-    /// Shows all checkers what happened.
+    /// Shows an event to all checkers.
     pub(crate) fn show(&mut self, seen: &Seen<'_>) {
         if self.failure.is_some() {
             return;
@@ -317,7 +317,8 @@ impl World {
         self.show(&Seen::Stalled { what });
     }
 
-    /// Runs one event; timer wake-ups do not count. Returns false when none is left, or after a finding.
+    /// Runs one event; timers do not count as events. Returns false if none is left, or after a
+    /// finding.
     pub(crate) fn step(&mut self) -> bool {
         loop {
             if self.failure.is_some() {
@@ -333,7 +334,7 @@ impl World {
         }
     }
 
-    /// Carries out one event. Returns false when the run exceeds its limit of steps.
+    /// Carries out one event. Returns false if the run exceeds its limit of steps.
     fn happen(&mut self, happening: Happening) -> bool {
         self.steps += 1;
         if self.steps > STEPS_MAX {
@@ -370,7 +371,7 @@ impl World {
         self.engines[array].as_ref().expect("the array is open")
     }
 
-    /// Whether the array is open.
+    /// Returns true if the array is open.
     pub(crate) fn is_open(&self, array: usize) -> bool {
         self.engines[array].is_some()
     }
@@ -383,7 +384,7 @@ impl World {
         self.give(Input::Command(array, command));
     }
 
-    /// A request of the simulator itself, over whole blocks. Whether it was done.
+    /// Sends a request of the simulator itself, over whole blocks. Returns true if it succeeded.
     fn ask_own(&mut self, array: usize, operation: Operation, block: BlockIndex) -> bool {
         let buffer = self.own_buffer();
         let bytes = self.buffers[index(buffer.0)].len();
@@ -404,7 +405,7 @@ impl World {
             .is_some_and(|reply| reply.result.is_ok())
     }
 
-    /// Reads from an array that is open.
+    /// Reads from an open array.
     pub(crate) fn read_own(
         &mut self,
         array: usize,
@@ -417,7 +418,7 @@ impl World {
         done.then(|| self.buffers[buffer].clone())
     }
 
-    /// Writes durably to an array that is open.
+    /// Writes durably to an open array.
     pub(crate) fn write_own(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) -> bool {
         let buffer = index(self.own_buffer().0);
         self.buffers[buffer] = bytes.to_vec();
@@ -493,7 +494,7 @@ impl World {
                     if array == self.stack.top() && io.operation == Operation::Read {
                         self.reads.of_members += 1;
                     }
-                    // There may be disks of more positions: of a growth that came to nothing.
+                    // There may be disks for more positions, from a growth that failed.
                     if io.member == JOURNAL_DEVICE {
                         self.start_io(array, self.journal_number(), io);
                         continue;
@@ -534,7 +535,7 @@ impl World {
         }
     }
 
-    /// A member I/O of one array becomes a request to the array that the member is.
+    /// Turns a member I/O of one array into a request to the array below.
     fn hand_down(&mut self, below: usize, io: MemberIo) {
         let request = Request {
             token: u64::from(io.id.0),
@@ -551,8 +552,9 @@ impl World {
         self.engines[array].as_ref().and_then(Engine::poll_timeout)
     }
 
-    /// A crash took blocks. It may have with members that can't be read; or, where the log is gone too,
-    /// of what was being written or not durable; of that also those on the member whose log is damaged.
+    /// Records blocks that a crash destroyed, if that is allowed. It is allowed if members are
+    /// unreadable. It is also allowed for unlogged, unfinished or volatile writes whose log is
+    /// lost, including those on the member with the damaged log.
     fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
         let per_block = self.client.sectors_per_block;
         let is_excused = |block: u64| {
@@ -578,7 +580,8 @@ impl World {
         self.stack.lost_once.insert(array);
     }
 
-    /// A device that takes a place goes without these blocks: others must be unreadable there too.
+    /// Records blocks that can't be filled on a rebuilding member. This is allowed only if other
+    /// members are unreadable there.
     fn is_not_filled(&mut self, array: usize, member: MemberIndex, block: BlockIndex, blocks: u32) {
         *self.struck.entry("filled in part").or_default() += 1;
         if !self.errors_excused && !self.stack.may_lose_blocks(array) {
@@ -623,7 +626,8 @@ impl World {
                 *filling = filling.without(member);
                 self.stack.lose_array(array, member, beyond);
                 self.take_spares(array);
-                // It may have held the last right copy of what a crash left in doubt.
+                // The member may have held the last valid copy of blocks that a crash left in
+                // doubt.
                 let in_doubt = self.in_doubt.now.clone();
                 self.cure_gaps(&in_doubt);
             }
@@ -650,11 +654,12 @@ impl World {
                 *filling = filling.without(member);
                 *self.struck.entry("rebuilt").or_default() += 1;
                 let below = self.stack.arrays[array].members[usize::from(member.0)];
-                // It may be gone again, before anybody noticed.
+                // The disk may have dropped out again before the engine noticed.
                 if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
                     self.found_again(array, MemberSet::EMPTY.with(member));
                 }
-                // It counted already for one that was put out while this was being recorded.
+                // The engine counted the rebuilt member already while that was being recorded. A
+                // member that it put out meanwhile is lost only now.
                 if self.stack.is_short_of_space {
                     let out = self.engine(array).status().members.into_iter();
                     let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
@@ -681,21 +686,21 @@ impl World {
         }
     }
 
-    /// The disk beside a member is gone after a while.
+    /// Schedules the dropout of the replacement disk.
     pub(crate) fn lose_beside_soon(&mut self) {
         let after_ns = self.latency.between(0, 8_000_000);
         let disk = self.beside_number();
         self.queue.after(after_ns, Happening::Gone { disk });
     }
 
-    /// Spares take the places that wait for a device, as long as there are some left. One that was
-    /// taken, and of which no superblock tells yet, is one of this array still.
+    /// Assigns spares to vacant positions while there are any. A spare already claimed by this
+    /// array does not count, even if no superblock names it yet.
     pub(crate) fn take_spares(&mut self, array: usize) {
         for member in self.engine(array).vacancies().iter() {
             let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
                 continue;
             };
-            // One that has no space is not tried again and again.
+            // Don't retry a disk that has no space.
             let claimed = self.is_claimed(array, disk) && !self.stack.is_short_of_space;
             if self.spares == 0 && !claimed {
                 continue;
@@ -752,7 +757,7 @@ impl World {
         let per_block = self.stack.block_bytes / self.disk(disk).sector_bytes();
         let first_sector = io.block.0 * u64::try_from(per_block).expect("small");
         let is_member = disk < self.beside_number();
-        // A blank disk waits for its place: this was planned for the one before.
+        // A blank disk waits for this position: the I/O was planned for its predecessor.
         let is_late = is_member && {
             let (array, member) = self.stack.position(disk);
             self.stack.arrays[array].blank.contains(member) && self.engine(array).is_out(member)
@@ -762,8 +767,8 @@ impl World {
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
             Operation::Read | Operation::Flush => None,
         };
-        // What is written anew as it was, because it could not be read, changes nothing.
-        // Neither does what is written over rot: after a crash the rot is there again, or not.
+        // Rewriting unreadable data with the same bytes changes nothing. Neither does overwriting
+        // corruption: after a crash the corruption is there again, or not.
         let changes = |bytes: &Vec<u8>| {
             is_member
                 && !is_late
@@ -862,7 +867,7 @@ impl World {
             }
         };
         if operation == Operation::Read && result.is_err() {
-            // Nothing of a failed read may be used.
+            // Data of a failed read must not be used.
             self.bytes_mut(io.io.buffer, bytes).fill(0xee);
         }
         let now = self.queue.now();
@@ -887,7 +892,7 @@ impl World {
 
     // ---- clients -----------------------------------------------------------------------------
 
-    /// Asks what the clients wish, as long as there is room. `left` counts down.
+    /// Submits client requests while there is room. `left` counts down.
     pub(crate) fn ask(&mut self, left: &mut u32) {
         while *left > 0 && self.client.has_room() && self.failure.is_none() {
             *left -= 1;
@@ -896,7 +901,7 @@ impl World {
         }
     }
 
-    /// One request of a client. It may be answered when this returns.
+    /// Submits one client request. It may be answered before this returns.
     pub(crate) fn ask_for(&mut self, wish: Wish) -> Request {
         let now = self.queue.now();
         let request = self.client.request(now, wish, &mut self.buffers);
@@ -961,7 +966,8 @@ impl World {
                 }
                 Token::Flush(_) => {}
             }
-            // Not promised: a torn row need not stand in the list then, so that parts of it can't be written.
+            // Not promised: then a torn row need not be in the bad-block list, which makes parts of
+            // it unwritable.
             let unlisted = self
                 .stack
                 .arrays

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// The fault, the checker that is there for it, and the most seeds that it may take.
+/// The fault, the checker meant for it, and the most seeds that it may take.
 const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipFlush, "durability", 20),
     (Mutation::SkipFua, "durability", 20),
@@ -88,7 +88,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::TakeRefused, "liveness", 100),
 ];
 
-/// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
+/// Faults that show in few runs are planted in enumerations instead: `tests/enumerate.rs`.
 const ENUMERATED: &[Mutation] = &[
     Mutation::SkipRestFlush,
     Mutation::ForgetLost,
@@ -102,14 +102,14 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::KeepUnlogged,
 ];
 
-/// What nothing finds, and where it was looked for.
+/// Faults that nothing finds, and where they were looked for.
 const NOT_FOUND: &[(Mutation, &str)] = &[(
     Mutation::JoinUnvoided,
     "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device that takes a \
      position held in its log was void in all of them, since the tail is moved when it is full",
 )];
 
-/// Where what is rare is looked for: no seed before finds it.
+/// The first seed to try for rare faults: no seed before it finds them.
 fn first_seed(mutation: Mutation) -> u64 {
     match mutation {
         Mutation::UnloggedEarly => 60,
@@ -136,7 +136,7 @@ fn first_seed(mutation: Mutation) -> u64 {
     }
 }
 
-/// Runs in which the fault can show at all.
+/// Only these faults, so that the planted fault can show.
 fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
     let known = names.iter().filter_map(|name| Fault::by_name(name));
     Some(known.collect())
@@ -182,7 +182,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&[]),
             ..Fixed::default()
         },
-        // Short runs that end when the device does.
+        // Short runs that end when the device drops out.
         Mutation::TrustLostJournal => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(false),
@@ -193,7 +193,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&[]),
             ..Fixed::default()
         },
-        // Copies of which one rots, and the power is lost: durable checksums tell which.
+        // Copies of which one is corrupted, then power is lost: durable checksums identify it.
         Mutation::SkipPagesOfDurable => Fixed {
             level: Level::by_name("raid1"),
             members: Some(2),
@@ -203,7 +203,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
-        // Rows that a crash left half written, without a member.
+        // Rows that a crash left partly written, with a member missing.
         Mutation::TrustRecovered | Mutation::WholeOverLive => Fixed {
             level: Level::by_name("raid5"),
             members: Some(3),
@@ -220,7 +220,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&[]),
             ..Fixed::default()
         },
-        // Short runs that end when the power does.
+        // Short runs that end with a power loss.
         Mutation::ReuseJournalWithoutChecksums | Mutation::SkipReplayedChecksums => Fixed {
             level: Level::by_name("raid5"),
             members: Some(3),
@@ -245,7 +245,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&["no_space"]),
             ..Fixed::default()
         },
-        // And superblocks take their time.
+        // As above, with slow superblock writes.
         Mutation::UnloggedEarly => {
             let faults = ["dropout", "rebuild"].into_iter();
             Fixed {
@@ -341,7 +341,7 @@ fn scenario(mutation: Mutation) -> Fixed {
                 ..Fixed::default()
             }
         }
-        // More members go than the array survives, and all come back.
+        // More members are lost than the array survives, and all return.
         Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
             level: Level::by_name("raid10"),
             faults: faults(&["dropout"]),
@@ -365,7 +365,7 @@ fn scenario(mutation: Mutation) -> Fixed {
     }
 }
 
-/// What finds the fault in this run: a checker, or an assertion of the engine.
+/// Returns what finds the fault in this run: a checker, or an assertion of the engine.
 fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> {
     let mut options = Options::swarm(seed, fixed);
     options.mutation = mutation;
@@ -375,7 +375,8 @@ fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> 
     }
 }
 
-/// Looks for one planted fault; without it, the same seeds pass. How many seeds it took.
+/// Looks for one planted fault; without it, the same seeds must pass. Returns how many seeds it
+/// took.
 fn find(
     &(mutation, checker, seeds_max): &(Mutation, &'static str, u64),
     passed: &Mutex<BTreeSet<(String, u64)>>,
@@ -401,7 +402,7 @@ fn find(
 #[test]
 fn every_planted_fault_is_found_by_its_checker() {
     let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {})); // Assertions that find a fault are no news.
+    std::panic::set_hook(Box::new(|_| {})); // Don't print the assertions that find a fault.
     let passed = Mutex::new(BTreeSet::new());
     let wrong = Mutex::new(Vec::new());
     let rest = Mutex::new(CANARIES.iter());
@@ -440,7 +441,7 @@ fn every_planted_fault_and_every_checker_has_its_canary() {
     }
 }
 
-/// What finds a planted fault, as the tables of `docs/testing.md` say it.
+/// Returns what finds a planted fault, in the words of the tables of `docs/testing.md`.
 fn finds(mutation: Mutation) -> String {
     let checker = CANARIES.iter().find(|(canary, ..)| *canary == mutation);
     match checker {
@@ -451,7 +452,7 @@ fn finds(mutation: Mutation) -> String {
     }
 }
 
-/// What is wrong with each planted fault: the documentation of its variant.
+/// Returns what is wrong with each planted fault: the documentation of its variant.
 fn what_is_wrong() -> BTreeMap<&'static str, String> {
     let source = include_str!("../../spindles-engine/src/mutation.rs");
     let (_, variants) = source.split_once("pub enum Mutation {").expect("it begins");
@@ -469,7 +470,7 @@ fn what_is_wrong() -> BTreeMap<&'static str, String> {
     found
 }
 
-/// The table of planted faults.
+/// Returns the table of planted faults.
 fn table() -> String {
     let wrong = what_is_wrong();
     let mut text = "| planted fault | what is wrong | found by |\n|---|---|---|\n".to_owned();
@@ -500,7 +501,7 @@ fn docs_show_the_planted_faults_as_they_are() {
     assert!(text == on_disk, "docs/testing.md is stale: {how}");
 }
 
-/// The flags of the models of one row that leave out a rule.
+/// The flags of the models, each of which leaves out one rule.
 const FLAGS: &[&str] = &[
     "norecord",
     "novoid",

@@ -1,4 +1,4 @@
-//! Members that stall: how long clients wait for what they read, with hedges and without, exactly, in
+//! Members that stall: how long clients wait for reads, with hedges and without, exactly, in
 //! virtual time.
 
 use spindles_layout::Level;
@@ -8,10 +8,10 @@ use spindles_sim::{Ending, Fixed, Options, Outcome, run};
 use spindles_workload::history::Initial;
 
 const MS: u64 = 1_000_000;
-/// A member stalls from so many of the session's requests on.
+/// A member stalls after this many of the session's requests.
 const STALL_AT: u32 = 2000;
 
-/// A run of one session of reads in which a disk stalls once, for up to 60 ms.
+/// Returns a run of one session of reads in which a disk stalls once, for up to 60 ms.
 fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
     let fixed = Fixed {
         level: Level::by_name(level),
@@ -60,8 +60,8 @@ fn outcome(options: &Options) -> Outcome {
     outcome
 }
 
-/// What a client may wait for at most: as long as is waited for a member, and for the others twice, of
-/// which one may have to go behind another that computes the same rows.
+/// The longest that a client may wait for a read: the hedge delay, then two waits for other
+/// members. One of these may queue behind another request that computes the same rows.
 const LONGEST_NS: u64 = 2 * MS;
 
 #[test]
@@ -85,7 +85,7 @@ fn nobody_waits_for_a_member_that_stalls() {
     );
 }
 
-/// Whatever else happens: reads and writes, other faults, crashes, arrays of arrays.
+/// Reads and writes, other faults, crashes, and arrays of arrays.
 #[test]
 fn promises_are_kept_beside_hedges() {
     let faults = [

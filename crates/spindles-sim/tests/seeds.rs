@@ -1,5 +1,5 @@
-//! A thousand seeds and more, on every change: all promises are kept in each, a share of them
-//! gives the same log twice, and every kind of fault was among them.
+//! More than a thousand seeds, on every change. All promises are kept in each, a share of them
+//! gives the same log twice, and every kind of fault occurs.
 
 use spindles_layout::{LEVELS, Level};
 use spindles_sim::checkers::CHECKERS;
@@ -22,7 +22,7 @@ fn check_seed(seed: u64, fixed: &Fixed) -> Outcome {
     outcome
 }
 
-/// Runs them all; one in 16 twice.
+/// Runs all seeds; one in 16 twice.
 fn check_seeds(seeds: std::ops::Range<u64>) {
     let mut struck = BTreeMap::<&str, u64>::new();
     for seed in seeds {
@@ -75,7 +75,8 @@ fn every_level_keeps_all_promises() {
     }
 }
 
-/// Arrays on disks of different sizes and sectors: created on them, or come to them by replacements.
+/// Arrays on disks of different sizes and sectors, created on them or moved to them by
+/// replacements.
 #[test]
 fn disks_of_different_sizes_keep_all_promises() {
     let fixed = Fixed {
@@ -88,7 +89,7 @@ fn disks_of_different_sizes_keep_all_promises() {
             *struck.entry(what).or_default() += times;
         }
     }
-    // What was planned for a disk that went out met a smaller one that waited for its place.
+    // I/O planned for a disk that dropped out met a smaller one that waited for its place.
     for seed in [1727, 2866] {
         check_seed(seed, &fixed);
     }
@@ -106,7 +107,7 @@ fn nested_arrays_keep_all_promises() {
         ..Fixed::default()
     };
     let mut struck = BTreeMap::<&str, u64>::new();
-    // The last one is kept for what it once found.
+    // The last seed once found something.
     for seed in (0..120).chain([20038]) {
         for (what, times) in check_seed(seed, &fixed).struck {
             *struck.entry(what).or_default() += times;
@@ -117,7 +118,7 @@ fn nested_arrays_keep_all_promises() {
     }
 }
 
-/// Arrays get the room of larger disks that took the places of those they were created on, and end
+/// Arrays extend into the room of larger disks that replaced the original ones, and crash
 /// meanwhile.
 #[test]
 fn arrays_that_get_larger_keep_all_promises() {
@@ -141,7 +142,7 @@ fn arrays_that_get_larger_keep_all_promises() {
     }
 }
 
-/// Runs on disks that are all alike, as they were when these seeds found something.
+/// Runs on disks of equal size, as they were when these seeds found something.
 fn alike() -> Fixed {
     Fixed {
         sizes: Some(false),
@@ -149,8 +150,8 @@ fn alike() -> Fixed {
     }
 }
 
-/// Seeds that once found something, with the title of the commit that mended it. What a seed does
-/// changes with the options of a run; they are kept for what they cost.
+/// Seeds that once found something, with the title of the commit that fixed it. The effect of a
+/// seed changes with the options of a run; the seeds are kept for what they cost.
 #[test]
 fn seeds_that_found_something_stay_quiet() {
     let found = [
@@ -311,7 +312,7 @@ fn copies_with_the_same_checksum_are_made_alike() {
     check_seed(920_538, &fixed);
 }
 
-/// A member whose journal is to be read is gone, and there is no array without it.
+/// A member whose journal must be read is missing, and the array can't work without it.
 #[test]
 fn a_replay_comes_to_an_end_without_its_last_copy() {
     let fixed = Fixed {
@@ -323,7 +324,7 @@ fn a_replay_comes_to_an_end_without_its_last_copy() {
     }
 }
 
-/// A block that a crash took answers errors until it is written, wherever a growth moves it.
+/// A block that a crash destroyed answers errors until it is written, wherever a growth moves it.
 #[test]
 fn what_is_lost_stays_lost_while_the_array_grows() {
     let names = ["grow", "rot_met", "dropout", "rebuild"];
@@ -336,8 +337,8 @@ fn what_is_lost_stays_lost_while_the_array_grows() {
     check_seed(2033, &fixed);
 }
 
-/// A whole stripe was being written, and what a crash left of it was torn, and not told by a damaged journal: it
-/// takes small writes, and a device that takes a lost one's place is filled.
+/// A crash tore a whole stripe that was being written, and a damaged journal has no record of it.
+/// The stripe then takes small writes, and a replacement device is filled.
 #[test]
 fn a_torn_stripe_that_a_damaged_journal_does_not_tell_of_is_settled() {
     let fixed = Fixed {
@@ -353,7 +354,7 @@ fn a_torn_stripe_that_a_damaged_journal_does_not_tell_of_is_settled() {
     }
 }
 
-/// A device that was added, and goes out before anything was moved onto it, is waited for.
+/// An added device drops out before anything was moved onto it: the growth waits for it.
 #[test]
 fn nothing_is_moved_onto_a_device_that_is_out_again() {
     let fixed = Fixed {
@@ -363,7 +364,7 @@ fn nothing_is_moved_onto_a_device_that_is_out_again() {
     check_seed(8555, &fixed);
 }
 
-/// A disk takes the place of one that is a little smaller, and was aligned otherwise.
+/// A disk replaces one that is a little smaller and had another alignment.
 #[test]
 fn a_larger_disk_takes_a_place_whatever_its_alignment() {
     let fixed = Fixed {
@@ -374,8 +375,8 @@ fn a_larger_disk_takes_a_place_whatever_its_alignment() {
     check_seed(9797, &fixed);
 }
 
-/// A place that can't be read is put back in a row whose device is being filled: nothing changes there, so the
-/// log has no part in it.
+/// An unreadable place is restored in a row whose device is being filled. Nothing changes there, so
+/// the log is not involved.
 #[test]
 fn what_is_put_back_needs_no_log() {
     let fixed = Fixed {
@@ -383,12 +384,12 @@ fn what_is_put_back_needs_no_log() {
         ..Fixed::default()
     };
     check_seed(10832, &fixed);
-    // Places that could not be filled are, when another device is.
+    // Places that could not be filled are filled once another device is.
     check_seed(30823, &Fixed::default());
 }
 
-/// A lost block was being written when the process ended, and a part of the last batch of the log rotted: the record
-/// does not count, and the block is lost still.
+/// A lost block was being written when the process ended, and part of the last batch of the log is
+/// corrupt. The record does not count, and the block stays lost.
 #[test]
 fn what_a_record_that_does_not_count_writes_stays_lost() {
     let fixed = Fixed {
@@ -398,7 +399,7 @@ fn what_a_record_that_does_not_count_writes_stays_lost() {
     check_seed(7776, &fixed);
 }
 
-/// Rot comes after a crash, to a copy whose checksum was not durable yet: one of the named gaps.
+/// A copy whose checksum was not durable is corrupted after a crash: one of the named gaps.
 #[test]
 fn rot_before_a_region_is_settled_may_be_taken_for_a_write() {
     let fixed = Fixed {
@@ -408,8 +409,8 @@ fn rot_before_a_region_is_settled_may_be_taken_for_a_write() {
     check_seed(17238, &fixed);
 }
 
-/// What could not be filled counts as nothing, also where a write of before is still in a cache, and in an array
-/// below.
+/// A block that could not be filled counts as nothing, also if an earlier write is still in a
+/// cache, and in an array below.
 #[test]
 fn what_is_not_filled_counts_as_nothing() {
     let raid1 = Fixed {
@@ -430,7 +431,7 @@ fn checksums_may_lie_on_blocks_that_are_lost_below() {
     check_seed(6946, &Fixed::default());
 }
 
-/// Members that have no space for a while, whatever else is written meanwhile.
+/// Members that have no space for a while, during other writes.
 #[test]
 fn members_without_space_keep_all_promises() {
     let names = ["no_space", "replace", "grow", "rebuild", "scrub"];
@@ -453,7 +454,8 @@ fn members_without_space_keep_all_promises() {
     for what in ["space was short", "put out for space", "written in part"] {
         assert!(struck.get(what) > Some(&5), "{what}: {struck:?}");
     }
-    // Of the log: a record of an array that failed, and one that was not whole. Growths that could not go on.
+    // Found in the log: a record of a failed array, and an incomplete one. Growths that could not
+    // continue.
     let (crash, power) = (Ending::ProcessCrash, Ending::PowerLoss);
     for (level, seed, checksums, ending) in [
         ("raid5", 997, false, crash),
@@ -466,7 +468,7 @@ fn members_without_space_keep_all_promises() {
     }
 }
 
-/// More members go than the array survives, while it is read and written; then all come back.
+/// More members are lost than the array survives, while it is read and written; then all return.
 #[test]
 fn what_a_failed_array_answered_stays() {
     let fault = |name: &str| FAULTS.iter().copied().find(|fault| fault.name == name);
@@ -491,12 +493,12 @@ fn what_a_failed_array_answered_stays() {
         }
     }
     assert!(struck.get("failed and restarted") > Some(&50), "{struck:?}");
-    // A write that failed, rows that were settled without a member that was not recorded as out, and a device that
-    // was filled when nothing could be recorded any more.
+    // Found: a failed write; rows resynced without a member that was not recorded as out; and a
+    // device whose rebuild completed when nothing could be recorded.
     for seed in [1211, 1544, 1594, 1609, 3007, 4116, 4544, 4674, 5091] {
         check_seed(seed, &fixed("raid10", &["dropout"]));
     }
-    // Blocks that a device was filled without, and that it lacked when it came back.
+    // Found: blocks that a device was filled without, and that it lacked when it returned.
     for (level, seed) in [
         ("raid5", 255),
         ("raid5", 1446),
@@ -508,9 +510,9 @@ fn what_a_failed_array_answered_stays() {
     ] {
         check_seed(seed, &fixed(level, &["dropout", "latent_sector_error"]));
     }
-    // A region that was given back when the array failed.
+    // Found: a region that was freed when the array failed.
     check_seed(1701, &fixed("raid4", &["dropout"]));
-    // An array that failed while a device was being filled, and did not work again when that was full.
+    // Found: an array that failed during a rebuild, and did not work again once that was complete.
     check_seed(2130, &fixed("raid5", &["dropout", "no_space", "put_out"]));
 }
 
@@ -555,7 +557,7 @@ fn names_are_unique_and_found() {
     }
 }
 
-/// The same of one level, with checksums.
+/// Same as above, for one level, with checksums.
 #[test]
 fn seeds_of_one_level_that_found_something_stay_quiet() {
     let found = [
@@ -601,7 +603,7 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
     }
 }
 
-/// The same where members drop out and are filled again.
+/// Same as above, with members that drop out and are filled again.
 #[test]
 fn seeds_with_dropouts_that_found_something_stay_quiet() {
     let found = [
@@ -631,8 +633,8 @@ fn seeds_with_dropouts_that_found_something_stay_quiet() {
     }
 }
 
-/// The power is lost while regions are written for the first time: what becomes durable before they count as
-/// written, each broken on purpose.
+/// Power is lost during first writes to regions. Each seed found one deliberately broken rule about
+/// what must be durable before a region counts as written.
 #[test]
 fn seeds_that_lose_power_at_first_writes_stay_quiet() {
     let found = [
@@ -656,7 +658,7 @@ fn seeds_that_lose_power_at_first_writes_stay_quiet() {
     }
 }
 
-/// The same on disks of any sizes.
+/// Same as above, on disks of any sizes.
 #[test]
 fn seeds_on_any_disks_that_found_something_stay_quiet() {
     let found = [

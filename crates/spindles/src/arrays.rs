@@ -1,4 +1,4 @@
-//! How arrays and sizes are described to people and to programs, alike in all commands.
+//! Descriptions of arrays and sizes for people and programs, the same in all commands.
 
 use crate::failure::{self, Usage};
 use crate::served::{InServer, also_served};
@@ -21,30 +21,30 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A size for people: `1.5 GiB`, `512 bytes`.
+/// Rounds a size for people: `1.5 GiB`, `512 bytes`.
 pub(crate) fn size(bytes: u64) -> RoundedSize {
     SizeBytes(bytes).rounded()
 }
 
-// No doc comment: it would stand for that of the commands that take it.
+// No doc comment: clap would show it as the help of the commands that flatten this.
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// Where arrays are looked for by their names, and members that were not given: a folder, a file,
-    /// a block device or the address of an export; several times for several [default: what `SPINDLES_SCAN` lists between
-    /// colons, or else the current folder and all block devices]
+    /// Where to look for arrays by name, and for members that were not given: a folder, a file, a
+    /// block device or the address of an export. May be given several times [default: the paths in
+    /// `SPINDLES_SCAN`, separated by colons, or else the current folder and all block devices]
     #[arg(long = "scan", value_name = "PATH")]
     places: Vec<String>,
 }
 
 impl Scan {
-    /// Where to look, as the library takes it.
+    /// Returns the paths to search, in the form that the library takes.
     pub(crate) fn places(&self) -> &[String] {
         &self.places
     }
 
-    /// The devices that arguments of a command mean: devices, lists of them, and names of arrays.
-    /// What belongs to their arrays and was not given is warned of, but for devices `apart`, which
-    /// have another part in the command.
+    /// Resolves command arguments to devices: devices, lists of devices and names of arrays. Warns
+    /// about members of their arrays that were not given, except for the devices in `apart`, which
+    /// have another role in the command.
     pub(crate) fn devices(
         &self,
         arguments: &[String],
@@ -61,8 +61,8 @@ impl Scan {
         Ok(given.devices)
     }
 
-    /// That a command takes a device and then an array, with these arguments: as the command line that is meant, as far as
-    /// that can be told.
+    /// Returns the usage error for a command that takes a device and then an array. It shows the
+    /// command line that was probably meant.
     pub(crate) fn needs_array(
         &self,
         command: &str,
@@ -84,7 +84,8 @@ impl Scan {
         ))
     }
 
-    /// Notes a new device of an array with these that will not be found by the array's name, as they are.
+    /// Notes that the array's name will not find a new device, if the device lies outside of the
+    /// searched paths.
     pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
         if scan::is_out_of_sight(device, devices, &self.places) {
             ui.note(format!(
@@ -94,7 +95,8 @@ impl Scan {
         }
     }
 
-    /// The same, by the arrays that they belong to, with the first argument that means the array.
+    /// Like [`Scan::devices`], grouped by array. Each group has the index of the first argument
+    /// that names the array.
     pub(crate) fn arrays(
         &self,
         arguments: &[String],
@@ -104,7 +106,8 @@ impl Scan {
         Ok(scan::by_array(&names(arguments), &devices))
     }
 
-    /// What arrays lack that their superblocks count on, for people, or why that is not known. Says nothing itself.
+    /// Describes the members that superblocks count on and that are not there, or why that is
+    /// unknown. Prints nothing.
     pub(crate) fn awaited(&self, arguments: &[String]) -> Option<String> {
         let arguments = names(arguments);
         let given = match scan::resolve(&arguments, &[], &self.places) {
@@ -120,13 +123,14 @@ impl Scan {
         (!awaited.is_empty()).then(|| awaited.join("; "))
     }
 
-    /// As it was given, as words of a command line.
+    /// Returns the `--scan` options as words of a command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let words = self.places.iter().map(|place| format!("--scan={place}"));
         words.collect()
     }
 
-    /// The devices that the arguments mean, and what else was found out. Devices that may not be read are left to the caller.
+    /// Resolves arguments to devices, with everything else the scan found. Leaves unreadable
+    /// devices to the caller.
     pub(crate) fn given(
         &self,
         arguments: &[String],
@@ -157,7 +161,7 @@ impl Scan {
         if ui.forwards()
             && let Some(server) = InServer::of(&given.arrays)
         {
-            // The server has one array, and never sees what else was given.
+            // The server has one array, and never sees the other arguments.
             if arguments.len() > 1 {
                 check_one_array(&given.devices)?;
             }
@@ -169,7 +173,7 @@ impl Scan {
         if let Some(warning) = given.warning() {
             ui.note(warning);
         }
-        // A left-over inner array lacks members too, which the array does not count on.
+        // A left-over inner array also lacks members, although the array does not count on it.
         let is_whole = || report_of(&given.devices).is_ok_and(|it| it.awaited().is_none());
         if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
             ui.note(elsewhere);
@@ -194,7 +198,7 @@ impl Scan {
     }
 }
 
-// The array that a command works on. (A doc comment here would become the help of the commands.)
+// The array of a command. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
 pub(crate) struct ArrayArguments {
     /// The array: its name, or its devices in any order
@@ -205,16 +209,17 @@ pub(crate) struct ArrayArguments {
 }
 
 impl ArrayArguments {
-    /// Its devices, as [`Scan::devices`] has them.
+    /// Resolves the devices of the array, as [`Scan::devices`] does.
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)
     }
 }
 
-// A device, and the array that it comes to or goes from. (A doc comment here would become the help of the commands.)
+// A device, and the array that gains or loses it. (A doc comment here would become the help of the
+// commands.)
 #[derive(Args)]
 pub(crate) struct DeviceOfArray {
-    /// The device: it comes first, then the array
+    /// The device; give it first, then the array
     #[arg(value_name = "DEV", required = true)]
     device: String,
     /// The array: its name, or its devices in any order
@@ -225,7 +230,7 @@ pub(crate) struct DeviceOfArray {
 }
 
 impl DeviceOfArray {
-    /// The device, and those of the array as [`Scan::devices`] has them.
+    /// Returns the device, and the devices of the array as [`Scan::devices`] does.
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
         let devices = devices_apart(&[&self.device], &self.devices, &self.scan, ui)?;
         Ok((device_meant(&self.device, &devices)?, devices))
@@ -235,13 +240,13 @@ impl DeviceOfArray {
 // A member, and its array. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
 pub(crate) struct MemberOfArray {
-    /// The device: it comes first, then the array. None with --member
+    /// The device; give it first, then the array. Omit it with --member
     #[arg(value_name = "DEV", required_unless_present = "member")]
     first: Option<String>,
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required_unless_present = "member")]
     others: Vec<String>,
-    /// The member by its position, in place of its device
+    /// The position of the member, instead of its device
     #[arg(long, value_name = "N")]
     member: Option<u8>,
     #[command(flatten)]
@@ -249,7 +254,7 @@ pub(crate) struct MemberOfArray {
 }
 
 impl MemberOfArray {
-    /// The device, and those of the array as [`Scan::devices`] has them.
+    /// Returns the device, and the devices of the array as [`Scan::devices`] does.
     pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
         let Some(member) = self.member else {
             let first = self.first.as_deref().expect("clap demands it");
@@ -288,7 +293,8 @@ impl MemberOfArray {
     }
 }
 
-/// The devices of an array, of which some have another part in the command, the first of them as a member of it.
+/// Resolves the devices of an array, without those in `apart`, which have another role in the
+/// command. The first one of these is a device, not the name of an array.
 pub(crate) fn devices_apart(
     apart: &[&str],
     array: &[String],
@@ -310,12 +316,12 @@ pub(crate) fn devices_apart(
     scan.devices(array, apart, ui)
 }
 
-/// Which device of an array a word means, where it means one that the array has. What is there for whoever typed it is
-/// that, and so is a path; a mere name that is not there is that of a device elsewhere.
+/// Finds the device of an array that a word names. An existing path names itself; a bare name that
+/// does not exist here names the array's device with that file name.
 ///
 /// # Errors
 ///
-/// Several are called so.
+/// Several devices have that name.
 pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<String> {
     if is_address(word) || Path::new(word).exists() {
         return Ok(word.to_owned());
@@ -336,7 +342,7 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
     }
 }
 
-/// The names of arrays, where several are among the arguments of a command that is done for each of them.
+/// Returns the names of arrays if the arguments name several; the command then runs once for each.
 pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
     refuse_expressions(arguments)?;
     let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
@@ -351,7 +357,7 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
     Ok(names)
 }
 
-/// What describes an array that is to be made is taken for devices nowhere: it would be split at its commas.
+/// Rejects expressions of new arrays. Parsed as devices, they would be split at their commas.
 fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
     let is_one = |word: &&String| matches!(expression(word), Ok(Expression::Array { .. }));
     match arguments.iter().find(is_one) {
@@ -362,14 +368,14 @@ fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// All words of the arguments, lists taken apart.
+/// Splits the lists among the arguments into words.
 pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));
     let lists: Result<Vec<_>, _> = lists.collect();
     Ok(lists.map_err(Usage::error)?.concat())
 }
 
-/// What there is to say of a device that was not found, and is the name of an array.
+/// Returns a better error for a device that was not found, if its name is that of an array.
 pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Option<anyhow::Error> {
     let name = failure::absent_device(error)?;
     let array = scan::called(name, places)?;
@@ -379,7 +385,7 @@ pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Opt
     )))
 }
 
-/// A device, or an array of devices.
+/// Parses a device, or an array of devices.
 pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
     if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
@@ -388,7 +394,7 @@ pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
     }
 }
 
-/// Where the array of these devices is: in the server, where a server does the command.
+/// Selects the host of an array: the server if it runs this command, or else the devices.
 pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
     match ui.serving() {
         Some(serving) => Host::Served(serving.handle()),
@@ -396,7 +402,7 @@ pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
     }
 }
 
-/// Notes that the name of an array is that of a file here as well.
+/// Notes that a file in this folder has the same name as the array.
 pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
     if Path::new(name).is_file() {
         ui.note(format!(
@@ -407,7 +413,7 @@ pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
     }
 }
 
-/// As the library takes them.
+/// Borrows the words, in the form that the library takes.
 pub(crate) fn names(devices: &[String]) -> Vec<&str> {
     devices.iter().map(String::as_str).collect()
 }
@@ -415,7 +421,7 @@ pub(crate) fn names(devices: &[String]) -> Vec<&str> {
 fn usage(error: ScanError) -> anyhow::Error {
     match error {
         ScanError::List(error) => Usage::error(error),
-        // The array may be called otherwise by now.
+        // A server may have renamed the array.
         ScanError::Unknown { ref found, .. } => anyhow!("{error}{}", also_served(found)),
         error => error.into(),
     }
@@ -438,7 +444,7 @@ pub(crate) fn shape(
     )
 }
 
-/// Notes what became of devices: what went wrong, spares that were taken, and what was overwritten.
+/// Notes what happened to devices: incidents, spares taken, and data overwritten.
 pub(crate) fn note_devices(
     incidents: &[Incident],
     taken: &[Taken],
@@ -456,7 +462,7 @@ pub(crate) fn note_devices(
     }
 }
 
-/// What went wrong on devices, as JSON.
+/// Incidents on devices, as JSON.
 pub(crate) fn incidents(incidents: &[Incident]) -> Value {
     let incidents = incidents.iter().map(|incident| match incident {
         Incident::Member {
@@ -489,10 +495,10 @@ pub(crate) fn incidents(incidents: &[Incident]) -> Value {
     incidents.collect()
 }
 
-/// So many places are named at most to people.
+/// Places listed for people, at most.
 pub(crate) const PLACES_MAX: usize = 50;
 
-/// What is said of those beyond that.
+/// Returns the line about the places beyond [`PLACES_MAX`].
 pub(crate) fn more_places(places: usize) -> Option<String> {
     let more = places.checked_sub(PLACES_MAX).filter(|more| *more > 0)?;
     Some(format!(
@@ -501,7 +507,7 @@ pub(crate) fn more_places(places: usize) -> Option<String> {
     ))
 }
 
-/// The state of an array that nobody could read enough of.
+/// The state of an array of which too few devices are readable.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// `healthy`, `degraded`, `failed` or `unknown`.
@@ -509,7 +515,7 @@ pub(crate) fn state(report: &ArrayReport) -> &'static str {
     health(report.health())
 }
 
-/// The same of several.
+/// Returns the word for a health, also for that of several arrays.
 pub(crate) fn health(health: Health) -> &'static str {
     match health {
         Health::Healthy => "healthy",
@@ -546,8 +552,8 @@ pub(crate) fn moment(at_s: u64) -> String {
     format!("{}{ago}", utc(at_s))
 }
 
-/// A consistency policy for people: where the policy logs and the level has no parity, it says that nothing
-/// is logged.
+/// Describes a consistency policy for people. If the policy logs but the level has no parity, the
+/// text says so.
 pub(crate) fn policy(name: &str, level: &Level) -> String {
     let logs = Policy::by_name(name).is_some_and(|it| it.write_hole == WriteHole::Closed);
     let has_parity = matches!(level.redundancy, Redundancy::Parity(_));
@@ -686,7 +692,7 @@ mod tests {
             ("/a.img", "/a.img"),
             ("nbd://h/a.img", "nbd://h/a.img"),
             ("d.img", "d.img"),
-            // There is such a file in the folder of this crate.
+            // The folder of this crate has this file.
             ("Cargo.toml", "Cargo.toml"),
         ] {
             assert_eq!(device_meant(word, &of_array).expect("one"), meant);

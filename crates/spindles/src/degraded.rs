@@ -1,12 +1,13 @@
-//! `--degraded`, the same for all commands that write to arrays.
+//! `--degraded`, shared by all commands that write to arrays.
 
 use clap::Args;
 
-// No doc comment: it would stand for that of the commands that take it.
+// No doc comment: clap would show it as the help of the commands that flatten this.
 #[derive(Args)]
 pub(crate) struct Degraded {
-    /// Go on without members that are away, even if they may hold newer data than what is here, or
-    /// alone the last writes before a crash. That data is given up: they are out of date from then on
+    /// Continue without absent members, even if they may hold newer data, or the only copy of the
+    /// last writes before a crash. That data is discarded: these members are out of date from then
+    /// on
     #[arg(long)]
     pub(crate) degraded: bool,
 }

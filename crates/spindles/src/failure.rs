@@ -12,14 +12,14 @@ use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// Exit status of a command that did what it was asked.
+/// Exit status of a command that succeeded.
 pub(crate) const STATUS_DONE: u8 = 0;
-/// Exit status of a command that could not.
+/// Exit status of a command that failed.
 pub(crate) const STATUS_FAILED: u8 = 1;
-/// Exit status of a command line that makes no sense.
+/// Exit status of an invalid command line.
 pub(crate) const STATUS_USAGE: u8 = 2;
 
-/// The command did what it was asked, said it, and answers by its exit status alone.
+/// The command succeeded, has printed its result, and answers by its exit status alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer(pub(crate) u8);
 
@@ -31,15 +31,16 @@ impl fmt::Display for Answer {
 
 impl std::error::Error for Answer {}
 
-/// The command line makes no sense: exit status 2. Anything else that goes wrong exits with 1.
+/// An invalid command line: exit status 2. All other errors exit with 1.
 ///
-/// It makes no sense where it is wrong whatever the devices hold: [`is_usage`] says so of the errors of
-/// other crates.
+/// A command line is invalid if it is wrong whatever the devices hold: [`is_usage`] decides that
+/// for the errors of other crates.
 #[derive(Debug)]
 pub(crate) struct Usage(String);
 
 impl Usage {
-    /// An error for `return Err(...)` that says what is wrong and what to write instead.
+    /// Creates an error for `return Err(...)`. The message says what is wrong and what to write
+    /// instead.
     pub(crate) fn error(message: impl fmt::Display) -> anyhow::Error {
         anyhow::Error::new(Self(message.to_string()))
     }
@@ -53,7 +54,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Whether an error is one of the command line, whichever command found it.
+/// Returns true if an error is one of the command line, from whichever command.
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = assembling(error) {
         return match error {
@@ -115,7 +116,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     }
 }
 
-/// What to do about an array that lacks more than it survives, where that is what went wrong.
+/// Returns the advice for an array that lacks more members than it survives, if that is the error.
 fn rescue(error: &anyhow::Error) -> Option<&'static str> {
     let mut errors = error.chain().filter_map(assembling);
     let is_lost = errors.any(|error| matches!(error, AssembleError::Incomplete { .. }));
@@ -125,7 +126,7 @@ fn rescue(error: &anyhow::Error) -> Option<&'static str> {
     )
 }
 
-/// Why no array came of devices, where that is what an error says.
+/// Finds the error of assembling an array in an error; `None` if it is another one.
 fn assembling<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AssembleError> {
     if let Some(ChangeError::Assemble(error)) = error.downcast_ref() {
         return Some(error);
@@ -136,7 +137,7 @@ fn assembling<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AssembleError>
     error.downcast_ref()
 }
 
-/// The device that a command did not find, where that is what went wrong.
+/// Returns the device that a command did not find, if that is the error.
 pub(crate) fn absent_device(error: &anyhow::Error) -> Option<&str> {
     error.chain().find_map(absent_in)
 }
@@ -156,7 +157,7 @@ fn absent_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a str> {
     }
 }
 
-/// Why a device could not be opened, where that is what an error says.
+/// Finds the error of opening a device in an error; `None` if it is another one.
 fn opening<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a OpenError> {
     if let Some(AssembleError::Open(error)) = assembling(error) {
         return Some(error);
@@ -178,7 +179,7 @@ fn opening<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a OpenError> {
     error.downcast_ref()
 }
 
-/// The command that ends the use of a device by a server of its array, where that is what went wrong.
+/// Returns the command that makes a server of an array free a busy device, if that is the error.
 fn freed_by(error: &anyhow::Error) -> Option<String> {
     match error.chain().find_map(opening)? {
         OpenError::Busy { device, .. } => survey::freed_by(device),
@@ -186,9 +187,9 @@ fn freed_by(error: &anyhow::Error) -> Option<String> {
     }
 }
 
-/// The exit status and the text, without the leading `spindles: `, for an error of a command.
+/// Returns the exit status and the text of an error, without the leading `spindles: `.
 ///
-/// Causes follow after a colon each, unless the text before already says what they say.
+/// Each cause follows after a colon, unless the text before already contains it.
 pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
     let status = if error.chain().any(is_usage) {
         STATUS_USAGE

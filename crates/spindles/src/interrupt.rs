@@ -1,17 +1,18 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks the command to end in good order, a later one ends it at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the command to finish cleanly, a later one ends
+//! it at once.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Exit status after a second Ctrl-C: 128 + SIGINT, as shells have it.
+/// Exit status after a second Ctrl-C: 128 + SIGINT, as in shells.
 const STATUS_INTERRUPTED: i32 = 130;
 
-/// One request may come as several signals: timeout(1) sends each to the process and then to its group.
+/// Signals within this time are one request: timeout(1) signals the process and then its group.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
-/// From now on Ctrl-C sets the flag that comes back, instead of ending the process. Call it once.
+/// Returns a flag that Ctrl-C sets from now on, instead of ending the process. Call it once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&flag);
@@ -19,7 +20,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// From now on the first Ctrl-C calls this, instead of ending the process. Call it once.
+/// Makes the first Ctrl-C call `first` from now on, instead of ending the process. Call it once.
 pub(crate) fn call(first: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     let asked: Cell<Option<Instant>> = Cell::new(None);
     #[expect(

@@ -1,4 +1,4 @@
-//! The command line: parses, wires, prints, exits. What it does is in the other crates.
+//! The command line: parses, wires, prints, exits. The other crates do the work.
 
 mod arrays;
 mod commands;

@@ -1,5 +1,5 @@
-//! What `lab` and `bench` have in common: running an experiment with progress, Ctrl-C and records,
-//! and reports.
+//! The code that `lab` and `bench` share: reports, and running an experiment with progress, Ctrl-C
+//! and records.
 
 use crate::degraded::Degraded;
 use crate::failure::Usage;
@@ -20,15 +20,15 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-// How devices are treated. (A doc comment here would become the help of the commands.)
+// How to open devices. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
 pub(crate) struct DeviceArguments {
-    /// Lose what the named devices, files and arrays hold
+    /// Overwrite the named devices, files and arrays: their data is lost
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     degraded: Degraded,
-    /// What carries the I/O [default: `io_uring`, or threads where it is forbidden]
+    /// I/O backend [default: `io_uring`, or threads if that is forbidden]
     #[arg(long, value_name = "HOW", value_enum)]
     io: Option<Carrier>,
 }
@@ -43,7 +43,7 @@ enum Carrier {
 }
 
 impl DeviceArguments {
-    /// How devices are opened.
+    /// Returns the options with which devices are opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         OpenOptions {
             io: match self.io {
@@ -56,18 +56,18 @@ impl DeviceArguments {
     }
 }
 
-// The form of a report.
+// The format of a report.
 #[derive(Args)]
 pub(crate) struct FormatArguments {
-    /// The form in which to print it
+    /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_parser = formats(|_| true))]
     format: Option<String>,
 }
 
-// The form of a comparison of before and after, for which not every form is made.
+// The format of a comparison of before and after. Not all formats support it.
 #[derive(Args)]
 pub(crate) struct ChangeFormatArguments {
-    /// The form in which to print it
+    /// Output format of the comparison
     #[arg(long, value_name = "FORMAT", value_parser = formats(|form| form.change.is_some()))]
     format: Option<String>,
 }
@@ -78,14 +78,14 @@ fn formats(is_meant: fn(&Output) -> bool) -> PossibleValuesParser {
 }
 
 impl FormatArguments {
-    /// The form that was chosen, if one was.
+    /// The format given on the command line, if any.
     pub(crate) fn chosen(&self, ui: &Ui) -> anyhow::Result<Option<&'static Output>> {
         chosen(self.format.as_deref(), ui)
     }
 }
 
 impl ChangeFormatArguments {
-    /// The form that was chosen, or the one for terminals, and what draws a change in it.
+    /// The chosen format, or the one for terminals, and the function that draws a change in it.
     pub(crate) fn drawing(
         &self,
         ui: &Ui,
@@ -97,7 +97,7 @@ impl ChangeFormatArguments {
     }
 }
 
-/// The form of this name, if one was given: an error beside `--json`, which is one itself.
+/// Looks up the format of this name. Fails with `--json`, which is a format itself.
 fn chosen(format: Option<&str>, ui: &Ui) -> anyhow::Result<Option<&'static Output>> {
     match format {
         Some(format) if ui.wants_json() => Err(Usage::error(format!(
@@ -107,10 +107,10 @@ fn chosen(format: Option<&str>, ui: &Ui) -> anyhow::Result<Option<&'static Outpu
     }
 }
 
-/// The form for terminals.
+/// The format for terminals.
 const TERMINAL: &str = "terminal";
 
-/// Prints what was drawn in a form.
+/// Prints text drawn in a format.
 pub(crate) fn show(output: &Output, text: &str, ui: &Ui) {
     if output.name == TERMINAL {
         ui.drawn(text.trim_end());
@@ -123,25 +123,25 @@ fn form(name: &str) -> &'static Output {
     outputs::by_name(name).expect("this form is always there")
 }
 
-/// What was measured.
+/// The result of an experiment.
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
-    /// The folder of results, where there are records in one.
+    /// The folder of results; `None` if no record was written to one.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) records: Vec<Record>,
     pub(crate) incidents: Vec<Incident>,
 }
 
-/// Where records go.
+/// The destination of records.
 #[derive(Clone, Copy)]
 pub(crate) enum Out<'a> {
-    /// To a folder that the user named.
+    /// A folder that the user named.
     Named(&'a Path),
-    /// To a new folder of that name, or with a number behind it.
+    /// A new folder of that name, with a number appended if the name is taken.
     New(&'a Path),
 }
 
-/// Runs an experiment; its records also go to a new file in `out`.
+/// Runs an experiment; writes its records also to a new file in `out`.
 pub(crate) fn run(
     experiment: &Experiment,
     device: &DeviceArguments,
@@ -185,7 +185,7 @@ pub(crate) fn run(
     })
 }
 
-/// How it ended, for the folder of results.
+/// How the experiment ended, for the folder of results.
 fn ending(ended: &Result<Outcome, RunError>) -> Ending {
     match ended {
         Ok(outcome) if outcome.interrupted => Ending::Interrupted,
@@ -195,7 +195,7 @@ fn ending(ended: &Result<Outcome, RunError>) -> Ending {
     }
 }
 
-/// A panic ends the process without unwinding, so the temporary files go before.
+/// Removes temporary files on panic: a panic ends the process without unwinding.
 fn remove_files_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -211,9 +211,9 @@ struct Screen<'a> {
     out: Option<Out<'a>>,
     file: Option<RecordsFile>,
     records: Vec<Record>,
-    /// Those of them that are runs, trials aside: these come on top of the runs that are asked for.
+    /// Runs among the records, without trials, which come on top of the requested runs.
     runs: u64,
-    /// What was lost on devices meanwhile.
+    /// Losses on devices during the runs.
     incidents: Vec<Incident>,
 }
 
@@ -250,7 +250,7 @@ impl Observer for Screen<'_> {
     }
 
     fn incidents(&mut self, system: &str, incidents: &[Incident]) {
-        // Of members that were slow the report speaks.
+        // The report covers slow members.
         for incident in incidents.iter().filter(|incident| incident.is_loss()) {
             self.ui.note(format!("{system}: {incident}"));
             self.incidents.push(incident.clone());
@@ -258,25 +258,25 @@ impl Observer for Screen<'_> {
     }
 }
 
-// How much of a report is shown.
+// How much of a report to show.
 #[derive(Args)]
 pub(crate) struct ViewArguments {
-    /// List all doubts about the figures, not only those that matter most
+    /// List all doubts about the figures, not only the most important ones
     #[arg(long)]
     all_doubts: bool,
 }
 
-// How much of the report of an experiment is shown.
+// How much of an experiment's report to show.
 #[derive(Args)]
 pub(crate) struct ReportArguments {
     #[command(flatten)]
     pub(crate) view: ViewArguments,
-    /// Before that, print a table for each workload, each system beside each other, and the bottlenecks
+    /// First print a table for each workload, with the systems side by side, and the bottlenecks
     #[arg(long)]
     pub(crate) tables: bool,
 }
 
-/// How reports look on this terminal. `command` draws them again, where there is one.
+/// Returns the options for reports on this terminal. `command`, if any, draws the report again.
 pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> outputs::Options {
     let terminal = std::io::stdout().is_terminal();
     let default = outputs::Options::default();
@@ -290,8 +290,8 @@ pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> o
     }
 }
 
-/// The report for the terminal, with tables before what to take where these are wanted, and as JSON: `{"report": ...}`.
-/// `path` is where its records are, if they are kept.
+/// Draws the report for the terminal, and as JSON: `{"report": ...}`. `tables` puts tables first.
+/// `path` is where the records are kept, if they are.
 pub(crate) fn report(
     analysis: &Analysis,
     view: &ViewArguments,
@@ -307,7 +307,7 @@ pub(crate) fn report(
     Ok((text, without_schema(&json)?))
 }
 
-/// A document of the report as part of another one, which has a schema and a version itself.
+/// Parses a report's JSON for use inside another document, which has its own schema and version.
 fn without_schema(json: &str) -> anyhow::Result<Value> {
     let mut value: Value = serde_json::from_str(json)?;
     if let Some(fields) = value.as_object_mut() {
@@ -322,19 +322,19 @@ pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
     without_schema(&json(change, &outputs::Options::default()))
 }
 
-/// The form of the page for the browser.
+/// The format of the page for the browser.
 const PAGE: &str = "html";
 
-/// Whether `write_page` would replace in that folder what is no page of ours.
+/// Checks that `write_page` would not replace a file in that folder other than our own page.
 ///
 /// # Errors
-/// It would, and the remedy: to move that away, or `otherwise`.
+/// It would. The message names the remedy: to move that file away, or `otherwise`.
 pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
     let path = folder.join(form(PAGE).file_name);
     let Ok(facts) = fs::symlink_metadata(&path) else {
         return Ok(());
     };
-    // What is no file may have no end.
+    // Reading anything but a file may never end.
     let is_ours = facts.is_file() && fs::read(&path).is_ok_and(|it| page::is_page(&it));
     anyhow::ensure!(
         is_ours,
@@ -344,7 +344,8 @@ pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the page for the browser into the folder of results; without `sections` with all.
+/// Writes the page for the browser into the folder of results, with all sections if `sections` is
+/// empty.
 pub(crate) fn write_page(
     analysis: &Analysis,
     folder: &Path,
@@ -361,14 +362,14 @@ pub(crate) fn write_page(
     Ok(path)
 }
 
-/// Says so where changes were to be tried and none of those that would confirm something can be made here.
+/// Notes if changes should have been tried, but none of the confirming ones could be made here.
 pub(crate) fn note_untried(experiment: &Experiment, analysis: &Analysis, ui: &Ui) {
     if experiment.confirm && analysis.trials.is_empty() {
         ui.note("nothing that is said of bottlenecks and caches could be tried here");
     }
 }
 
-/// Writes a file whole or not at all, in the place of what has its name: through no link, which may be another's.
+/// Replaces a file atomically. Does not follow a link, which may point to another's file.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));

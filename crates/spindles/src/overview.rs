@@ -1,4 +1,4 @@
-//! All arrays in a table: those that are found, and those that servers have.
+//! A table of all arrays, found on devices or served.
 
 use crate::arrays;
 use crate::failure::STATUS_FAILED;
@@ -10,32 +10,32 @@ use spindles_io::scan::{self, FoundArray};
 use spindles_io::survey::{Health, Server, server_of};
 use spindles_serve::control::Silent;
 
-/// An array, as it is listed.
+/// An array in the list.
 struct Listed {
     name: String,
     uuid: String,
     devices: Vec<String>,
     /// Its report as JSON, or why there is none.
     report: Result<Value, String>,
-    /// This user may not know more.
+    /// True if this user lacks the permission to know more.
     is_hidden: bool,
     service: Service,
 }
 
-/// Whether an array is served.
+/// How an array is served.
 enum Service {
     Not,
-    /// By a server that does not do what this user says, or that is not found where such servers are: that one, as far as
-    /// its devices tell.
+    /// By a server that does not accept commands from this user, or whose socket was not found: the
+    /// server, as far as the devices reveal it.
     Elsewhere(Option<Server>),
-    /// By a server that does not answer.
+    /// By a server that does not reply.
     Silent(Silent),
-    /// There.
+    /// At these addresses.
     At(Vec<String>),
 }
 
 impl Listed {
-    /// One that was found, and that no server has which does what this user says.
+    /// Lists an array found on devices, for which no server accepts commands from this user.
     fn found(array: FoundArray, hides_devices: bool) -> Self {
         let report = report_of(&array.devices).map(|mut report| {
             if hides_devices {
@@ -57,7 +57,7 @@ impl Listed {
         }
     }
 
-    /// One that a server has.
+    /// Lists an array of a server.
     fn served(array: served::Known) -> Self {
         let addresses = array.addresses();
         let status = match array.status {
@@ -84,12 +84,12 @@ impl Listed {
         }
     }
 
-    /// Its state; `None` where the devices make no array.
+    /// Its state; `None` if the devices make no array.
     fn state(&self) -> Option<&str> {
         match &self.report {
             Ok(report) => {
                 let state = report["state"].as_str()?;
-                // What is missing here its server may have.
+                // The server may have the members that are missing here.
                 let is_known = !matches!(self.service, Service::Silent(_))
                     || state == arrays::health(Health::Healthy);
                 Some(if is_known { state } else { arrays::UNKNOWN })
@@ -98,7 +98,7 @@ impl Listed {
         }
     }
 
-    /// The exit status of `status` with its name.
+    /// The exit status that `status` would have for this array.
     fn status(&self) -> u8 {
         let healths = [
             Health::Healthy,
@@ -111,7 +111,7 @@ impl Listed {
         health.map_or(STATUS_FAILED, |health| arrays::exit_status(*health))
     }
 
-    /// `several` are called so.
+    /// A row of the table. `several` is set if several arrays have that name.
     fn row(&self, several: bool) -> Vec<String> {
         let text = |key: &str| self.report.as_ref().ok()?[key].as_str().map(str::to_owned);
         let bytes = self.report.as_ref().ok();
@@ -167,7 +167,7 @@ impl Listed {
     }
 }
 
-/// Who serves an array whose addresses nobody says.
+/// Names the server of an array whose addresses are unknown.
 fn by(server: Option<&Server>) -> String {
     match server {
         None => "by another user".to_owned(),
@@ -178,7 +178,7 @@ fn by(server: Option<&Server>) -> String {
     }
 }
 
-/// The names of all arrays that are found or served.
+/// The names of all arrays, found or served.
 pub(crate) fn names() -> Vec<String> {
     let served = served::known().into_iter().map(Listed::served);
     let found = scan::overview(&[]).arrays.into_iter();
@@ -189,8 +189,8 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Shows all arrays in these places, as the library takes them, and those that are served on this machine. Returns the
-/// highest of their exit statuses.
+/// Shows all arrays in these places and all that are served on this machine. Returns the highest of
+/// their exit statuses.
 pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
     let found = scan::overview(places);
     for skipped in &found.skipped {
@@ -206,7 +206,7 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
             continue;
         };
         if served.report.is_err() {
-            // The superblocks say what its server does not.
+            // Take from the superblocks what the server does not report.
             let found = Listed::found(array, hides_devices);
             let service = match (&served.service, &found.service) {
                 (Service::Silent(silent), _) => Service::Silent(*silent),

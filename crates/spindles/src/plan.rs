@@ -1,4 +1,4 @@
-//! `spindles create --plan`: what devices can become, as a table.
+//! `spindles create --plan`: the arrays that devices can become, as a table.
 
 use crate::arrays;
 use crate::failure::Usage;
@@ -9,13 +9,13 @@ use spindles_io::create::{Choice, CreateOptions, choices, size_of};
 use spindles_io::scan::shell_word;
 use std::path::Path;
 
-/// The name in the commands that are shown.
+/// The array's name in the commands shown.
 const NAME: &str = "pool";
 
-/// Smaller sizes lack their unit, in bytes.
+/// Smaller sizes probably lack their unit, in bytes.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Shows what devices, or devices of these sizes, can become. Nothing is written.
+/// Shows the arrays that devices, or devices of these sizes, can become. Writes nothing.
 pub(crate) fn show(
     given: &[String],
     rate: SizeBytes,
@@ -83,7 +83,7 @@ pub(crate) fn show(
     Ok(())
 }
 
-/// Names and sizes. A size that is no file stands for a device, which gets a name of its own.
+/// Returns names and sizes. A size that is no file stands for a new device, and gets a name.
 fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
     let mut devices: Vec<(String, u64)> = Vec::new();
     for text in given {
@@ -111,7 +111,7 @@ fn devices(given: &[String]) -> anyhow::Result<Vec<(String, u64)>> {
     Ok(devices)
 }
 
-/// Returns true if text begins as a size does and names no file.
+/// Returns true if the text begins like a size and names no file.
 fn is_meant_as_size(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit()) && !Path::new(text).exists()
 }
@@ -124,7 +124,7 @@ fn survives(devices: u64) -> String {
     }
 }
 
-/// The options that the figures are for, if they are not the usual ones.
+/// The options for which the figures hold, if they differ from the defaults.
 fn flags(options: &CreateOptions) -> String {
     let usual = CreateOptions::new(NAME);
     let chunk = options.chunk_bytes.map(|bytes| SizeBytes(bytes).typed());

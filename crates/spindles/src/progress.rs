@@ -1,5 +1,5 @@
-//! The progress of long work, on standard error: a bar on a terminal, a line every few seconds
-//! elsewhere.
+//! The progress of long work, on standard error: a bar on a terminal, or else a line every few
+//! seconds.
 
 use crate::arrays::size;
 use crate::ui::write_error;
@@ -9,29 +9,29 @@ use spindles_report::outputs::printable;
 use spindles_serve::control::Answers;
 use std::time::{Duration, Instant};
 
-/// Between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between two of those that are shown elsewhere.
+/// Time between two updates sent to another process.
 const SEND_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is counted.
+/// The unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Printed as sizes, with a rate.
     Bytes,
-    /// Printed as they are.
+    /// Printed as plain numbers.
     Steps,
 }
 
-/// Where progress is shown.
+/// Where to show progress.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     /// On a terminal.
     Bar,
-    /// Where there is none.
+    /// Without a terminal.
     Lines,
-    /// By whoever asked a server for it.
+    /// In the process that asked this server for the work.
     Elsewhere(Answers),
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct Progress {
     total: u64,
     unit: Unit,
     started: Instant,
-    /// When it was shown last, where that is not a bar.
+    /// When it was last shown, unless as a bar.
     shown_at: Option<Instant>,
     bar: Option<ProgressBar>,
     elsewhere: Option<Answers>,
-    /// For whoever asks how the array is meanwhile.
+    /// Shows the progress to commands that ask for the array's state meanwhile.
     notice: Option<Notice>,
 }
 
@@ -88,7 +88,7 @@ impl Progress {
         }
     }
 
-    /// What is being done just now, shown beside the bar.
+    /// Sets the current activity, shown next to the bar.
     pub(crate) fn message(&mut self, message: &str) {
         message.clone_into(&mut self.message);
         if let Some(bar) = &self.bar {
@@ -96,7 +96,7 @@ impl Progress {
         }
     }
 
-    /// How far the work is. Cheap: call it as often as you like.
+    /// Sets how far the work is. Cheap enough to call at any rate.
     pub(crate) fn set(&mut self, done: u64) {
         if let Some(notice) = &mut self.notice {
             notice.update(done, self.total);
@@ -140,7 +140,7 @@ impl Progress {
         )
     }
 
-    /// How long it may take from here on, if it goes on as it went.
+    /// Estimates the time left from the rate so far.
     fn left(&self, done: u64, elapsed: Duration) -> String {
         let rest = self.total.saturating_sub(done);
         if done == 0 || rest == 0 {

@@ -1,11 +1,12 @@
-//! Throughput, operations per second and latency between two looks at a served array, by its `status` as JSON.
+//! Throughput, operations per second and latency of a served array between two samples of its
+//! `status` as JSON.
 
 use crate::ui::table;
 use serde_json::Value;
 use spindles_report::outputs::printable;
 use std::time::Instant;
 
-/// What an export and the members of its array had done at one moment.
+/// The counters of an export and its array's members at one moment.
 #[derive(Debug)]
 pub(crate) struct Sample {
     at: Instant,
@@ -18,7 +19,7 @@ struct Row {
     name: String,
     read: Traffic,
     written: Traffic,
-    /// `None` of an export.
+    /// `None` for an export.
     busy_ns: Option<u64>,
 }
 
@@ -30,7 +31,7 @@ struct Traffic {
 }
 
 impl Sample {
-    /// `None` where nothing is served.
+    /// Takes a sample of a status; `None` if nothing is served.
     pub(crate) fn of(status: &Value) -> Option<Self> {
         let served = &status["served"];
         let export = Row {
@@ -45,7 +46,7 @@ impl Sample {
         Some(Self { at, rows })
     }
 
-    /// A table of what was done since an earlier moment.
+    /// Draws a table of the rates since an earlier sample.
     pub(crate) fn rates_since(&self, before: &Self) -> String {
         let elapsed_ns = self.at.duration_since(before.at).as_nanos();
         let elapsed_ns = u64::try_from(elapsed_ns).unwrap_or(u64::MAX).max(1);
@@ -68,7 +69,7 @@ impl Sample {
     }
 }
 
-/// Members of an array, and of those inside it, which have counters.
+/// Adds the members that have counters, of an array and of the arrays inside it.
 fn add_members(array: &Value, within: &str, rows: &mut Vec<Row>) {
     for (index, member) in array["members"]
         .as_array()
@@ -99,9 +100,9 @@ impl Traffic {
         })
     }
 
-    /// MiB and operations in a second, and how long one takes in milliseconds.
+    /// Returns MiB per second, operations per second, and the latency in milliseconds.
     fn since(self, before: Self, elapsed_ns: u64) -> [String; 3] {
-        // An array that was closed and opened again begins at zero.
+        // The counters of a reopened array begin at zero.
         let operations = self.operations.saturating_sub(before.operations);
         let bytes = self.bytes.saturating_sub(before.bytes);
         let ns = self.ns.saturating_sub(before.ns);
@@ -133,7 +134,7 @@ impl Row {
     }
 }
 
-/// Bytes in MiB, for a rate.
+/// Converts bytes to MiB, for a rate.
 pub(crate) fn mib(bytes: u64) -> f64 {
     ratio(bytes, 1 << 20)
 }

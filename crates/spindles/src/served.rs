@@ -1,5 +1,5 @@
-//! Commands on an array that is served: the server does them, where it has the array, and whoever typed them sees
-//! what they print.
+//! Commands on a served array: the server runs them, and the process that was started prints their
+//! output.
 
 use crate::commands;
 use crate::failure::{STATUS_FAILED, Usage};
@@ -22,21 +22,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 
-/// Servers that are asked at the same time.
+/// Servers asked at the same time, at most.
 const ASKED_AT_ONCE: usize = 32;
 
-/// A server that has the array of a command.
+/// The server that has the array of a command.
 #[derive(Debug)]
 pub(crate) struct InServer(PathBuf);
 
 impl InServer {
-    /// The one that has one of these arrays, if one has.
+    /// Finds a server that has one of these arrays.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
         let mut sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
         sockets.find(|path| listens(path)).map(Self)
     }
 
-    /// The socket of one of these arrays that this user may not connect to, if there is one.
+    /// Finds a socket of one of these arrays to which this user may not connect.
     pub(crate) fn denied(arrays: &[Uuid]) -> Option<PathBuf> {
         let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
         let is_denied = |path: &PathBuf| {
@@ -46,11 +46,11 @@ impl InServer {
         { sockets }.find(is_denied)
     }
 
-    /// The one of the array that is called so, wherever its devices are.
+    /// Finds the server of the array with this name, wherever its devices are.
     ///
     /// # Errors
     ///
-    /// Another user's server has it, or several are called so.
+    /// Another user's server has it, or several arrays have that name.
     pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
         let mut denied = None;
         let mut served = Vec::new();
@@ -59,7 +59,7 @@ impl InServer {
                 Ok(_) => served.push((uuid, path)),
                 Err(error) if is_full(&error) => served.push((uuid, path)),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
-                // One that a server left behind.
+                // A server left it behind.
                 Err(_) => {}
             }
         }
@@ -84,8 +84,8 @@ impl InServer {
     }
 }
 
-/// For people: the server behind this socket does not take commands from this user. It is root's, since only the folders of
-/// this user and of root are looked at.
+/// For people: the server behind this socket does not accept commands from this user. The server is
+/// root's: only the folders of this user and of root are searched.
 pub(crate) fn by_root(socket: &Path) -> String {
     format!(
         "served by root, and its server does the commands of root alone: do it as root, as with sudo ({})",
@@ -101,21 +101,21 @@ impl fmt::Display for InServer {
 
 impl std::error::Error for InServer {}
 
-/// An array that a server has.
+/// An array of a server.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// Its UUID.
     pub(crate) uuid: String,
-    /// What its server says of it, as JSON.
+    /// Its status as JSON, from its server.
     pub(crate) status: Result<Value, Unanswered>,
 }
 
-/// A server that does not say how its array is.
+/// A server that does not report the state of its array.
 #[derive(Debug)]
 pub(crate) struct Unanswered {
-    /// The name of its array, if that is known.
+    /// The name of its array, if known.
     pub(crate) name: Option<String>,
-    /// `None` of a server that answers others, but not this user.
+    /// `None` if the server replies to others, but not to this user.
     pub(crate) silent: Option<Silent>,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Unanswered {
 }
 
 impl Known {
-    /// Where clients find it.
+    /// Addresses for clients.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let status = self.status.as_ref().ok();
         let addresses = status.and_then(|status| status["served"]["addresses"].as_array());
@@ -161,7 +161,7 @@ impl fmt::Display for Known {
     }
 }
 
-/// The devices of an array, and of those inside it, by its status.
+/// Adds the devices of an array, and of those inside it, from its status.
 fn add_devices<'a>(status: &'a Value, devices: &mut Vec<&'a str>) {
     for member in status["members"].as_array().into_iter().flatten() {
         devices.extend(member["device"].as_str());
@@ -169,7 +169,7 @@ fn add_devices<'a>(status: &'a Value, devices: &mut Vec<&'a str>) {
     }
 }
 
-/// Served arrays that a look at devices did not find, for whoever gave a name that none of these has.
+/// Lists served arrays that the scan of devices did not find, for an error about an unknown name.
 pub(crate) fn also_served(found: &[FoundArray]) -> String {
     let is_found = |array: &Known| found.iter().any(|it| it.uuid.to_string() == array.uuid);
     let mut others = known();
@@ -177,7 +177,7 @@ pub(crate) fn also_served(found: &[FoundArray]) -> String {
     lines("\nServed:", &others)
 }
 
-/// The arrays that servers on this machine have, as far as this user may know.
+/// Lists the arrays of all servers on this machine, as far as this user may know.
 pub(crate) fn known() -> Vec<Known> {
     let mut known: Vec<Known> = Vec::new();
     for array in ask_each(&notice::sockets()) {
@@ -189,11 +189,12 @@ pub(crate) fn known() -> Vec<Known> {
     known
 }
 
-/// Refuses spares of arrays that are served: no server keeps them open, and it would go on counting on them.
+/// Rejects spares of served arrays: the server does not keep them open, and would still count on
+/// them.
 ///
 /// # Errors
 ///
-/// One of them is such a spare.
+/// A device is such a spare.
 pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
     let whole = |device: &str| std::fs::canonicalize(device).ok();
     for array in known() {
@@ -218,8 +219,8 @@ pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the servers that listen there say of their arrays: each is asked at the same time, so a silent one costs its time
-/// limit once. Sockets that servers left behind are passed over.
+/// Asks the servers on these sockets for their status, all at once, so that silent ones cost their
+/// time limit only once. Skips sockets that servers left behind.
 fn ask_each(sockets: &[(String, PathBuf)]) -> Vec<Known> {
     let ask = |(uuid, path): &(String, PathBuf)| ask_status(uuid, path);
     let at_once = |some: &[(String, PathBuf)]| {
@@ -233,7 +234,7 @@ fn ask_each(sockets: &[(String, PathBuf)]) -> Vec<Known> {
     sockets.chunks(ASKED_AT_ONCE).flat_map(at_once).collect()
 }
 
-/// `None` where a server left the socket behind.
+/// Asks for a status; `None` if a server left the socket behind.
 fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
     let status = match status_by(socket, uuid) {
         Ok(status) => Ok(status?),
@@ -246,7 +247,7 @@ fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
     Some(Known { uuid, status })
 }
 
-/// How the server that listens there says that an array is. `None` where none does.
+/// Asks the server on this socket for the status of an array; `None` if no server listens.
 fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
     let words = ["status", uuid, "--json"].map(str::to_owned);
     let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"), false)? else {
@@ -265,22 +266,22 @@ fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
     Ok(Some(document))
 }
 
-/// How a command waits for the server that does it.
+/// How a command waits for the server that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// For a quick answer. Ctrl-C ends only this process: nothing has to be stopped in the server.
+    /// For a quick answer. Ctrl-C ends only this process: the server has nothing to stop.
     ForAnswer,
     /// For an end that may take any time. Ctrl-C ends only this process.
     ForEnd,
-    /// The same; Ctrl-C asks the server to stop the command.
+    /// Like `ForEnd`, but Ctrl-C asks the server to stop the command.
     UntilStopped,
 }
 
-/// Has a server do a command line, and shows what that prints; the exit status comes back.
+/// Has a server run a command line, and prints its output. Returns the exit status.
 ///
 /// # Errors
 ///
-/// The server does not answer, which is [`Silent`], or has ended.
+/// The server does not reply, which is [`Silent`], or has ended.
 pub(crate) fn forward(
     server: &InServer,
     arguments: &[OsString],
@@ -294,7 +295,7 @@ pub(crate) fn forward(
     let words: Option<Vec<String>> = words.collect();
     let words = words.ok_or_else(|| Usage::error("an argument is no text"))?;
     let folder = std::env::current_dir()?;
-    // A member that answers slowly delays every answer about its array.
+    // A member that is slow to reply delays every answer about its array.
     let Some(mut asked) = Asked::ask(socket, &words, &folder, true)? else {
         anyhow::bail!("the server of the array has just ended: try again");
     };
@@ -324,38 +325,38 @@ pub(crate) fn forward(
     anyhow::bail!("the server of the array ended before the command did")
 }
 
-/// The way to an array that this process serves, and how it serves it.
+/// An array that this process serves, and how it serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     /// The array.
     pub(crate) array: Uuid,
-    /// The way to it.
+    /// Gives access to it.
     pub(crate) handle: Handle,
-    /// What ends serving it.
+    /// Stops serving it.
     pub(crate) stopper: Stopper,
-    /// Nothing may be written.
+    /// Set if nothing may be written.
     pub(crate) read_only: bool,
-    /// Where clients find it, once that is known.
+    /// Addresses for clients, once known.
     pub(crate) addresses: Arc<OnceLock<Vec<String>>>,
-    /// The files and block devices among them.
+    /// Exports as a file or block device.
     pub(crate) seen: Vec<Weak<dyn Seen>>,
-    /// What the process gave up, if it did.
+    /// The sandbox, if the process entered one.
     pub(crate) sandbox: Option<Sandbox>,
-    /// What else it serves.
+    /// The other exports of this process.
     pub(crate) others: Vec<Offer>,
 }
 
-/// An array that this process serves, for commands that it does for others.
+/// An array that this process serves, for the commands of other processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Serving {
     way: Way,
     ended: Arc<Ended>,
 }
 
-/// How serving ended, once it has.
+/// How serving ended; empty until then.
 #[derive(Debug, Default)]
 struct Ended {
-    /// With what somebody should know of that.
+    /// Notes for the user, or the error.
     result: Mutex<Option<Result<Vec<String>, String>>>,
     is_known: Condvar,
 }
@@ -368,7 +369,7 @@ impl Serving {
         }
     }
 
-    /// Why a server does not do such a command, if so.
+    /// Returns the reason if a server does not run such a command.
     pub(crate) fn refuses(&self, command: &str, arguments: &[String]) -> Option<String> {
         const READ: [&str; 4] = ["status", "scrub", "resync", "stop"];
         if self.way.read_only && !READ.contains(&command) {
@@ -389,27 +390,27 @@ impl Serving {
             let path = std::fs::canonicalize(word);
             path.is_ok_and(|path| self.files().any(|own| own == path))
         };
-        // Whoever opens it waits for the one who opens it.
+        // Opening it would deadlock: the server would wait for itself.
         let own = arguments.iter().find(is_own);
         own.map(|word| format!("{word} is the array itself: take another device"))
     }
 
-    /// Where clients find it.
+    /// Addresses for clients.
     pub(crate) fn addresses(&self) -> &[String] {
         self.way.addresses.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Where the array itself is seen as a file or block device.
+    /// Paths at which the array itself appears as a file or block device.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let files = self.addresses().iter().map(Path::new);
         files.filter(|file| file.is_absolute())
     }
 
-    /// The first of its files and block devices that is in use, and its users.
+    /// Returns the first of its files and block devices that is in use, with its users.
     ///
     /// # Errors
     ///
-    /// Who uses one of them can't be found out.
+    /// The users can't be determined.
     pub(crate) fn in_use(&self) -> anyhow::Result<Option<(PathBuf, Vec<User>)>> {
         for seen in self.way.seen.iter().filter_map(Weak::upgrade) {
             let path = seen.path();
@@ -426,7 +427,8 @@ impl Serving {
         Ok(None)
     }
 
-    /// Its clients over NBD, if there are some for a second: programs that only look are gone by then.
+    /// Returns the clients over NBD, if there are any for a second: by then, programs that only
+    /// probe are gone.
     pub(crate) fn lasting_clients(&self) -> Vec<Origin> {
         let clients = || {
             let numbers = self.handle().numbers();
@@ -442,34 +444,34 @@ impl Serving {
         }
     }
 
-    /// For people: what of serving it does not work any more.
+    /// For people: the parts of serving the array that no longer work.
     pub(crate) fn losses(&self) -> Vec<String> {
         let seen = self.way.seen.iter().filter_map(Weak::upgrade);
         seen.filter_map(|seen| seen.loss()).collect()
     }
 
-    /// Its name, as its superblocks have it now.
+    /// The current name in the superblocks.
     pub(crate) fn name(&self) -> String {
         self.handle().report().name
     }
 
-    /// Whether another export of this server has that name.
+    /// Returns true if another export of this server has that name.
     pub(crate) fn is_other_export(&self, name: &str) -> bool {
         let mut others = self.way.others.iter().filter(|other| other.is_open());
         others.any(|other| other.export().name == name)
     }
 
-    /// What the process gave up, if it did.
+    /// The sandbox, if the process entered one.
     pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
         self.way.sandbox.as_ref()
     }
 
-    /// The way to the array.
+    /// The handle of the array.
     pub(crate) fn handle(&self) -> &Handle {
         &self.way.handle
     }
 
-    /// Its devices, as a command has them that was given its name.
+    /// The devices of the array, as if a command had been given its name.
     pub(crate) fn given(&self) -> Given {
         Given {
             devices: self.way.handle.devices(),
@@ -478,7 +480,7 @@ impl Serving {
         }
     }
 
-    /// Ends serving, and waits until the array is closed.
+    /// Stops serving, and waits until the array is closed.
     pub(crate) fn stop(&self) -> Result<Vec<String>, String> {
         self.way.stopper.stop();
         let result = self.ended.result.lock();
@@ -492,20 +494,20 @@ impl Serving {
         }
     }
 
-    /// The array is closed, or could not be. What somebody should know of that.
+    /// Records that the array was closed, with notes for the user, or that closing it failed.
     pub(crate) fn end(&self, result: Result<Vec<String>, String>) {
         let ended = self.ended.result.lock();
         *ended.unwrap_or_else(PoisonError::into_inner) = Some(result);
         self.ended.is_known.notify_all();
     }
 
-    /// Does a command line of somebody else, as if it had been typed there.
+    /// Runs a command line of another process, as if typed in that process's folder.
     pub(crate) fn answer(&self, ask: &Ask, answers: &Answers) {
         let status = match own_folder(&ask.folder) {
             Ok(()) => {
                 let heard = self.handle().listen();
                 let status = commands::execute_served(ask, answers, self);
-                // With this answer all news is out that there was before.
+                // All earlier events have been delivered when this call returns.
                 self.handle().managed().is_working();
                 for lacking in heard.lacking() {
                     answers.note(&format!("spindles: {lacking}\n"));
@@ -521,7 +523,7 @@ impl Serving {
     }
 }
 
-/// This thread has a working directory of its own from now on: that one.
+/// Gives this thread a working directory of its own, and changes to that folder.
 fn own_folder(folder: &Path) -> std::io::Result<()> {
     spindles_serve::own_working_directory()?;
     std::env::set_current_dir(folder)

@@ -1,4 +1,5 @@
-//! A command that is done for several arrays, one after the other: each by a process of its own, as if it had been typed.
+//! A command on several arrays, one after the other. Each runs in a process of its own, as if
+//! typed.
 
 use crate::failure::{Answer, STATUS_FAILED};
 use crate::ui::Ui;
@@ -6,10 +7,10 @@ use serde_json::{Value, json};
 use spindles_layout::quoted;
 use std::process::{Child, Command, Stdio};
 
-/// This program, also when another version has replaced its file.
+/// This program, even after another version replaced its file.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Does that for each of these arrays. The highest of the exit statuses is that of all.
+/// Runs the command for each of these arrays. The exit status is the highest one.
 pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::Result<()> {
     let mut documents = Vec::new();
     let mut highest = 0;
@@ -20,7 +21,7 @@ pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::
             one.arg("--json").stdout(Stdio::piped());
         }
         let done = one.arg("--").arg(quoted(name).as_ref()).spawn();
-        // The others are done all the same.
+        // A failure does not stop the others.
         let status = match done.and_then(Child::wait_with_output) {
             Ok(done) => {
                 documents.extend(serde_json::from_slice::<Value>(&done.stdout).ok());

@@ -17,24 +17,24 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The version of all documents that `--json` prints. It grows when a field goes or changes its
-/// meaning; new fields come without that. docs/json.md has them all.
+/// The version of all documents that `--json` prints. It grows when a field is removed or changes
+/// its meaning, but not for a new field. docs/json.md lists all fields.
 const VERSION: u32 = 1;
 
-/// The way a command talks to whoever started it.
+/// How a command communicates with its user.
 #[derive(Debug)]
 pub(crate) struct Ui {
     json: bool,
-    /// What the JSON document of the command is called.
+    /// The name of the command's JSON document.
     schema: String,
     terminal: bool,
-    /// Whether the JSON document is out: there is one, also when the command fails after it.
+    /// Set once the JSON document is printed. There is one, even if the command fails afterwards.
     json_is_out: Cell<bool>,
-    /// Devices that belong to the arrays of the command and were not given, once that is known.
+    /// Devices that belong to the arrays of the command and were not given, once known.
     not_given: RefCell<Option<Vec<Value>>>,
-    /// The arrays that the command has to do with, as far as it is known.
+    /// The arrays of the command, as far as known.
     arrays: RefCell<Vec<Uuid>>,
-    /// A command that a server does if it has the array.
+    /// Set if a server that has the array runs the command.
     forwards: Cell<bool>,
     place: Place,
 }
@@ -44,12 +44,12 @@ pub(crate) struct Ui {
 enum Place {
     /// In a process of its own.
     Own,
-    /// In the server that has its array, for somebody elsewhere.
+    /// In the server that has its array, for another process.
     Server(Answers, Box<Serving>),
 }
 
 impl Ui {
-    /// With `json`, lines and tables are silent and only [`Ui::json`] prints.
+    /// Creates it. With `json`, lines and tables are silent and only [`Ui::json`] prints.
     pub(crate) fn new(json: bool, schema: &str) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
@@ -64,7 +64,7 @@ impl Ui {
         }
     }
 
-    /// For a command that a server does.
+    /// Creates it for a command that runs in a server.
     pub(crate) fn for_server(
         json: bool,
         schema: &str,
@@ -78,7 +78,7 @@ impl Ui {
         }
     }
 
-    /// The array that is served here, where a server does the command.
+    /// The array served here, if the command runs in a server.
     pub(crate) fn serving(&self) -> Option<&Serving> {
         match &self.place {
             Place::Own => None,
@@ -86,7 +86,8 @@ impl Ui {
         }
     }
 
-    /// What becomes of work that a command does not wait for any more: `was stopped, and goes on there next time`.
+    /// Describes the fate of work for which a command no longer waits: `was stopped, and goes on
+    /// there next time`.
     pub(crate) fn what_becomes_of_it(&self, otherwise: &'static str) -> &'static str {
         let lives = |serving: &Serving| serving.handle().numbers().is_some();
         if self.serving().is_some_and(lives) {
@@ -96,17 +97,17 @@ impl Ui {
         }
     }
 
-    /// Whether the command is one that a server does which has the array.
+    /// Sets whether a server that has the array runs the command.
     pub(crate) fn may_forward(&self, may: bool) {
         self.forwards.set(may && self.serving().is_none());
     }
 
-    /// The answer to `may_forward`.
+    /// Returns true if `may_forward` allowed it.
     pub(crate) fn forwards(&self) -> bool {
         self.forwards.get()
     }
 
-    /// The progress of what a server does.
+    /// Shows the progress of work in a server.
     pub(crate) fn progress_elsewhere(&self, what: &str, total: u64) -> Progress {
         let shown = if self.terminal {
             Shown::Bar
@@ -116,7 +117,7 @@ impl Ui {
         Progress::new(what, total, Unit::Bytes, shown, None)
     }
 
-    /// Something for standard output, as it is.
+    /// Writes to standard output, unchanged.
     pub(crate) fn out(&self, text: &str) {
         match &self.place {
             Place::Own => write_out(text),
@@ -124,7 +125,7 @@ impl Ui {
         }
     }
 
-    /// Something for standard error, as it is.
+    /// Writes to standard error, unchanged.
     pub(crate) fn remark(&self, text: &str) {
         match &self.place {
             Place::Own if IS_LOG.load(Ordering::Relaxed) => write_log(text),
@@ -133,29 +134,29 @@ impl Ui {
         }
     }
 
-    /// Whether the result is wanted as JSON.
+    /// Returns true if the user wants JSON.
     pub(crate) const fn wants_json(&self) -> bool {
         self.json
     }
 
-    /// A line of the result, for people. Silent with `--json`.
+    /// Prints a line of the result, for people. Silent with `--json`.
     pub(crate) fn line(&self, line: impl Display) {
         self.drawn(&printable(&line.to_string()));
     }
 
-    /// The same of what is coloured, and in which nothing else is left that a terminal obeys.
+    /// Like `line`, for coloured text that contains no other control sequences.
     pub(crate) fn drawn(&self, text: &str) {
         if !self.json {
             self.out(&format!("{text}\n"));
         }
     }
 
-    /// The whole result as one JSON document. Silent without `--json`.
+    /// Prints the whole result as one JSON document. Silent without `--json`.
     pub(crate) fn json(&self, value: &Value) {
         self.document(&self.schema, value);
     }
 
-    /// Every JSON document goes through here, so that each says which one it is.
+    /// Prints a JSON document with its schema. All documents go through here.
     fn document(&self, schema: &str, value: &Value) {
         if self.json && !self.json_is_out.replace(true) {
             let mut document = value.clone();
@@ -168,13 +169,14 @@ impl Ui {
         }
     }
 
-    /// Keeps for the JSON document what belongs to the arrays of the command and was not given.
+    /// Records devices that belong to the arrays of the command and were not given, for the JSON
+    /// document.
     pub(crate) fn not_given(&self, devices: Vec<Value>) {
         let mut all = self.not_given.borrow_mut();
         all.get_or_insert_default().extend(devices);
     }
 
-    /// A result that is a text, such as a script; with `--json` as `{key: text}`.
+    /// Prints a result that is a text, such as a script; with `--json` as `{key: text}`.
     pub(crate) fn text(&self, key: &str, text: &str) {
         if self.json {
             self.json(&serde_json::json!({ key: text }));
@@ -183,7 +185,7 @@ impl Ui {
         }
     }
 
-    /// The help of a command; with `--json` as `{"help": ...}`.
+    /// Prints the help of a command; with `--json` as `{"help": ...}`.
     pub(crate) fn help(&self, text: &str) {
         if self.json {
             self.document("spindles.help", &serde_json::json!({ "help": text }));
@@ -192,25 +194,26 @@ impl Ui {
         }
     }
 
-    /// Whether the result is JSON.
+    /// Returns true if the result is JSON.
     pub(crate) const fn is_json(&self) -> bool {
         self.json
     }
 
-    /// A table of the result with aligned columns, numbers to the right. Silent with `--json`.
+    /// Prints a table of the result with aligned columns, numbers to the right. Silent with
+    /// `--json`.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         if !self.json {
             self.out(&printable(&table(header, rows)));
         }
     }
 
-    /// A remark that is not part of the result: goes to standard error, with `--json` too.
+    /// Prints a remark that is not part of the result, on standard error, even with `--json`.
     pub(crate) fn note(&self, note: impl Display) {
         self.remark(&printable(&format!("spindles: {note}\n")));
     }
 
-    /// Ends a command with what went wrong, on standard error; with `--json` also as
-    /// `{"error": ...}` on standard output, unless the result is there already.
+    /// Reports the error that ended a command on standard error; with `--json` also as `{"error":
+    /// ...}` on standard output, unless the result was already printed.
     pub(crate) fn error(&self, status: u8, text: &str) {
         if self.json {
             let error = serde_json::json!({ "error": text, "status": status });
@@ -219,13 +222,13 @@ impl Ui {
         self.remark(&printable(&format!("spindles: {text}\n")));
     }
 
-    /// Keeps which arrays the command has to do with: `status` shows its progress on them.
+    /// Records the arrays of the command, on which `status` then shows its progress.
     pub(crate) fn works_on(&self, arrays: &[Uuid]) {
         self.arrays.borrow_mut().extend_from_slice(arrays);
     }
 
-    /// The progress of long work: a bar on a terminal, a line every few seconds elsewhere. With arrays
-    /// known, `status` shows it too.
+    /// Shows the progress of long work: a bar on a terminal, or else a line every few seconds. If
+    /// its arrays are known, `status` shows it too.
     pub(crate) fn progress(&self, what: &str, total: u64, unit: Unit) -> Progress {
         let arrays = self.arrays.borrow();
         let notice =
@@ -238,8 +241,8 @@ impl Ui {
         Progress::new(what, total, unit, shown, notice.flatten())
     }
 
-    /// The progress of work in bytes that Ctrl-C may stop: to be told what is done and how much
-    /// there is, and answers whether to go on. Dropping it removes the bar.
+    /// Shows the progress of work in bytes that Ctrl-C may stop. The closure takes the bytes done
+    /// and the total, and returns false to stop. Dropping it removes the bar.
     pub(crate) fn until_interrupted(
         &self,
         what: &str,
@@ -257,7 +260,7 @@ impl Ui {
     }
 }
 
-/// Writes to standard output. A reader that went away (`| head`) is no error.
+/// Writes to standard output. A closed pipe (`| head`) is no error.
 fn write_out(text: &str) {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -269,26 +272,27 @@ fn write_out(text: &str) {
     }
 }
 
-/// Whether a part of what was printed is nowhere.
+/// Set if some output was lost.
 static IS_RESULT_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether the result did not reach standard output whole, which no caller may take for success.
+/// Returns true if standard output did not get the whole result, so the command did not succeed.
 pub(crate) fn is_result_lost() -> bool {
     IS_RESULT_LOST.load(Ordering::Relaxed)
 }
 
-/// Writes to standard error; there is nowhere left to say that this failed.
+/// Writes to standard error; ignores errors, as there is nowhere left to report them.
 pub(crate) fn write_error(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
-/// Whether standard error is systemd's journal. The variable is inherited also by what writes elsewhere.
+/// True if standard error is systemd's journal. Processes with other output inherit the variable
+/// too.
 static IS_JOURNAL: LazyLock<bool> = LazyLock::new(|| {
     let own = fs::metadata("/proc/self/fd/2").map(|it| format!("{}:{}", it.dev(), it.ino()));
     own.is_ok_and(|own| env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == own))
 });
 
-/// The same of a log, with the time in front: the journal notes that itself.
+/// Writes to a log, with the time in front unless it is the journal, which records the time itself.
 pub(crate) fn write_log(text: &str) {
     if *IS_JOURNAL {
         write_error(text);
@@ -297,15 +301,15 @@ pub(crate) fn write_log(text: &str) {
     }
 }
 
-/// Whether standard error is a log by now.
+/// Set once standard error is a log.
 static IS_LOG: AtomicBool = AtomicBool::new(false);
 
-/// From now on standard error is a log.
+/// Makes standard error a log from now on.
 pub(crate) fn begin_log() {
     IS_LOG.store(true, Ordering::Relaxed);
 }
 
-/// What is waited for; also while a bar is shown.
+/// Reports what the command waits for, even while a bar is shown.
 pub(crate) fn report_waits(what: &str) {
     let write = if IS_LOG.load(Ordering::Relaxed) {
         write_log

@@ -1,5 +1,5 @@
-//! A headless Chromium for tests of pages. One process shows page after page at any size, in light and
-//! dark; it is spoken with through its debugging pipe: JSON, with a zero byte after each message.
+//! A headless Chromium for tests of pages. One process shows page after page at any size, in light
+//! and dark. It is driven through its debugging pipe: JSON, with a zero byte after each message.
 
 #![forbid(unsafe_code)]
 
@@ -13,30 +13,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long an answer of the browser may take.
+/// The time limit for an answer of the browser.
 const ANSWER_TIME: Duration = Duration::from_mins(1);
-/// How long a page may take to become what a test waits for.
+/// The time limit for a page to reach the state that a test waits for.
 const WAIT_TIME: Duration = Duration::from_secs(20);
 
-/// What it is called.
+/// The names of its command.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Makes what is standard input and output here what the browser takes for its debugging pipe.
+/// Maps our standard input and output to the file descriptors of the browser's debugging pipe.
 const PIPES: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
 
-/// Finds the faults of a page.
+/// A script that finds the faults of a page.
 const LOOKS: &str = include_str!("looks.js");
 
-/// How a page looks in the window that it is in.
+/// The look of a page in its current window.
 #[derive(Clone, Debug)]
 pub struct Looks {
-    /// What is cut off, reaches out of the window, or has less contrast than 4.5 : 1, in words.
+    /// Descriptions of elements that are cut off, extend beyond the window, or have less contrast
+    /// than 4.5 : 1.
     pub faults: Vec<String>,
-    /// The colour of the page, as style sheets have it.
+    /// The colour of the page, in CSS syntax.
     pub background: String,
 }
 
-/// How a page is looked at.
+/// The colour scheme of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Dark on light.
@@ -45,7 +46,7 @@ pub enum Scheme {
     Dark,
 }
 
-/// The command that starts a browser, where one is installed.
+/// Returns the command that starts a browser; `None` if none is installed.
 pub fn program() -> Option<&'static str> {
     NAMES.into_iter().find(|name| {
         let mut command = Command::new(name);
@@ -71,10 +72,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one; `None` where none is installed.
+    /// Starts a browser; `None` if none is installed.
     ///
     /// # Panics
-    /// When it is installed and does not start.
+    /// If it is installed and does not start.
     pub fn start() -> Option<Self> {
         let program = program()?;
         let folder = tempfile::tempdir().expect("a folder for the browser");
@@ -122,7 +123,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Looks at pages in a window of this size, in CSS pixels.
+    /// Sets the size of the window, in CSS pixels, and the colour scheme.
     pub fn look(&mut self, width: u32, height: u32, scheme: Scheme) {
         let scheme = match scheme {
             Scheme::Light => "light",
@@ -140,7 +141,7 @@ impl Browser {
         );
     }
 
-    /// Whether scripts of pages run, from the next page on.
+    /// Enables or disables scripts of pages, from the next page on.
     pub fn scripts(&mut self, run: bool) {
         self.call(
             "Emulation.setScriptExecutionDisabled",
@@ -151,7 +152,7 @@ impl Browser {
     /// Opens a page and waits until it is loaded.
     ///
     /// # Panics
-    /// When it does not load.
+    /// If it does not load.
     pub fn open(&mut self, url: &str) {
         self.events.clear();
         let opened = self.call("Page.navigate", &json!({ "url": url }));
@@ -165,20 +166,20 @@ impl Browser {
         }
     }
 
-    /// Opens a page that is not in a file yet.
+    /// Opens a page given as text.
     ///
     /// # Panics
-    /// When it does not load.
+    /// If it does not load.
     pub fn open_html(&mut self, html: &str) {
         let path = self.folder.path().join("page.html");
         fs::write(&path, html).expect("a page is written");
         self.open(&url_of(&path));
     }
 
-    /// The value of an expression in the page, whatever the page allows scripts.
+    /// Returns the value of an expression in the page, even if scripts are disabled.
     ///
     /// # Panics
-    /// When it throws.
+    /// If it throws.
     pub fn value(&mut self, expression: &str) -> Value {
         let call = json!({
             "expression": expression, "returnByValue": true, "awaitPromise": true
@@ -191,7 +192,7 @@ impl Browser {
     /// Waits until an expression is true.
     ///
     /// # Panics
-    /// When it does not become true in time.
+    /// If it does not become true in time.
     pub fn wait_for(&mut self, expression: &str) {
         let begun = Instant::now();
         while self.value(expression) != Value::Bool(true) {
@@ -200,10 +201,10 @@ impl Browser {
         }
     }
 
-    /// How the page looks.
+    /// Returns the look of the page.
     ///
     /// # Panics
-    /// When the window is not as it was asked for.
+    /// If the window does not have the requested size.
     pub fn looks(&mut self) -> Looks {
         let found = self.value(LOOKS);
         assert_eq!(found["width"], self.width, "the width of the window");
@@ -222,9 +223,9 @@ impl Browser {
         }
     }
 
-    /// What the page complained of since it was opened: exceptions, errors and warnings.
+    /// Returns the page's exceptions, errors and warnings since it was opened.
     pub fn complaints(&mut self) -> Vec<String> {
-        // Whatever was said before this answer is heard with it.
+        // Events before this answer are received with it.
         self.value("0");
         let is_complaint = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -260,7 +261,8 @@ impl Browser {
         }
     }
 
-    /// The next message: an answer to the last call, or `None` after an event, which is kept.
+    /// Receives the next message: an answer to the last call, or `None` after an event, which is
+    /// kept.
     fn hear(&mut self) -> Option<Value> {
         let message = self.from.recv_timeout(ANSWER_TIME);
         let message = message.expect("the browser answers in time");
@@ -279,7 +281,7 @@ impl Drop for Browser {
     }
 }
 
-/// Messages as they come, read by a thread of their own: so that waiting for one can end.
+/// Receives messages in a thread, so that waiting for one can time out.
 fn messages(from: ChildStdout) -> Receiver<Value> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -294,7 +296,7 @@ fn messages(from: ChildStdout) -> Receiver<Value> {
     receiver
 }
 
-/// Where a browser finds a file.
+/// Returns the URL of a file.
 pub fn url_of(path: &Path) -> String {
     format!("file://{}", path.display())
 }

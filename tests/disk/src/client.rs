@@ -1,4 +1,4 @@
-//! The client: a process that opens the array through the library, and is killed.
+//! The client: a process that opens the array through the library and gets killed.
 
 use crate::job::{Creation, Job, Lacking, Work, exit};
 use crate::ledger::Ledger;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Does the job that is the only argument, and says on standard error what is wrong.
+/// Runs the job given as the only argument, and reports failures on standard error.
 pub fn serve(job: &str) -> ExitCode {
     let job: Job = match serde_json::from_str(job) {
         Ok(job) => job,
@@ -36,12 +36,12 @@ pub fn serve(job: &str) -> ExitCode {
 
 fn tell(why: &str, code: u8) -> ExitCode {
     use std::io::Write as _;
-    // The exit status tells the rest where nobody listens.
+    // If no one reads standard error, the exit status says enough.
     drop(writeln!(std::io::stderr(), "{why}"));
     ExitCode::from(code)
 }
 
-/// Why a client ended before its work.
+/// The reason why a client ended early.
 struct Ended {
     why: String,
     code: u8,
@@ -102,7 +102,7 @@ fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
 fn assemble_options(job: &Job) -> AssembleOptions {
     AssembleOptions {
         open: open_options(job),
-        // Whoever is away is away on purpose.
+        // Members are absent on purpose.
         degraded: true,
         only_recovers: matches!(job.work, Work::Read { settles: false }),
         ..AssembleOptions::default()
@@ -113,7 +113,7 @@ fn names(job: &Job) -> Vec<&str> {
     job.devices.iter().map(String::as_str).collect()
 }
 
-/// Moves the array to chunks of another size.
+/// Changes the chunk size of the array.
 fn regrow(job: &Job, chunk_bytes: u64) -> Result<u8, Ended> {
     let options = |chunk_bytes| GrowOptions {
         assemble: assemble_options(job),
@@ -136,7 +136,7 @@ fn regrow(job: &Job, chunk_bytes: u64) -> Result<u8, Ended> {
     }
 }
 
-/// Scrubs an array of which nothing is wrong.
+/// Scrubs an array without errors.
 fn compare(job: &Job) -> Result<u8, Ended> {
     let scrub_all = Scrub {
         anew: true,
@@ -161,13 +161,13 @@ fn compare(job: &Job) -> Result<u8, Ended> {
 
 /// The longest request.
 const REQUEST_BYTES: u32 = 192 << 10;
-/// So many blocks are read at once at most, where everything is.
+/// The most blocks read at once when everything is read.
 const READ_BLOCKS: u32 = 48;
 
-/// Of an array with more blocks not all are read.
+/// Arrays with more blocks are not read completely.
 const ALL_BLOCKS: u64 = 2048;
 
-/// What is in flight in a slot.
+/// A request in flight in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     operation: Operation,
@@ -185,11 +185,11 @@ struct Client<'a> {
     block_bytes: usize,
     /// The longest request.
     longest: u32,
-    /// Blocks of a whole stripe, where a request may be that long.
+    /// The blocks of a whole stripe; `None` if requests can't be that long.
     stripe: Option<u32>,
     buffers: Vec<BufferId>,
     flights: Vec<Option<Flight>>,
-    /// A stretch of the array that is asked for often.
+    /// A range of the array that is used often.
     hot: u64,
 }
 
@@ -260,19 +260,19 @@ impl<'a> Client<'a> {
                 ..
             } => {
                 if scrubs {
-                    // Where there is something to compare.
+                    // If there is redundancy to compare.
                     self.target.begin_scrub(Scrub::default()).unwrap_or(());
                 }
                 self.ask(operations)?;
                 if !closes {
-                    // Nothing is tidied up.
+                    // Skip all cleanup.
                     std::mem::forget(self);
                     return Ok(exit::LEFT);
                 }
             }
             Work::Read { settles } => {
                 self.read_all()?;
-                // Where a block is lost, its redundancy stays what it is.
+                // If a block is lost, its redundancy stays as it is.
                 let settled = !settles || await_resync(self.target.as_mut(), &mut |_, _| true);
                 if !settled && !self.ledger.any_may_fail() {
                     return Err(Ended::finding(
@@ -369,7 +369,7 @@ impl<'a> Client<'a> {
         let memory = &mut self.target.buffer_mut(buffer)[..bytes];
         let index = match operation {
             Operation::Read => {
-                memory.fill(0xdd); // What is not filled in will be noticed.
+                memory.fill(0xdd); // Bytes that are not filled in will be noticed.
                 self.ledger.asks_read(first, sectors)
             }
             Operation::Write { .. } => {
@@ -457,7 +457,7 @@ impl<'a> Client<'a> {
                     Operation::Write { fua: true } | Operation::WriteZeroes { fua: true }
                 );
                 self.ledger.write_ended(index, result.is_ok(), fua);
-                // Whatever a torn row lacks, small writes to it may need.
+                // Small writes may need what a torn row lacks.
                 match result {
                     Err(_) if self.ledger.any_may_fail() => Ok(()),
                     result => result.or_else(failed),
@@ -466,8 +466,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads every block, of a long array those that were written and some others; what fails as a
-    /// part of more, by itself.
+    /// Reads every block, or, of a long array, the written ones and some others. Blocks of a failed
+    /// read are read again one by one.
     fn read_all(&mut self) -> Result<(), Ended> {
         let all = self.target.facts().blocks;
         let mut left: BTreeSet<u64> = if all <= ALL_BLOCKS {
@@ -493,7 +493,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Reads, and says whether it worked; where it must, a failure is a finding.
+    /// Reads, and returns true on success. A failure that is not allowed is a finding.
     fn read_now(&mut self, block: u64, blocks: u32) -> Result<bool, Ended> {
         self.submit(0, Operation::Read, block, blocks)?;
         let reply = self.target.poll(true).expect("it is in flight");

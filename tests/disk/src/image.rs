@@ -1,10 +1,10 @@
-//! Bytes of a disk, of which copies cost little: what neither changed they share.
+//! The bytes of a disk. Copies are cheap: they share all unchanged pieces.
 
 use std::sync::Arc;
 
 const PIECE: usize = 16 << 10;
 
-/// The bytes.
+/// The contents of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pieces: Vec<Arc<[u8; PIECE]>>,
@@ -12,7 +12,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Zeros.
+    /// Creates an image of zeros.
     pub(crate) fn new(bytes: usize) -> Self {
         let zeros = Arc::new([0; PIECE]);
         Self {
@@ -25,7 +25,7 @@ impl Image {
         self.bytes
     }
 
-    /// What is there, or less at the end.
+    /// Returns the bytes at `offset`, fewer at the end.
     pub(crate) fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let end = (offset + bytes).min(self.bytes);
         let mut out = Vec::with_capacity(bytes);
@@ -39,7 +39,7 @@ impl Image {
         out
     }
 
-    /// Panics beyond the end.
+    /// Writes bytes. Panics beyond the end.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.bytes, "beyond the end");
         let (mut at, mut rest) = (offset, bytes);

@@ -1,4 +1,4 @@
-//! What a client does.
+//! The job of a client.
 
 use serde::{Deserialize, Serialize};
 use spindles_block::BlockSize;
@@ -10,75 +10,75 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) seed: u64,
-    /// Counts the clients of a session.
+    /// The number of the client in its session.
     pub(crate) life: u64,
-    /// What was asked and answered so far, and where it is told.
+    /// The log of requests and answers, which the client continues.
     pub(crate) log: PathBuf,
-    /// What the disks write at once.
+    /// The number of bytes that the disks write atomically.
     pub(crate) tear_bytes: u32,
-    /// What may be old or new by itself: that, or a smaller block.
+    /// The unit that may be old or new by itself: `tear_bytes`, or a smaller block.
     pub(crate) sector_bytes: u32,
     pub(crate) threads: bool,
-    /// Through the page cache.
+    /// True for I/O through the page cache.
     pub(crate) cached: bool,
     pub(crate) requests_max: u32,
     /// The disks, in any order.
     pub(crate) devices: Vec<String>,
-    /// Members are missing, or may have failed: what was in flight at the last crash may answer
+    /// Members that are missing or may have failed: writes in flight at the last crash may return
     /// errors.
     pub(crate) lacking: Lacking,
-    /// More is missing than the level survives: errors are right, wrong bytes are not.
+    /// True if more is missing than the level survives: errors are allowed, wrong bytes are not.
     pub(crate) beyond: bool,
     pub(crate) work: Work,
 }
 
-/// What is not there.
+/// Missing devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Lacking {
     Nothing,
     /// Members.
     Members,
-    /// The device for the journal.
+    /// The journal device.
     Journal,
     Both,
 }
 
-/// What a client does.
+/// The work of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Work {
     Create(Creation),
-    /// Asks at random, then closes, or ends without.
+    /// Sends random requests, then closes the array, or exits without.
     Ask {
         operations: u32,
         depth: usize,
-        /// Has the array scrubbed meanwhile.
+        /// True to scrub the array meanwhile.
         scrubs: bool,
         closes: bool,
     },
     /// Reads everything.
     Read {
-        /// Waits then until redundancy agrees with data.
+        /// True to wait afterwards until redundancy agrees with data.
         settles: bool,
     },
-    /// Gives it chunks of another size, or goes on with that.
+    /// Changes the chunk size, or continues that.
     Grow {
         chunk_bytes: u64,
     },
-    /// Compares everything: nothing is wrong.
+    /// Compares everything: nothing may be wrong.
     Scrub,
 }
 
-/// How a client ended by itself.
+/// The exit codes of a client.
 pub(crate) mod exit {
-    /// Closed, and all was well.
+    /// Closed without a failure.
     pub(crate) const CLOSED: u8 = 0;
-    /// Something is wrong.
+    /// Found a failure.
     pub(crate) const FINDING: u8 = 3;
-    /// The array was refused, or what it was to become, as it may be.
+    /// The array, or the change to it, was refused, as is allowed.
     pub(crate) const REFUSED: u8 = 4;
-    /// It ended without a close, as it was told.
+    /// Exited without a close, as requested.
     pub(crate) const LEFT: u8 = 5;
-    /// There is no such array.
+    /// The array can't exist.
     pub(crate) const IMPOSSIBLE: u8 = 6;
 }
 

@@ -1,7 +1,7 @@
-//! What was asked and answered, and so what every sector may hold.
+//! The requests and answers so far, and the possible contents of every sector.
 //!
-//! The client tells it a line at a time, before it asks and after it was answered, in a file that
-//! outlives it. The next client reads that and knows what the one before knew.
+//! The client logs a line before each request and after each answer, in a file that outlives it.
+//! The next client reads the file and continues from there.
 
 use serde::{Deserialize, Serialize};
 use spindles_workload::history::{
@@ -14,15 +14,15 @@ use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::Path;
 
-/// A line of the log. `index` counts what was asked.
+/// A line of the log. `index` counts requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Record {
-    /// The array has so many sectors.
+    /// The array has this many sectors.
     Size {
         sectors: u64,
         sectors_per_block: u64,
     },
-    /// A client begins, and lacks members or the device for the journal.
+    /// A client starts without some members or the journal device.
     Lacking {
         journal: bool,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Record {
         first: u64,
         sectors: u64,
     },
-    /// What each sector held, or an error.
+    /// The contents of each sector, or an error.
     ReadEnd {
         index: usize,
         held: Option<Vec<Held>>,
@@ -50,17 +50,17 @@ pub(crate) enum Record {
         index: usize,
         done: bool,
     },
-    /// The client is gone, and maybe what was in the caches.
+    /// The client is gone; with `power`, so are the caches.
     Crash {
         power: bool,
     },
 }
 
-/// So many sectors with zeros, or with stamps of one write.
+/// This many sectors with zeros, or with stamps of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held(u64, Option<u64>);
 
-/// What was asked, and of which sectors.
+/// A request and its sectors.
 #[derive(Clone, Debug)]
 enum Token {
     Write(WriteToken, Range<u64>),
@@ -69,7 +69,7 @@ enum Token {
     Ended,
 }
 
-/// The log, and what follows from it.
+/// The log and the history that follows from it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     run: u64,
@@ -77,18 +77,18 @@ pub(crate) struct Ledger {
     history: Option<History>,
     sectors_per_block: u64,
     tokens: Vec<Token>,
-    /// Blocks that may answer errors from now on, until they are written.
+    /// Blocks whose reads may fail until they are written.
     may_fail: BTreeSet<u64>,
-    /// Blocks with writes that were not durable when the last crash came: with members, or the journal,
-    /// missing they may answer errors.
+    /// Blocks with writes that were not durable at the last crash. They may return errors if
+    /// members or the journal are missing.
     not_durable: BTreeSet<u64>,
-    /// Blocks that writes were asked for.
+    /// Blocks that were ever written.
     touched: BTreeSet<u64>,
     file: Option<File>,
 }
 
 impl Ledger {
-    /// Reads a log. With `appends`, more may be added.
+    /// Reads a log. With `appends`, lines may be added.
     pub(crate) fn open(
         path: &Path,
         run: u64,
@@ -125,7 +125,7 @@ impl Ledger {
         writeln!(file, "{}", serde_json::to_string(record)?)
     }
 
-    /// In one call: the process may end at any time.
+    /// Writes a line in one call, since the process may end at any time.
     fn tell(&mut self, record: &Record) {
         let line = format!(
             "{}\n",
@@ -139,7 +139,7 @@ impl Ledger {
         self.history.as_mut().expect("the array was opened before")
     }
 
-    /// An earlier client's line.
+    /// Applies an earlier client's line.
     fn take(&mut self, record: &Record) -> io::Result<()> {
         match record {
             Record::Size {
@@ -247,7 +247,8 @@ impl Ledger {
             return;
         };
         let per_block = self.sectors_per_block;
-        // Of whole rows what is not durable may be lost with members, after a crash of the process too.
+        // In whole rows, volatile writes may be lost with members, even if only the process
+        // crashed.
         let sectors = history.in_doubt(true).into_iter();
         self.not_durable = sectors.map(|sector| sector / per_block).collect();
         if power {
@@ -257,7 +258,7 @@ impl Ledger {
         }
     }
 
-    /// The array was opened, with so many blocks.
+    /// Records that the array was opened, with this many blocks.
     pub(crate) fn opened(&mut self, blocks: u64, sectors_per_block: u64) {
         let sectors = blocks * sectors_per_block;
         let before = self.history.as_ref().map_or(0, History::sectors);
@@ -271,13 +272,13 @@ impl Ledger {
         }
     }
 
-    /// The client that begins lacks something.
+    /// Records that the client starts without some devices.
     pub(crate) fn lacks(&mut self, journal: bool) {
         self.tell(&Record::Lacking { journal });
         self.lack();
     }
 
-    /// The sectors of a read or write in flight, by its index.
+    /// Records a write in flight and returns its index.
     pub(crate) fn asks_write(&mut self, first: u64, sectors: u64, zeros: bool) -> usize {
         self.tell(&Record::Write {
             first,
@@ -298,7 +299,7 @@ impl Ledger {
         self.tokens.len() - 1
     }
 
-    /// The bytes that a write carries.
+    /// Fills in the bytes of a write.
     pub(crate) fn fill(&mut self, index: usize, bytes: &mut [u8]) {
         if let Token::Write(token, _) = self.tokens[index] {
             self.history().fill(token, bytes);
@@ -316,7 +317,7 @@ impl Ledger {
         self.push(Token::Read(token, first))
     }
 
-    /// Judges what a read returned.
+    /// Judges the result of a read.
     pub(crate) fn read_ended(
         &mut self,
         index: usize,
@@ -339,17 +340,17 @@ impl Ledger {
         self.end_flush(index, done);
     }
 
-    /// Every block that a write was asked for.
+    /// The blocks that were ever written.
     pub(crate) fn touched(&self) -> &BTreeSet<u64> {
         &self.touched
     }
 
-    /// Whether a block may answer errors.
+    /// Returns true if reads of a block may fail.
     pub(crate) fn may_fail(&self, block: u64) -> bool {
         self.may_fail.contains(&block)
     }
 
-    /// Whether any may.
+    /// Returns true if reads of any block may fail.
     pub(crate) fn any_may_fail(&self) -> bool {
         !self.may_fail.is_empty()
     }
@@ -363,7 +364,7 @@ fn contents(zeros: bool) -> Contents {
     }
 }
 
-/// What was read, once it is known to be legal.
+/// Returns the contents of a read that was found legal.
 fn held(bytes: &[u8], sector_bytes: u32) -> Vec<Held> {
     let sector_bytes = usize::try_from(sector_bytes).expect("64 bits");
     let mut all: Vec<Held> = Vec::new();
@@ -384,7 +385,7 @@ fn held(bytes: &[u8], sector_bytes: u32) -> Vec<Held> {
 mod tests {
     use super::*;
 
-    /// What one client told, another knows.
+    /// A client knows all that an earlier one logged.
     #[test]
     fn a_ledger_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();
@@ -405,7 +406,7 @@ mod tests {
         ledger.read_ended(read, Some(&bytes[1])).unwrap();
         Ledger::append(&path, &Record::Crash { power: true }).unwrap();
         let reopened = || Ledger::open(&path, 7, 512, true).unwrap();
-        // Both writes are legal, and what came before the first is not.
+        // Both writes are legal, and the contents before the first are not.
         for (bytes, legal) in [
             (&bytes[0], true),
             (&bytes[1], true),
@@ -417,7 +418,7 @@ mod tests {
             assert_eq!(ledger.read_ended(read, Some(bytes)).is_ok(), legal);
             std::fs::copy(folder.path().join("kept"), &path).unwrap();
         }
-        // Only with members missing may the block with the write that was not durable fail.
+        // The block with the volatile write may fail only if members are missing.
         let mut ledger = reopened();
         assert!(!ledger.may_fail(1));
         ledger.lacks(false);

@@ -1,11 +1,11 @@
 //! Disks that lie, below the real program.
 //!
-//! A FUSE file system serves files that are disks: each has a volatile cache of its own, answers
-//! out of order, tears what power loss catches, and fails, stalls or hangs as drawn. A
-//! client, a process of its own, opens an array on them through the library, writes and reads at
-//! random, and logs what it asked and what was answered. At some request of a disk it is killed, and
-//! where power is lost the caches go too. Others read the array back then, with members away that it
-//! survives, and judge what they find by `docs/consistency.md` alone.
+//! A FUSE file system whose files are disks. Each has its own volatile cache, answers out of order,
+//! tears writes at power loss, and fails, stalls or hangs as drawn. A client, a separate process,
+//! opens an array on them through the library. It writes and reads at random, and logs its requests
+//! and their answers. At some request of a disk it is killed; if the power is lost, the caches are
+//! lost too. Then other clients read the array back, with as many members missing as it survives,
+//! and judge the results by `docs/consistency.md` alone.
 //!
 //! ```text
 //!   session (server of the disks)          client (a process, killed)

@@ -1,5 +1,5 @@
-//! The disks of one life of a client, which share its power: they answer late and out of order,
-//! fail as drawn, and at some request the client is killed.
+//! The disks of one life of a client, which lose power together. They answer late and out of order
+//! and fail as drawn, and the client is killed at some request.
 
 use crate::medium::{Loss, Medium, Write};
 use crate::random::Random;
@@ -10,30 +10,30 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How a client ends that is killed.
+/// The way a client is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// Its disks keep what is in their caches.
+    /// The disks keep their caches.
     Process,
-    /// They don't.
+    /// The disks lose their caches.
     Power,
 }
 
-/// What a disk does wrong.
+/// A fault of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) disk: usize,
-    /// Bytes of it; flushes are in all ranges.
+    /// The bytes it covers; flushes are in all ranges.
     pub(crate) range: Range<usize>,
     pub(crate) of: Of,
-    /// So many requests of this disk are served before.
+    /// The number of this disk's requests served before.
     pub(crate) after: u64,
-    /// So often.
+    /// The number of times it occurs.
     pub(crate) times: u64,
     pub(crate) how: How,
 }
 
-/// Which requests a fault meets.
+/// The requests that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Reads,
@@ -41,32 +41,32 @@ pub(crate) enum Of {
     All,
 }
 
-/// What such a request meets.
+/// The effect of a fault on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// That error.
+    /// The request fails with this error.
     Fails(i32),
-    /// No answer as long as the client lives.
+    /// The request gets no answer while the client lives.
     Hangs,
-    /// An answer after so many microseconds.
+    /// The answer comes after this many microseconds.
     Stalls(u64),
 }
 
-/// What is to happen to a client.
+/// The events planned for a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// At which write or flush of all disks together.
+    /// The write or flush, counted over all disks, at which it is killed.
     pub(crate) crash: Option<(u64, Crash)>,
     pub(crate) loss: Loss,
-    /// Of 100 requests so many are answered late.
+    /// The share of requests that are answered late, in percent.
     pub(crate) late_percent: u64,
-    /// By so many microseconds at most.
+    /// The longest delay, in microseconds.
     pub(crate) late_us_max: u64,
     pub(crate) faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// A crash, mostly, and disks that answer late.
+    /// Draws a plan: a crash in most cases, and disks that answer late.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let crash = match random.below(10) {
             0 => None,
@@ -82,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// Nothing happens.
+    /// A plan without events.
     pub(crate) fn calm() -> Self {
         Self {
             crash: None,
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-/// What a disk is asked.
+/// A request to a disk.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Read {
@@ -105,13 +105,13 @@ pub(crate) enum Ask {
         write: Write,
         durable: bool,
     },
-    /// Everything that was written before the mark.
+    /// Makes every write before the mark durable.
     Flush {
         mark: u64,
     },
 }
 
-/// Where the answer goes.
+/// The destination of the answer.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Data(ReplyData),
@@ -130,7 +130,7 @@ impl Reply {
     }
 }
 
-/// Disks, and the client's life.
+/// The disks and the life of one client.
 #[derive(Debug)]
 pub(crate) struct Machine {
     state: Mutex<State>,
@@ -145,32 +145,32 @@ struct State {
     client: Option<Pid>,
     /// Writes and flushes so far.
     changes: u64,
-    /// Requests of each disk so far.
+    /// The number of requests of each disk so far.
     asked: Vec<u64>,
-    /// How often each fault may still happen.
+    /// The number of times that each fault may still occur.
     faults_left: Vec<u64>,
-    /// Asked and not answered.
+    /// Requests without an answer yet.
     flying: BTreeMap<u64, Flight>,
     next: u64,
     crashed: Option<Crash>,
-    /// Power is gone, and the client is dead.
+    /// True if the power is lost and the client is dead.
     dark: bool,
-    /// Whoever still asks is late.
+    /// True after the end: later requests fail.
     ended: bool,
     tally: Tally,
 }
 
-/// What the disks were asked.
+/// Counts of the requests to the disks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
-    /// Of these, those that are to be durable when answered.
+    /// Writes with FUA.
     pub(crate) durable: u64,
     pub(crate) flushes: u64,
-    /// Requests that met a fault.
+    /// Requests that hit a fault.
     pub(crate) faults: u64,
-    /// Requests of one disk at once, at most.
+    /// The most requests in flight on one disk.
     pub(crate) at_once: u64,
 }
 
@@ -196,7 +196,7 @@ struct Flight {
     hangs: bool,
 }
 
-/// What a life left.
+/// The state that a life leaves.
 #[derive(Debug)]
 pub(crate) struct Remains {
     pub(crate) disks: Vec<Medium>,
@@ -230,7 +230,7 @@ impl Machine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is to be killed.
+    /// Sets the process to kill.
     pub(crate) fn set_client(&self, client: Pid) {
         let mut state = self.state();
         state.client = Some(client);
@@ -278,7 +278,7 @@ impl Machine {
             state.crash(crash);
         }
         if hangs && let Some(crash) = state.crashed {
-            state.crash(crash); // The client can't go while it waits for this.
+            state.crash(crash); // The client can't exit while it waits for this request.
         }
         if hangs || state.crashed == Some(Crash::Power) {
             return;
@@ -304,12 +304,13 @@ impl Machine {
         self.state().crash(crash);
     }
 
-    /// Whether a request hangs.
+    /// Returns true if a request hangs.
     pub(crate) fn hangs(&self) -> bool {
         self.state().flying.values().any(|flight| flight.hangs)
     }
 
-    /// The client is gone: what it had in flight is done or not, and power goes if it is to.
+    /// Ends the life after the client's exit. In-flight requests complete or not, and the power is
+    /// lost if planned.
     pub(crate) fn end(&self) -> Remains {
         let mut state = self.state();
         while state.crashed != Some(Crash::Power) && state.flying.values().any(|f| !f.hangs) {
@@ -345,7 +346,7 @@ impl Machine {
 }
 
 impl State {
-    /// What the next request of a disk meets.
+    /// Returns the fault that the next request of a disk hits.
     fn fault(&mut self, faults: &[Fault], disk: usize, ask: &Ask) -> Option<How> {
         let (range, is_change) = match ask {
             Ask::Read { offset, bytes } => (*offset..offset + bytes, false),
@@ -370,7 +371,7 @@ impl State {
         Some(fault.how)
     }
 
-    /// Does what was asked, and answers.
+    /// Carries out a request and answers it.
     fn serve(&mut self, number: u64) {
         let Some(flight) = self.flying.remove(&number) else {
             return;
@@ -398,8 +399,8 @@ impl State {
         }
     }
 
-    /// The first crash decides what is lost. Another one only answers what still hangs, so that the
-    /// client can end.
+    /// Kills the client. The first crash decides what is lost. Another one only answers hanging
+    /// requests, so that the client can exit.
     fn crash(&mut self, crash: Crash) {
         self.crashed.get_or_insert(crash);
         if let Some(client) = self.client {
@@ -408,7 +409,7 @@ impl State {
         }
     }
 
-    /// Lets the dead client's calls return, so that it can go.
+    /// Lets the dead client's calls return, so that it can exit.
     fn lights_out(&mut self) {
         self.dark = self.crashed == Some(Crash::Power);
         let dark = self.dark;
@@ -421,11 +422,11 @@ impl State {
 }
 
 fn kill(client: Pid) {
-    // It can only have been faster, and ended by itself.
+    // The only possible error is that it has exited by itself.
     kill_process(client, Signal::KILL).unwrap_or_default();
 }
 
-/// Serves what is answered late, each when it is due.
+/// Serves delayed requests, each when it is due.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     due: Mutex<BinaryHeap<Due>>,
@@ -454,14 +455,14 @@ impl PartialOrd for Due {
 }
 
 impl Ord for Due {
-    /// The earliest is the greatest.
+    /// The earliest is the greatest, since the heap pops the greatest first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.at.cmp(&self.at)
     }
 }
 
 impl Late {
-    /// Begins to serve, as long as the process lives.
+    /// Starts a thread that serves until the process ends.
     pub(crate) fn start() -> std::io::Result<Arc<Self>> {
         let late = Arc::new(Self::default());
         let serves = Arc::clone(&late);

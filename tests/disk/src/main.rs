@@ -1,5 +1,5 @@
-//! `spindles-disk`: sessions on disks that lie, as many as the time allows; and the client that
-//! they kill.
+//! `spindles-disk`: runs sessions on disks that lie, as many as time allows, and serves as the
+//! client that they kill.
 
 #![allow(
     clippy::print_stdout,

@@ -1,36 +1,36 @@
-//! One disk: what was written to it, what of that is durable, and what power loss leaves.
+//! One disk: its contents, their durable part, and what power loss leaves.
 
 use crate::image::Image;
 use crate::random::Random;
 use std::collections::VecDeque;
 
-/// What a disk holds.
+/// The contents of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Medium {
-    /// It writes so many bytes as a whole.
+    /// The number of bytes written atomically.
     sector_bytes: usize,
-    /// What a read returns.
+    /// The contents that a read returns.
     seen: Image,
-    /// What survives whatever happens, before all in the cache.
+    /// The contents that survive any power loss, without the cache.
     durable: Image,
-    /// What was written since, the oldest first.
+    /// The writes since then, the oldest first.
     cached: VecDeque<Cached>,
     /// The number of the next write.
     next: u64,
     lie: Lie,
 }
 
-/// What a disk answers and does not do: what must be noticed.
+/// A promise that a disk breaks, which must be noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lie {
-    /// It does what it answers.
+    /// The disk keeps its promises.
     #[default]
     None,
     /// A flush makes nothing durable.
     Flush,
     /// A write with FUA is not durable.
     Fua,
-    /// Neither.
+    /// Neither makes anything durable.
     Both,
 }
 
@@ -42,25 +42,25 @@ struct Cached {
     durable: bool,
 }
 
-/// Bytes and where they go.
+/// Bytes and their offset.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) offset: usize,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What power loss takes out of the caches.
+/// The part of the caches that power loss destroys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// All that is not durable.
+    /// All writes that are not durable.
     Everything,
-    /// Nothing but, maybe, what was not answered.
+    /// Nothing except, maybe, unanswered writes.
     Nothing,
-    /// Each write with that likelihood, and some by sectors.
+    /// Each write with a probability, and some only partly.
     Some {
-        /// Of 100.
+        /// The share of writes that are lost, in percent.
         lost_percent: u64,
-        /// Of those that are not lost, of 100: torn, which keeps some of the sectors.
+        /// The share of the other writes that are torn and keep only some sectors, in percent.
         torn_percent: u64,
     },
 }
@@ -83,7 +83,7 @@ impl Write {
         image.write(self.offset, &self.bytes);
     }
 
-    /// Writes the sectors for which `keep` says so.
+    /// Writes the sectors for which `keep` returns true.
     fn torn_to(&self, image: &mut Image, sector_bytes: usize, mut keep: impl FnMut() -> bool) {
         let end = self.offset + self.bytes.len();
         let mut from = self.offset;
@@ -110,7 +110,7 @@ impl Medium {
         }
     }
 
-    /// It lies from now on.
+    /// Makes the disk lie from now on.
     pub(crate) fn set_lie(&mut self, lie: Lie) {
         self.lie = lie;
     }
@@ -119,12 +119,12 @@ impl Medium {
         self.seen.bytes()
     }
 
-    /// What is there, or less at the end of the disk.
+    /// Returns the bytes at `offset`, fewer at the end of the disk.
     pub(crate) fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
         self.seen.read(offset, bytes)
     }
 
-    /// Writes; `durable` as with FUA. What goes beyond the end is refused.
+    /// Writes; `durable` for FUA. Writes beyond the end are refused.
     pub(crate) fn write(&mut self, write: Write, durable: bool) -> Result<(), ()> {
         if write.offset + write.bytes.len() > self.seen.bytes() {
             return Err(());
@@ -141,12 +141,12 @@ impl Medium {
         Ok(())
     }
 
-    /// Names everything that was written before now, for a flush that comes now.
+    /// Returns a mark for a flush that arrives now: it covers every write before.
     pub(crate) fn mark(&self) -> u64 {
         self.next
     }
 
-    /// Makes durable what was written before the mark.
+    /// Makes the writes before the mark durable.
     pub(crate) fn flush(&mut self, mark: u64) {
         if matches!(self.lie, Lie::Flush | Lie::Both) {
             return;
@@ -157,14 +157,15 @@ impl Medium {
         self.settle();
     }
 
-    /// Moves out of the cache what lies under nothing volatile.
+    /// Moves the oldest writes from the cache to the durable contents, up to the first volatile
+    /// one.
     fn settle(&mut self) {
         while let Some(oldest) = self.cached.pop_front_if(|oldest| oldest.durable) {
             oldest.write.to(&mut self.durable);
         }
     }
 
-    /// Power is lost while these writes were not answered.
+    /// Loses power while these writes are unanswered.
     pub(crate) fn lose_power(&mut self, flying: Vec<Write>, loss: Loss, random: &mut Random) {
         let mut flying = flying;
         while !flying.is_empty() {
@@ -181,7 +182,7 @@ impl Medium {
             let write = &cached.write;
             let (drop_percent, tear_percent) = match loss {
                 _ if cached.durable => (0, 0),
-                // What was not answered is torn all the same.
+                // Unanswered writes may be torn all the same.
                 Loss::Nothing if cached.number == self.next => (30, 50),
                 Loss::Everything if cached.number == self.next => (50, 50),
                 Loss::Everything => (100, 0),
@@ -201,7 +202,7 @@ impl Medium {
             let sectors = write.bytes.len().div_ceil(self.sector_bytes);
             let (turn, keeps_first) = (random.index(sectors + 1), random.percent(50));
             let image = &mut self.durable;
-            // Any sectors of it, or those up to or from some sector.
+            // Any of its sectors, or those up to or from some sector.
             if random.percent(50) {
                 write.torn_to(image, self.sector_bytes, || random.percent(50));
             } else {
@@ -244,7 +245,7 @@ mod tests {
         let mut unflushed = medium.clone();
         unflushed.lose_power(Vec::new(), Loss::Everything, &mut random);
         assert_eq!(sectors(&unflushed), [0, 0, 3, 0]);
-        // A flush covers what was written before it came.
+        // A flush covers the writes before its arrival.
         medium.flush(mark);
         medium.lose_power(Vec::new(), Loss::Everything, &mut random);
         assert_eq!(sectors(&medium), [1, 1, 3, 1]);
@@ -266,7 +267,7 @@ mod tests {
             assert!(medium.read(0, 3 * 512).chunks(512).all(whole));
             kinds.insert(sectors(&medium));
         }
-        // Of the first sector two values, of the others three.
+        // Two possible values of the first sector, three of the others.
         assert_eq!(kinds.len(), 2 * 3 * 3);
     }
 

@@ -1,4 +1,4 @@
-//! The file system: each name is a disk of a machine.
+//! The file system: each file is a disk of a machine.
 
 use crate::machine::{Ask, Late, Machine, Reply};
 use crate::medium::Write;
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// Names stay what they are as long as they are there.
+/// Names don't change while they exist.
 const TTL: Duration = Duration::from_hours(1);
-/// Requests of the kernel at once that no thread of a client waits for.
+/// The most kernel requests in flight that no client thread waits for.
 const BACKGROUND: u16 = 512;
 const THREADS: usize = 3;
 
@@ -26,10 +26,10 @@ const THREADS: usize = 3;
 struct Disk {
     inode: u64,
     machine: Arc<Machine>,
-    /// Which of the machine's.
+    /// The number of the disk in the machine.
     number: usize,
     bytes: usize,
-    /// Punches holes and zeroes ranges.
+    /// True if it supports punching holes and zeroing ranges.
     can_zero: bool,
 }
 
@@ -45,22 +45,22 @@ struct Files {
 pub struct Mount {
     files: Arc<Mutex<Files>>,
     pub(crate) late: Arc<Late>,
-    // Unmounts before the folder goes.
+    // Unmounted before the folder is removed.
     session: Option<BackgroundSession>,
     folder: TempDir,
     sector_bytes: usize,
 }
 
-/// Why there is no file system of disks.
+/// The reason why there is no file system of disks.
 #[derive(Debug)]
 pub struct NoMount(pub String);
 
 impl Mount {
-    /// Mounts one whose disks write so many bytes at once: what is known of a file's medium is what
-    /// is known of the device that its file system says it is on.
+    /// Mounts disks that write this many bytes atomically. The properties of a file's medium are
+    /// those of the device that its file system names as its source.
     pub fn new(sector_bytes: usize) -> Result<Self, NoMount> {
         let explain = |error: io::Error| NoMount(format!("FUSE is not to be had: {error}"));
-        // Of one that is on nothing known it is not believed that it writes more than a sector.
+        // A file system on an unknown source is assumed to write only a sector atomically.
         let source = match sector_bytes {
             512 => "spindles-disk".to_owned(),
             _ => device_of(sector_bytes).ok_or_else(|| {
@@ -88,12 +88,12 @@ impl Mount {
         })
     }
 
-    /// What its disks write at once.
+    /// The number of bytes that its disks write atomically.
     pub fn sector_bytes(&self) -> usize {
         self.sector_bytes
     }
 
-    /// Makes a machine's disks files of these names.
+    /// Adds a machine's disks as files of these names.
     pub(crate) fn add(&self, machine: &Arc<Machine>, disks: &[(String, usize, bool)]) {
         let mut files = lock(&self.files);
         for (number, (name, bytes, can_zero)) in disks.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Mount {
         }
     }
 
-    /// Takes them away.
+    /// Removes the files.
     pub(crate) fn remove(&self, disks: &[(String, usize, bool)]) {
         let mut files = lock(&self.files);
         for (name, ..) in disks {
@@ -130,7 +130,7 @@ impl Drop for Mount {
         if let Some(session) = self.session.take()
             && let Err(error) = session.umount_and_join()
         {
-            // Nobody can be told; the mount stays until somebody unmounts it.
+            // The error can't be reported; the mount stays until someone unmounts it.
             drop(error);
         }
     }
@@ -140,7 +140,7 @@ fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A device with physical sectors of so many bytes, on nothing else.
+/// Returns a device with physical sectors of this size that is not built on other devices.
 fn device_of(sector_bytes: usize) -> Option<String> {
     let devices = std::fs::read_dir("/sys/block").ok()?;
     let sector_bytes = sector_bytes.to_string();
@@ -158,7 +158,7 @@ fn device_of(sector_bytes: usize) -> Option<String> {
         .filter_map(|folder| Some(folder.file_name()?.to_str()?.to_owned()))
         .filter(|name| Path::new("/dev").join(name).exists())
         .collect();
-    // A loop device may get a file at any time; the last are the last to get one.
+    // A loop device may get a file at any time, and the last ones do so last.
     names.sort_by_key(|name| (!name.starts_with("loop"), name.len(), name.clone()));
     Some(format!("/dev/{}", names.pop()?))
 }
@@ -199,7 +199,7 @@ fn place(offset: u64) -> usize {
 
 impl Filesystem for System {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Without the first, io_uring has one write of a file in flight at a time.
+        // Without the first, `io_uring` has only one write of a file in flight.
         for capability in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES] {
             config
                 .add_capabilities(capability)
@@ -238,7 +238,8 @@ impl Filesystem for System {
     }
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        // Every request comes here, and several at once; or as the page cache has it.
+        // With direct I/O, every request arrives here, and several at once; otherwise the page
+        // cache decides.
         let how = if flags.0 & libc::O_DIRECT != 0 {
             FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
         } else {

@@ -1,4 +1,4 @@
-//! Seeded random numbers, one stream for each concern.
+//! Seeded random numbers, one stream per purpose.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -9,7 +9,7 @@ use spindles_workload::stamp;
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream that belongs to the seed and the concern.
+    /// Returns the stream of the seed and the purpose.
     pub(crate) fn new(seed: u64, concern: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -17,42 +17,43 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(crate) fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// One of `0..end`.
+    /// Returns a number in `0..end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "nothing to choose from");
-        // The bias, below end / 2^64, matters to nobody here.
+        // The bias, below end / 2^64, is negligible here.
         self.0.next_u64() % end
     }
 
-    /// One of `0..end`.
+    /// Returns a number in `0..end`.
     pub(crate) fn index(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).expect("64 bits");
         usize::try_from(self.below(end)).expect("below a length")
     }
 
-    /// One of `low..=high`.
+    /// Returns a number in `low..=high`.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// One of `low..=high`, small ones as often as large ones: each doubling is as likely.
+    /// Returns a number in `low..=high`. Small ones are as frequent as large ones: each doubling is
+    /// equally likely.
     pub(crate) fn doubling(&mut self, low: u64, high: u64) -> u64 {
         let doublings = (high / low.max(1)).ilog2();
         let from = low << self.below(u64::from(doublings) + 1);
         self.between(from, (2 * from).min(high))
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
     }

@@ -1,4 +1,4 @@
-//! A session: an array, a few lives of its client, crashes, and what is found afterwards.
+//! A session: an array, a few lives of its client, crashes, and checks of the result.
 
 use crate::job::{Job, Lacking, Work, exit};
 use crate::ledger::{Ledger, Record};
@@ -18,25 +18,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// After so long a client hangs.
+/// A client that runs longer than this hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// A client whose disk hangs is killed after so long.
+/// A client whose disk hangs is killed after this time.
 const HANG: Duration = Duration::from_millis(150);
-/// So many sets of missing members are tried at each check, drawn where there are more.
+/// The number of sets of missing members tried at each check, chosen at random if there are more.
 const SETS_MAX: usize = 3;
 
-/// Where sessions run: the mounted disks, and the program that is the client.
+/// The environment of sessions: the mounted disks, and the client program.
 #[derive(Debug)]
 pub struct Harness {
     mounts: Vec<Mount>,
     client: PathBuf,
-    /// Of sessions that found something, what is needed to look again.
+    /// The folder for the disks and logs of sessions that found a failure.
     kept: PathBuf,
 }
 
 impl Harness {
-    /// Mounts disks that tear at 512 bytes and, where that can be said of a file, at 4096. `client`
-    /// is the program that does jobs.
+    /// Mounts disks that tear at 512 bytes and, if a file system can pose as such, at 4096.
+    /// `client` is the program that runs jobs.
     pub fn new(client: &Path, kept: &Path) -> Result<Self, NoMount> {
         let fine = Mount::new(512)?;
         let mounts = [fine].into_iter().chain(Mount::new(4096)).collect();
@@ -47,55 +47,55 @@ impl Harness {
         })
     }
 
-    /// At what the disks tear.
+    /// The sizes at which the disks tear, in bytes.
     pub fn tears(&self) -> Vec<usize> {
         self.mounts.iter().map(Mount::sector_bytes).collect()
     }
 }
 
-/// Which sessions.
+/// The sessions to run.
 #[derive(Debug)]
 pub struct Sessions {
     /// The seeds, one each.
     pub seeds: std::ops::Range<u64>,
-    /// As many at once.
+    /// The number of sessions run at once.
     pub at_once: usize,
-    /// Stop beginning new ones then.
+    /// The time after which no new session starts.
     pub until: Option<Instant>,
-    /// What the disks do wrong once there is an array: something must be found.
+    /// The fault of the disks once the array is created: it must be found.
     pub lie: Lie,
 }
 
-/// What was done.
+/// Counts of what was done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Sessions.
     pub sessions: u64,
-    /// Arrays that there can't be.
+    /// Arrays that could not be created.
     pub impossible: u64,
     /// Clients killed with the power.
     pub power: u64,
     /// Clients killed alone.
     pub process: u64,
-    /// Times that everything was read.
+    /// Checks that read everything.
     pub checks: u64,
-    /// Of those, with members away.
+    /// Checks with members missing.
     pub degraded: u64,
-    /// Growths, through or killed.
+    /// Growths, finished or killed.
     pub growths: u64,
-    /// Scrubs of what nothing had happened to but crashes.
+    /// Scrubs after nothing but crashes.
     pub scrubs: u64,
-    /// Reads that the disks were asked for.
+    /// Reads received by the disks.
     pub reads: u64,
-    /// Writes.
+    /// Writes received by the disks.
     pub writes: u64,
-    /// Of these, those that are to be durable when answered.
+    /// Writes with FUA.
     pub durable: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Requests that met a fault.
+    /// Requests that hit a fault.
     pub faults: u64,
-    /// Requests of one disk at once, at most.
+    /// The most requests in flight on one disk.
     pub at_once: u64,
 }
 
@@ -119,7 +119,7 @@ impl AddAssign for Counts {
 }
 
 impl Counts {
-    /// As an object of JSON, with the seeds of the sessions that found something.
+    /// Returns a JSON object, with the seeds of the sessions that found a failure.
     pub fn json(&self, failures: &[u64], took: Duration) -> serde_json::Value {
         serde_json::json!({
             "sessions": self.sessions,
@@ -151,18 +151,18 @@ impl Counts {
     }
 }
 
-/// What a session found.
+/// A failure found by a session.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The session's.
+    /// The seed of the session.
     pub seed: u64,
     /// The array.
     pub array: String,
     /// The lives so far.
     pub story: Vec<String>,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
-    /// Where the disks and the log are kept.
+    /// The folder where the disks and the log are kept; `None` if they could not be kept.
     pub kept: Option<PathBuf>,
 }
 
@@ -181,7 +181,7 @@ impl fmt::Display for Failure {
 }
 
 impl Sessions {
-    /// Runs them. `found` gets every failure; `false` ends the run.
+    /// Runs the sessions. `found` gets every failure; it returns false to end the run.
     pub fn run(&self, harness: &Harness, found: &(dyn Fn(Failure) -> bool + Sync)) -> Counts {
         let next = AtomicU64::new(self.seeds.start);
         let work = || {
@@ -212,10 +212,10 @@ impl Sessions {
     }
 }
 
-/// How a client ended.
+/// The end of a client.
 #[derive(Debug)]
 enum End {
-    /// By itself, with that code and those words.
+    /// It exited, with this code and these words on standard error.
     Exit(u8, String),
     Killed(Crash),
 }
@@ -230,7 +230,7 @@ struct Session<'a> {
     log: PathBuf,
     disks: Vec<Medium>,
     lives: u64,
-    /// Whether who read it last waited until all was settled that a crash left.
+    /// True if the last reader waited until everything that a crash left was resynced.
     settled: bool,
     /// Disks that failed writes, and may have been put out.
     failed: Vec<usize>,
@@ -238,7 +238,7 @@ struct Session<'a> {
     story: Vec<String>,
 }
 
-/// Everything ends with what is wrong, in words.
+/// An error describes the violation.
 type Found<T> = Result<T, String>;
 
 impl<'a> Session<'a> {
@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
         }
-        // As the last life left it; then as the check left it whole, and settled.
+        // As the last life left it; then as the first check of the whole array left it.
         if self.check(true)? && self.check(!self.settled)? && self.failed.is_empty() {
             self.scrub()?;
         }
@@ -318,10 +318,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A life of the client, up to its end or a crash. Whether there may be another.
+    /// Runs a client with random requests, up to its end or a crash. Returns true if another may
+    /// follow.
     fn ask(&mut self) -> Found<bool> {
         let names = self.names();
-        // Members may be away, now and again: what they miss they get when they are back.
+        // Now and then members are absent: they get the writes they miss when they are back.
         let mut away = Vec::new();
         if self.random.percent(20) {
             let sets = self.shape.tolerated(&self.failed);
@@ -344,7 +345,7 @@ impl<'a> Session<'a> {
         self.story
             .push(format!("without {away:?}: {work:?}, {plan:?}"));
         let power = match self.client(&names, &job, plan)? {
-            // What it closed is durable.
+            // Everything is durable after a close.
             End::Exit(exit::CLOSED, _) if self.random.percent(50) => return Ok(true),
             End::Exit(exit::CLOSED, _) => true,
             End::Exit(exit::LEFT, _) => self.random.percent(50),
@@ -367,7 +368,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// The array gets chunks of another size, as far as a crash lets it.
+    /// Grows the array to chunks of another size, as far as a crash allows.
     fn grow(&mut self) -> Found<()> {
         let names = self.names();
         let chunk_bytes = 4096 << self.random.below(2);
@@ -389,7 +390,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Where nothing failed, a scrub finds nothing.
+    /// Scrubs an array without failures: the scrub must find nothing.
     fn scrub(&mut self) -> Found<()> {
         let names = self.names();
         let job = self.job(&names, &[], Work::Scrub);
@@ -414,7 +415,8 @@ impl<'a> Session<'a> {
         Ledger::append(&self.log, &Record::Crash { power }).map_err(|error| error.to_string())
     }
 
-    /// What an opening lacks without those disks, and where others failed before.
+    /// Returns what an opening lacks without the disks in `away`, and with those that failed
+    /// before.
     fn lacking(&self, away: &[usize]) -> Lacking {
         let is_journal = |disk: &usize| *disk >= self.shape.members();
         let mut lacking = away.iter().chain(&self.failed);
@@ -426,7 +428,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the array may be refused after a crash, by rule 5.
+    /// Returns true if the array may be refused after a crash, by rule 5.
     fn may_refuse(&self, lacking: Lacking) -> bool {
         let logs = self.shape.creation.consistency.is_none();
         match lacking {
@@ -436,7 +438,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Faults within what the level survives, and those that everybody survives.
+    /// Draws faults that the level survives, and faults that any array survives.
     fn faults(&mut self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let random = &mut self.random;
@@ -467,7 +469,7 @@ impl<'a> Session<'a> {
         if !random.percent(25) {
             return faults;
         }
-        // Disks that failed before may fail again, and others where that is survived.
+        // Disks that failed before may fail again, and other disks if the level survives that.
         let sets = self.shape.tolerated(&self.failed);
         let mut fails = sets[random.index(sets.len())].clone();
         if self.shape.has_journal && random.percent(30) {
@@ -493,17 +495,17 @@ impl<'a> Session<'a> {
         faults
     }
 
-    /// Reads everything, whole and with members away, each time from what the last life left; then
-    /// goes on with what the reading of the whole array left. Whether that was not refused. What a crash left
-    /// may be unsettled still: then it is `crashed`.
+    /// Reads everything, with all members and with members missing, each time from the state after
+    /// the last life. The session continues from the state after the whole array was read. Returns
+    /// false if that was refused. `crashed` is set if the last crash may not be resynced yet.
     fn check(&mut self, crashed: bool) -> Found<bool> {
         let mut sets = self.shape.tolerated(&self.failed);
-        sets.remove(0); // The empty one.
+        sets.remove(0); // The empty set.
         while sets.len() > SETS_MAX {
             sets.swap_remove(self.random.index(sets.len()));
         }
         if self.shape.has_journal {
-            // Beside the members, and alone.
+            // In addition to the members, and alone.
             for set in &mut sets {
                 if self.random.percent(30) {
                     set.push(self.shape.members());
@@ -528,14 +530,14 @@ impl<'a> Session<'a> {
         self.read(&[], crashed)
     }
 
-    /// Goes on with a copy of the log.
+    /// Continues with a copy of the log.
     fn fork(&mut self, log: &Path) -> Found<()> {
         self.log = self.folder.path().join(format!("log-{}", self.lives));
         let copied = std::fs::copy(log, &self.log);
         copied.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Reads what can be read with more away than the level survives.
+    /// Reads with more members missing than the level survives.
     fn beyond(&mut self) -> Found<()> {
         let members: Vec<usize> = (0..self.shape.members()).collect();
         let mut away: Vec<usize> = members
@@ -557,10 +559,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reads everything without some disks. Whether it was not refused, where it may be.
+    /// Reads everything without some disks. Returns false if the array was refused, and may be.
     fn read(&mut self, away: &[usize], crashed: bool) -> Found<bool> {
         let names = self.names();
-        // Without a log what is not settled may not be opened with members missing.
+        // Without a log, an array that is not resynced may be refused with members missing.
         let logs = self.shape.creation.consistency.is_none();
         let settles = !logs || self.random.percent(70);
         let job = self.job(&names, away, Work::Read { settles });
@@ -602,7 +604,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// New names: nothing that the client before left over comes to these disks.
+    /// Returns new names, so that no request left over from the last client reaches these disks.
     fn names(&mut self) -> Vec<String> {
         self.lives += 1;
         let (seed, life) = (self.seed, self.lives);
@@ -618,7 +620,7 @@ impl<'a> Session<'a> {
         paths.expect("a temporary folder has a name in UTF-8")
     }
 
-    /// Runs a client on the disks to its end.
+    /// Runs a client on the disks until it ends.
     fn client(&mut self, names: &[String], job: &Job, plan: Plan) -> Found<End> {
         let random = Random::new(self.random.any(), "machine");
         let can_zero = self.random.percent(50);
@@ -646,7 +648,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The process, up to its end: how it went, and what it said.
+    /// Runs the process until it ends. Returns its status and its standard error.
     fn process(&mut self, job: &Job, machine: &Machine) -> Found<(ExitStatus, String)> {
         let in_words = |error: std::io::Error| error.to_string();
         let job = serde_json::to_string(job).map_err(|error| error.to_string())?;
@@ -679,7 +681,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Waits until the client has ended; one whose disk hangs is killed that way.
+/// Waits until the client has ended. A client whose disk hangs is killed with `crash`.
 fn wait(child: &mut Child, machine: &Machine, crash: Crash) -> Found<ExitStatus> {
     let started = Instant::now();
     let mut hangs_since = None;

@@ -1,28 +1,28 @@
-//! Which array a session has, and what of it may be missing.
+//! The array of a session, and the members that may be missing.
 
 use crate::job::Creation;
 use crate::random::Random;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Spec};
 
-/// The name of the disk for the journal.
+/// The name of the journal disk.
 const JOURNAL: &str = "journal";
 const JOURNAL_BYTES: u64 = 9 << 20;
 
 /// An array and its disks.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// Names and bytes of all disks, that for the journal last.
+    /// The names and sizes of all disks, the journal disk last.
     pub(crate) disks: Vec<(String, u64)>,
-    /// Those names are its leaves.
+    /// The array; its leaves are those names.
     pub(crate) expression: Expression,
     pub(crate) has_journal: bool,
-    /// It may get smaller chunks, for which its members have room.
+    /// True if its chunks may become smaller, for which its members have room.
     pub(crate) grows: bool,
     pub(crate) creation: Creation,
 }
 
-/// As many members and of which layout: `raid5:left-symmetric(a,b,c)`.
+/// Returns a level with a random layout over these members, such as `raid5:left-symmetric(a,b,c)`.
 fn level_of(level: &Level, members: &[String], random: &mut Random) -> String {
     let layout = random.choose(level.layouts).name;
     let copies = match level.redundancy {
@@ -57,7 +57,7 @@ impl Shape {
             let redundant = |level: &&&Level| level.redundancy != Redundancy::None;
             let few: Vec<&&Level> = LEVELS.iter().filter(|l| l.members_min <= 3).collect();
             let outer = **random.choose(&few);
-            // One of the two keeps redundancy.
+            // At least one of the two levels has redundancy.
             let inner: Vec<&&Level> = few
                 .into_iter()
                 .filter(|level| outer.redundancy != Redundancy::None || redundant(level))
@@ -71,7 +71,7 @@ impl Shape {
                 .collect();
             level_of(outer, &arrays, random)
         } else {
-            // Levels that keep redundancy have more to lose.
+            // Levels with redundancy have more failure modes, so they come more often.
             let mut level = *random.choose(LEVELS);
             if level.redundancy == Redundancy::None && random.percent(60) {
                 level = *random.choose(LEVELS);
@@ -82,7 +82,7 @@ impl Shape {
         let expression = Expression::parse(&text).expect("an expression");
         let block_bytes = if random.percent(25) { 512 } else { 4096 };
         let grows = !nested && random.percent(10);
-        // On larger ones the areas for metadata differ more.
+        // The metadata areas differ more on larger disks.
         let (least, most) = match random.below(10) {
             _ if grows => (4 << 20, 7 << 20),
             0 => (320 << 10, 80 << 20),
@@ -117,12 +117,12 @@ impl Shape {
         }
     }
 
-    /// How many of the disks are members.
+    /// The number of disks that are members.
     pub(crate) fn members(&self) -> usize {
         self.disks.len() - usize::from(self.has_journal)
     }
 
-    /// How to create it on these files, in the order of `disks`.
+    /// Returns the parameters to create it on these files, in the order of `disks`.
     pub(crate) fn creation(&self, files: &[String]) -> Creation {
         let expression = self.renamed(&self.expression, files);
         Creation {
@@ -152,15 +152,15 @@ impl Shape {
         }
     }
 
-    /// Whether the data is there without these members, by their places among the disks.
+    /// Returns true if the data is complete without these members, given as indices of disks.
     pub(crate) fn survives(&self, missing: &[usize]) -> bool {
         let is_missing = |name: &str| missing.iter().any(|disk| self.disks[*disk].0 == name);
         survives(&self.expression, &is_missing)
     }
 
-    /// Every set of members that may be missing where these are stale, the empty one first. No array
-    /// of those inside comes of stale members alone: it would go on without the others, and they
-    /// without it.
+    /// Returns every set of members that may be missing while the members in `stale` are stale, the
+    /// empty set first. No inner array may be left with stale members only: it would go on without
+    /// the others, and they without it.
     pub(crate) fn tolerated(&self, stale: &[usize]) -> Vec<Vec<usize>> {
         let members = self.members();
         let set = |bits: u32| (0..members).filter(move |disk| bits >> disk & 1 == 1);
@@ -177,7 +177,7 @@ impl Shape {
         .collect()
     }
 
-    /// In words.
+    /// Describes the array in words.
     pub(crate) fn describe(&self) -> String {
         let Creation {
             block_bytes,
@@ -209,7 +209,7 @@ impl Shape {
     }
 }
 
-/// Whether that is so of the array or of one inside it.
+/// Returns true if `is_so` holds for the array or for one inside it.
 fn any_array(expression: &Expression, is_so: &dyn Fn(&Expression) -> bool) -> bool {
     match expression {
         Expression::Leaf(_) => false,
@@ -272,7 +272,7 @@ mod tests {
                 vec![2, 3]
             ]
         );
-        // Where d is stale it is not all that is left of its pair.
+        // If d is stale, its pair must not be left with d alone.
         shape.expression = Expression::parse("raid5(raid1(a,b),raid1(c,d))").unwrap();
         let sets = shape.tolerated(&[3]);
         assert_eq!(sets.len(), 11);

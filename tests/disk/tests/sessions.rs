@@ -1,4 +1,5 @@
-//! Sessions on disks that lie find nothing; with disks whose flushes or FUA do nothing they must.
+//! Sessions on disks with random faults find nothing; with disks whose flushes or FUA do nothing,
+//! they must find a failure.
 
 #![allow(clippy::print_stdout, reason = "the figures, and what was skipped")]
 
@@ -7,9 +8,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// In the test command. The fleet runs thousands.
+/// For the test command; the fleet runs thousands.
 const SESSIONS: u64 = 200;
-/// A lie must be found in so many.
+/// A lie must be found in this many sessions.
 const SESSIONS_OF_A_LIE: u64 = 100;
 
 fn harness(test: &str) -> Option<Harness> {
@@ -29,7 +30,7 @@ fn run(harness: &Harness, sessions: &Sessions) -> (Counts, Vec<Failure>) {
     let found = |failure: Failure| {
         let mut failures = failures.lock().expect("nobody panics with it");
         failures.push(failure);
-        // A few say enough; of a lie, one.
+        // A few failures are enough; of a lie, one.
         failures.len() < 5 && sessions.lie == Lie::None
     };
     let counts = sessions.run(harness, &found);
@@ -60,13 +61,13 @@ fn what_a_crash_leaves_is_what_is_promised() {
     );
     let words: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", words.join("\n\n"));
-    // That it was not all in vain.
+    // Check that the sessions did real work.
     assert!(counts.power > 100 && counts.process > 50 && counts.degraded > 300);
     assert!(counts.durable > 100 && counts.flushes > 100 && counts.faults > 50);
     assert!(counts.at_once > 4, "disks have several requests at once");
 }
 
-/// Of each kind, whatever else is right.
+/// Each kind of lie is found, even if all else is right.
 #[test]
 fn a_flush_or_fua_that_does_nothing_is_found() {
     let Some(harness) = harness("a_flush_or_fua_that_does_nothing_is_found") else {

@@ -5,6 +5,7 @@ mod adr;
 mod banned_words;
 mod dependencies;
 mod fault_model;
+mod figures;
 mod file_sizes;
 pub(crate) mod generated;
 mod glossary;
@@ -17,6 +18,8 @@ mod module_circles;
 mod registries;
 mod rooms;
 mod walls;
+
+pub(crate) use module_circles::{Imports, circles, imports};
 
 use crate::repo::Repo;
 use std::fmt;
@@ -65,6 +68,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &banned_words::RULE,
     &dependencies::RULE,
     &fault_model::RULE,
+    &figures::RULE,
     &file_sizes::RULE,
     &generated::RULE,
     &glossary::RULE,

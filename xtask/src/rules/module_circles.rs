@@ -40,11 +40,11 @@ fn of_crate(repo: &Repo, name: &str) -> Vec<Problem> {
     circles.into_iter().map(problem).collect()
 }
 
-/// Which files of a crate each file imports from, or names something of.
-type Imports = BTreeMap<String, BTreeSet<String>>;
+/// The files of a crate that each file imports from, or names something of.
+pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// The parts of the graph in which every file reaches every other.
-fn circles(imports: &Imports) -> Vec<Imports> {
+pub(crate) fn circles(imports: &Imports) -> Vec<Imports> {
     let mut reached = imports.clone();
     loop {
         let before = reached.clone();
@@ -86,7 +86,7 @@ struct Module<'a> {
     test_modules: BTreeSet<String>,
 }
 
-fn imports(repo: &Repo, folder: &str) -> Imports {
+pub(crate) fn imports(repo: &Repo, folder: &str) -> Imports {
     let files = repo
         .files
         .iter()

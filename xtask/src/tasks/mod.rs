@@ -1,10 +1,12 @@
 //! The tasks of `cargo xtask`: one file and one row each.
 
+mod check;
 mod ci;
 pub(crate) mod deb;
 mod fleet;
 mod guests; // Not a row: a job of the fleet.
 mod instructions;
+pub(crate) mod measure;
 mod test;
 mod tidy;
 
@@ -25,8 +27,10 @@ pub(crate) struct Task {
 /// All tasks.
 pub(crate) static TASKS: &[&Task] = &[
     &test::TASK,
+    &check::TASK,
     &ci::TASK,
     &tidy::TASK,
+    &measure::TASK,
     &instructions::TASK,
     &fleet::TASK,
     &deb::TASK,

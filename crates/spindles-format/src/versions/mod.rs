@@ -1,5 +1,5 @@
-//! The versions of the format. What all have in common: the magic, then the version as a
-//! little-endian u32. Everything else is the version's own.
+//! The versions of the format. All begin with the magic and then the version as a little-endian
+//! u32. Everything else is up to the version.
 
 mod v1;
 
@@ -8,31 +8,31 @@ use crate::{ArrayRecord, DecodeError, DeviceRecord, Features, SUPERBLOCK_BYTES, 
 /// The first bytes of every superblock.
 pub const MAGIC: [u8; 8] = *b"SPINDLES";
 
-/// What a superblock says, of the array and of its device.
+/// The decoded superblock: the array's record and the device's.
 pub type Decoded = Result<(ArrayRecord, DeviceRecord), DecodeError>;
 
 /// A version of the format.
 #[derive(Debug)]
 pub struct Version {
-    /// As it stands in the superblock.
+    /// The version number in the superblock.
     pub number: u32,
-    /// Where it differs from the one before.
+    /// The differences from the previous version.
     pub summary: &'static str,
-    /// Writes a superblock of exactly `SUPERBLOCK_BYTES`. Allocates nothing.
+    /// Encodes a superblock of exactly `SUPERBLOCK_BYTES`. Allocates nothing.
     pub encode: fn(&ArrayRecord, &DeviceRecord, &mut [u8; SUPERBLOCK_BYTES]),
-    /// Reads one whose magic and version are right.
+    /// Decodes a superblock whose magic and version are right.
     pub decode: fn(&[u8; SUPERBLOCK_BYTES]) -> Decoded,
     /// Every field of the superblock, in order: offset, length, name. The table of
     /// `docs/format.md`.
     pub fields: &'static [(usize, usize, &'static str)],
-    /// A superblock as it was first written, for ever.
+    /// A superblock of this version as first released. It never changes.
     pub fixture: &'static [u8; SUPERBLOCK_BYTES],
 }
 
 /// All versions that can be read.
 pub static VERSIONS: &[&Version] = &[&v1::VERSION];
 
-/// Writes a superblock into the first `SUPERBLOCK_BYTES` of `out`. Allocates nothing.
+/// Encodes a superblock into the first `SUPERBLOCK_BYTES` of `out`. Allocates nothing.
 pub fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8]) {
     let version = VERSIONS
         .iter()
@@ -42,7 +42,7 @@ pub fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8]) {
         .first_chunk_mut()
         .expect("room for a superblock is the caller's to give");
     (version.encode)(array, device, out);
-    // What is written is what will be read, or nothing is written.
+    // Never write a superblock that doesn't read back the same.
     let decoded = decode(out);
     assert!(
         matches!(&decoded, Ok((read, own)) if own == device && is_same(read, array)),
@@ -50,14 +50,14 @@ pub fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8]) {
     );
 }
 
-/// Whether a record is what was written of another one.
+/// Returns true if `read` is the record that writing `written` produces.
 fn is_same(read: &ArrayRecord, written: &ArrayRecord) -> bool {
     let mut kept = written.clone();
     kept.features.ignorable &= Features::KNOWN.ignorable;
     *read == kept
 }
 
-/// Reads a superblock from the first `SUPERBLOCK_BYTES` of `bytes`. Allocates nothing.
+/// Decodes a superblock from the first `SUPERBLOCK_BYTES` of `bytes`. Allocates nothing.
 pub fn decode(bytes: &[u8]) -> Decoded {
     let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
         .first_chunk()

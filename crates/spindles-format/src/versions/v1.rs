@@ -168,7 +168,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.bytes(&MAGIC);
     writer.u32(1);
     writer.u32(u32::try_from(SUPERBLOCK_BYTES).expect("4096"));
-    // An ignorable feature that isn't known isn't kept up either: nobody shall rely on it.
+    // An unknown ignorable feature isn't maintained by this version, so its bit must not stay set.
     writer.u64(array.features.ignorable & Features::KNOWN.ignorable);
     writer.u64(array.features.read_only);
     writer.u64(array.features.refuse);
@@ -261,7 +261,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         read_only: reader.u64(),
         refuse: reader.u64(),
     };
-    // Before anything else: such a feature may give any other field a new meaning.
+    // First, since such a feature may give any other field a new meaning.
     let unknown = features.refuse & !Features::KNOWN.refuse;
     if unknown != 0 {
         return Err(DecodeError::Features { unknown });

@@ -1,4 +1,4 @@
-//! What an array becomes while it is assembled.
+//! Changes of an array that are applied during assembly.
 
 use crate::errors::AssembleError;
 use spindles_block::{MemberIndex, MemberSet};
@@ -8,44 +8,45 @@ use spindles_engine::{
 use spindles_format::{ArrayRecord, Assembly, DeviceRecord, ErrorCounts, Text, Uuid};
 use std::collections::BTreeMap;
 
-/// What an array is to become that is assembled.
+/// A change to apply during assembly.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// It begins to grow.
+    /// Begin to grow.
     Grow(GrowthTarget),
-    /// It has so many bytes on the members that it has, or as many as they have room for.
+    /// Change the size on the present members to this many bytes; `None` for all their room.
     Size(Option<u64>),
-    /// It is again what it was before it began to grow.
+    /// Revert to the shape before the growth.
     Abort,
-    /// Its journal lies on this device, or on its members where that is zeros.
+    /// Put the journal on this device, or on the members if it is zeros.
     Journal(Uuid),
-    /// Whether it, and arrays inside it, may be written while members are away that may be newer.
+    /// Set whether the array, and arrays inside it, may be written while missing members may be
+    /// newer.
     DegradedWrites(bool),
-    /// The error counters of a member's device are 0, in this array or one inside it.
+    /// Reset the error counters of a member's device, in this array or one inside it.
     ClearErrors(Uuid, MemberIndex),
-    /// It is called otherwise, and so are the arrays inside it: what each of them is called then.
+    /// Rename the array and the arrays inside it; maps each to its new name.
     Names(BTreeMap<Uuid, Text<64>>),
 }
 
-/// What changes about one of the arrays.
+/// The changes of one array.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// The device of its journal.
+    /// The new journal device.
     pub(super) journal: Option<Uuid>,
-    /// What it is called.
+    /// The new name.
     pub(super) name: Option<Text<64>>,
-    /// Whether it may be written without members that may have gone on alone.
+    /// Whether it may be written without members that may have continued alone.
     pub(super) degraded_writes: Option<bool>,
-    /// Whose device's error counters become 0.
+    /// The member whose error counters are reset.
     pub(super) clears_errors: Option<MemberIndex>,
-    /// Its growth is taken back.
+    /// True if its growth is reverted.
     pub(super) aborts: bool,
-    /// What it was before it got larger.
+    /// Its shape before it was enlarged.
     pub(super) extends: Option<Extent>,
 }
 
 impl Changes {
-    /// Puts them into what the array is opened with.
+    /// Applies the changes to the state that the array is opened with.
     pub(super) fn apply(
         self,
         persistence: &mut Persistence,
@@ -56,7 +57,7 @@ impl Changes {
         if self.journal.is_some() && (!clean || grows) {
             return Err(AssembleError::Changed);
         }
-        // What is logged speaks of groups as the growing array counts them.
+        // The log refers to groups of the growing array.
         if self.aborts && !read_only && !clean {
             return Err(AssembleError::Changed);
         }
@@ -76,7 +77,7 @@ impl Changes {
             device.errors = ErrorCounts::NONE;
         }
         if let Some(device) = self.journal {
-            // Nothing that is logged counts: the array is clean.
+            // The array is clean, so its log is not needed.
             array.journal.device = device;
             array.journal.tail = 0;
             array.journal.on_device = false;
@@ -87,7 +88,7 @@ impl Changes {
     }
 }
 
-/// The devices of an array that may grow.
+/// Returns the devices of an array that may grow.
 fn devices(assembly: &Assembly, of_arrays: bool) -> Result<Vec<DeviceRecord>, PlanError> {
     if of_arrays {
         return Err(PlanError::Inner);
@@ -99,7 +100,7 @@ fn devices(assembly: &Assembly, of_arrays: bool) -> Result<Vec<DeviceRecord>, Pl
     Ok(devices)
 }
 
-/// The assembly with the record that a growth begins with. Unchanged for reading only.
+/// Returns the assembly with the record that begins a growth. Unchanged if read-only.
 pub(super) fn plan(
     assembly: &Assembly,
     target: &GrowthTarget,
@@ -110,7 +111,7 @@ pub(super) fn plan(
     planned(assembly, array, read_only)
 }
 
-/// As `plan`, with the record of the larger array; and what it extends.
+/// Like `plan`, with the record of the enlarged array. Also returns the extent of the enlargement.
 pub(super) fn plan_larger(
     assembly: &Assembly,
     bytes: Option<u64>,
@@ -124,7 +125,7 @@ pub(super) fn plan_larger(
     Ok((planned, (!read_only).then_some(extent)))
 }
 
-/// How many blocks an array may have on the members that it has, where it may get larger now.
+/// Returns the largest size in blocks on the present members; `None` if it can't be enlarged now.
 pub(super) fn room(assembly: &Assembly, of_arrays: bool) -> Option<u64> {
     let devices = devices(assembly, of_arrays).ok()?;
     largest(&assembly.array, &devices).ok()
@@ -149,8 +150,8 @@ fn planned(
     Ok(planned)
 }
 
-/// The assembly with the record from before its growth. `None` where it does not grow, or where a part
-/// of it has moved.
+/// Returns the assembly with the record from before its growth. `None` if it is not growing, or if
+/// a part of it has moved.
 pub(super) fn back(assembly: &Assembly) -> Option<Assembly> {
     let mut back = assembly.clone();
     back.array = plan_abort(&assembly.array)?;

@@ -1,4 +1,4 @@
-//! What an engine is opened with for an array with superblocks.
+//! The engine configuration of an array with superblocks.
 
 use crate::clock::since_1970_s;
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
@@ -6,7 +6,7 @@ use spindles_engine::{Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICI
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::Geometry;
 
-/// What an engine is opened with for an array with superblocks.
+/// Returns the engine configuration of an array with superblocks.
 pub(crate) fn config(
     array: &ArrayRecord,
     records: Vec<Option<DeviceRecord>>,

@@ -1,4 +1,4 @@
-//! What an array is, as the superblocks of its devices have it.
+//! Describes an array from the superblocks of its devices.
 
 use super::change::{Change, Changes, back, plan, plan_larger, room};
 use super::opening::Opening;
@@ -16,20 +16,20 @@ use spindles_layout::{Geometry, Level, Redundancy};
 
 /// An array as its superblocks describe it.
 pub(super) struct Described {
-    /// As the superblocks have it.
+    /// The record in the superblocks.
     pub(super) found: Box<ArrayRecord>,
-    /// With what changes about it in `array`.
+    /// The members; its `array` is the record with all changes applied.
     pub(super) assembly: Assembly,
     pub(super) geometry: Geometry,
     pub(super) policy: &'static Policy,
-    /// The device of its journal.
+    /// The journal device.
     pub(super) journal: Option<(String, JournalDevice, NodeId)>,
     pub(super) changes: Changes,
     pub(super) report: ArrayReport,
 }
 
 impl Described {
-    /// Without these members it can't be opened.
+    /// Returns the error that it can't be opened without these members.
     pub(super) fn incomplete(&self, missing: MemberSet) -> AssembleError {
         AssembleError::Incomplete {
             array: self.report.name.clone(),
@@ -40,7 +40,8 @@ impl Described {
         }
     }
 
-    /// Why it is not written without the members that are away, unless that is allowed.
+    /// Returns why a write without the missing members needs permission; `None` if it discards no
+    /// data.
     pub(super) fn asks(&self, forced: bool) -> Option<AssembleError> {
         let GivenUp { newer, last_writes } = self.report.given_up;
         let array = self.report.name.clone();
@@ -66,7 +67,8 @@ impl Described {
         })
     }
 
-    /// It was not closed in order, and lacks members that would have what was in flight.
+    /// Returns the error that it was not closed in order and lacks members, so that the writes in
+    /// flight can't be recovered.
     pub(super) fn unclean(&self, missing: MemberSet, asks: bool) -> AssembleError {
         AssembleError::UncleanDegraded {
             array: self.report.name.clone(),
@@ -80,12 +82,12 @@ impl Described {
 }
 
 impl Opening<'_> {
-    /// What the array of these parts is, as its superblocks have it.
+    /// Describes the array of these parts from its superblocks.
     pub(super) fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
         let assembly = choose(&found)?;
         let found = Box::new(assembly.array.clone());
-        // One that is left over has no part in it.
+        // A left-over array takes no part in it.
         let members = assembly.devices.iter().flatten();
         let of_arrays = members.clone().any(|index| parts[*index].report.is_some());
         let (assembly, changes) = self.with_change(assembly, of_arrays)?;
@@ -134,7 +136,7 @@ impl Opening<'_> {
         })
     }
 
-    /// What would be given up if it were written without the members that are away.
+    /// Returns the data that a write without the missing members would discard.
     fn given_up(
         &self,
         assembly: &Assembly,
@@ -153,7 +155,8 @@ impl Opening<'_> {
         }
     }
 
-    /// An array as it shall be. Only the outermost changes in more than its name and who may write it.
+    /// Applies the change to an array. An inner array can change only its name, its permission for
+    /// degraded writes, and its error counters.
     fn with_change(
         &mut self,
         mut assembly: Assembly,
@@ -194,7 +197,7 @@ impl Opening<'_> {
         Ok((assembly, changes))
     }
 
-    /// The device that the array has for its journal, if it was given, and is as long as it was.
+    /// Takes the array's journal device, if it was given and has its full length.
     fn take_journal(&mut self, array: &ArrayRecord) -> Option<(String, JournalDevice, NodeId)> {
         let at = self.journals.iter().position(|(_, device, node)| {
             let bytes = self.stack.blocks(*node) * u64::from(array.block_size.bytes());
@@ -206,7 +209,7 @@ impl Opening<'_> {
         Some(self.journals.remove(at))
     }
 
-    /// Why the other devices that had, or have, the journal of the array are none of its now.
+    /// Explains why the other given journal devices of this array are not current.
     fn refuse_journals(&mut self, array: &ArrayRecord) -> Vec<String> {
         let of_it = |(_, device, _): &mut (_, JournalDevice, _)| device.array == array.uuid;
         let refused = self.journals.extract_if(.., of_it);
@@ -241,11 +244,11 @@ impl Opening<'_> {
     }
 }
 
-/// What the superblocks alone say of an array.
+/// Builds the report from the superblocks alone.
 fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayReport {
     let array = &assembly.array;
     let block_bytes = u64::from(array.block_size.bytes());
-    // While it grows it holds what it held.
+    // A growing array keeps its earlier size.
     let bytes = geometry.older().unwrap_or(geometry).blocks() * block_bytes;
     let not_filled = (0_u8..)
         .zip(array.members())
@@ -311,7 +314,8 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
     }
 }
 
-/// Whether the array knows what that device missed, and gives it that by itself.
+/// Returns true if the array knows which blocks that device missed, and writes them without a
+/// command.
 pub(super) fn knows(refusal: &Refusal) -> bool {
     matches!(
         refusal.reason,
@@ -367,8 +371,8 @@ fn member_report(
     }
 }
 
-/// Active members that were not given, if they hold all data of the array by themselves: another
-/// machine may have written to them.
+/// Returns active members that were not given, if they hold all data of the array by themselves.
+/// Another machine may have written to them.
 pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
     let unheard_of = assembly.unheard_of();
     let others = MemberSet::all(geometry.members()).difference(unheard_of);
@@ -379,9 +383,9 @@ pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSe
     }
 }
 
-/// Members that the array had when it was not closed in order, and that are not there now, where they alone
-/// may prove what was being written: whole rows are not logged while all members are there. `has_device` says
-/// whether the device of its journal is there.
+/// Returns missing members that alone may prove the last writes. They were present when the array
+/// was not closed in order; whole rows are not logged while all members are present. `has_device`
+/// says whether the journal device is present.
 fn hold_last_writes(
     assembly: &Assembly,
     geometry: &Geometry,
@@ -390,7 +394,7 @@ fn hold_last_writes(
 ) -> MemberSet {
     let array = &assembly.array;
     let has_parity = matches!(geometry.level().redundancy, Redundancy::Parity(_));
-    // Without the log it takes more than this question to open it.
+    // Without the log, opening it takes `--force` anyway.
     let has_log = array.journal.tail > 0 && (has_device || !array.journal.on_device);
     // Without checksums whole rows are logged too.
     let whole_unlogged = array.checksum != ChecksumKind::None;
@@ -402,7 +406,7 @@ fn hold_last_writes(
     }
 }
 
-/// Who survives less than is missing of an array.
+/// Describes what tolerates fewer losses than this array has.
 fn survives(array: &ArrayRecord) -> String {
     let Some(older) = &array.growth.older else {
         return format!("{} survives", array.level);
@@ -427,7 +431,7 @@ fn survives(array: &ArrayRecord) -> String {
     )
 }
 
-/// What the names in the record mean.
+/// Looks up the names in the record.
 pub(super) fn understand(
     assembly: &Assembly,
 ) -> Result<(Geometry, &'static Policy), AssembleError> {

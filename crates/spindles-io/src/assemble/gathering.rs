@@ -1,4 +1,4 @@
-//! Devices sorted by what they say of themselves: members, spares, journals.
+//! Sorts devices by the records on them: members, spares, journals.
 
 use crate::errors::AssembleError;
 use crate::labels::Spare;
@@ -8,19 +8,19 @@ use spindles_block::SizeBytes;
 use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::cmp::Ordering;
 
-/// Where the second slot of the superblocks ends: no member is shorter.
+/// The end of the second superblock slot: the least size of a member.
 const SLOTS_END_BYTES: u64 = SLOT_BYTES[1] + SUPERBLOCK_BYTES as u64;
 
-/// Devices by what they say of themselves.
+/// Devices by the records on them.
 pub(super) struct Gathered<'a> {
-    /// Members, with what was found on each.
+    /// Members; `found` holds the contents of each.
     pub(super) devices: Vec<&'a str>,
     pub(super) found: Vec<Found>,
     pub(super) spares: Vec<Spare>,
     pub(super) journals: Vec<(String, JournalDevice)>,
-    /// Devices that are too small for a superblock, and why they are left out, for people.
+    /// Messages about devices that are too small for a superblock and therefore left out.
     pub(super) refused: Vec<String>,
-    /// How they are to be opened: with the block size of their array.
+    /// How to open them: with the block size of their array.
     pub(super) open: OpenOptions,
 }
 
@@ -80,8 +80,7 @@ pub(super) fn gather<'a>(
     })
 }
 
-/// Takes out the devices that say something else than that they are members: none of them is ever
-/// taken for one.
+/// Takes out the devices whose record says that they are no members.
 fn set_apart<'a, T>(
     devices: &[&'a str],
     found: &mut Vec<Found>,
@@ -101,7 +100,7 @@ fn set_apart<'a, T>(
     (members, apart)
 }
 
-/// Two devices that hold the same journal are a mistake, as two that are the same member.
+/// Refuses two devices with the same journal, just as two devices with the same member.
 pub(super) fn refuse_copies(journals: &[(String, JournalDevice)]) -> Result<(), AssembleError> {
     for (at, (second, device)) in journals.iter().enumerate() {
         let same = |(_, other): &&(String, JournalDevice)| other.device_uuid == device.device_uuid;
@@ -121,7 +120,7 @@ pub(super) fn refuse_copies(journals: &[(String, JournalDevice)]) -> Result<(), 
     Ok(())
 }
 
-/// What the devices say, if each of them says something and is another one.
+/// Reads the records of the devices. Each must be a different device and hold a record.
 fn look(devices: &[&str], open: &OpenOptions) -> Result<Vec<Found>, AssembleError> {
     if let Some((first, second)) = identity::same_device(devices) {
         return Err(AssembleError::SameDevice {

@@ -1,4 +1,4 @@
-//! One array after another is opened, inside out.
+//! Opens nested arrays from the inside out.
 
 use super::config::config;
 use super::described::{Described, knows};
@@ -14,11 +14,11 @@ use spindles_format::{
 };
 use std::mem::take;
 
-/// What is to be done about an array that has taken no place yet.
+/// The remedy for an array that has not taken its place yet.
 const GOES_ON: &str = "; the spindles rebuild that was to fill it goes on when it is given again";
 
 impl Opening<'_> {
-    /// Opens inside out whatever is a member of another array. What is left is not.
+    /// Opens all inner arrays, from the inside out. Returns the parts of the outermost array.
     pub(super) fn open_inner(&mut self, mut parts: Vec<Part>) -> Result<Vec<Part>, AssembleError> {
         while let Some(inner) = innermost(&parts) {
             let (mut members, others): (Vec<Part>, _) = parts
@@ -30,12 +30,12 @@ impl Opening<'_> {
         Ok(parts)
     }
 
-    /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
-    /// around it may do without.
+    /// Opens the array of these parts. `None` for an inner array that lacks too many members: the
+    /// outer array may continue without it.
     pub(super) fn open(&mut self, parts: &mut [Part]) -> Result<Option<Part>, AssembleError> {
         let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut described = match self.describe(parts) {
-            // Each of its devices is refused, with a reason, or some went on without the others.
+            // Each of its devices was refused with a reason, or some continued without the others.
             Err(
                 error @ AssembleError::Choose(
                     ChooseError::NothingLeft { .. } | ChooseError::SplitBrain { .. },
@@ -57,7 +57,7 @@ impl Opening<'_> {
             return Ok(None);
         }
         let mut asks = self.asks(&described, parts);
-        // A look sees first what else keeps it from being opened.
+        // A look first reports other obstacles.
         if let Some(asks) = asks.take_if(|_| !is_inner && !self.look_only) {
             return Err(asks);
         }
@@ -89,8 +89,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Whether an array that lacks too much is opened for what can still be read. One inside another is
-    /// not: the array around it may do without.
+    /// Returns true if an array that lacks too many members is opened to rescue its readable data.
+    /// Not for inner arrays: the outer array may continue without them.
     fn rescues(&self, described: &Described) -> bool {
         let array = &described.assembly.array;
         self.options.rescue
@@ -100,8 +100,8 @@ impl Opening<'_> {
             && array.growth.older.is_none()
     }
 
-    /// Why an array is not written unasked, or one inside it that has a part in it: members are away
-    /// that hold something which that would give up.
+    /// Returns the reason not to write this array, or an inner array that takes part in it: missing
+    /// members hold data that the write would discard.
     fn asks(&self, described: &Described, parts: &mut [Part]) -> Option<AssembleError> {
         let taken = self.taken(described);
         let mut inner = taken.iter().filter_map(|&index| parts[index].asks.take());
@@ -112,7 +112,7 @@ impl Opening<'_> {
             .or_else(|| (writes && !is_allowed).then(|| described.asks(self.options.force))?)
     }
 
-    /// Which parts an array opened for writing takes: its members, and those that return.
+    /// Returns the parts that an array opened for writing takes: its members, and returning ones.
     fn taken(&self, described: &Described) -> Vec<usize> {
         let Assembly {
             devices, refused, ..
@@ -123,8 +123,8 @@ impl Opening<'_> {
         devices.iter().flatten().copied().chain(returning).collect()
     }
 
-    /// Notes in a look which arrays the one around them goes on without, so that they are not written
-    /// afterwards.
+    /// During a look, records the arrays that their outer arrays continue without. They must not be
+    /// written afterwards.
     fn leave_out(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
         let arrays = |index: usize| parts[index].arrays();
         if self.look_only {
@@ -143,7 +143,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Opens the engine of an array over its parts. Members that return get what they missed.
+    /// Opens the engine of an array over its parts. Returning members begin to catch up.
     fn add_array(
         &mut self,
         described: &Described,
@@ -172,14 +172,14 @@ impl Opening<'_> {
         let node = (self.stack).add_array_with_journal(name, config, &nodes, journal)?;
         for (member, device, _) in returning {
             let device = Box::new(device);
-            // Where that is not possible the array goes on without it, as the refusal says.
+            // If that fails the array continues without it; the refusal says so.
             let taken = self.stack.command(node, Command::Return { member, device });
             debug_assert!(taken.is_ok(), "{taken:?}");
         }
         Ok(node)
     }
 
-    /// An open array as a part of the one around it. `None` for one that holds nothing yet.
+    /// Turns an open array into a part of the one around it. `None` if it holds no data yet.
     fn opened(
         &mut self,
         described: Described,
@@ -212,7 +212,8 @@ impl Opening<'_> {
         })
     }
 
-    /// Goes on without an inner array that lacks these members: the array around it may do so.
+    /// Continues without an inner array that lacks these members. The outer array may tolerate
+    /// that.
     fn lacks_too_much(
         &mut self,
         mut described: Described,
@@ -230,7 +231,7 @@ impl Opening<'_> {
         Ok(None)
     }
 
-    /// What the engine of the array is opened with, with its changes in it.
+    /// Returns the engine configuration of the array, with its changes applied.
     fn config(&self, described: &mut Described, read_only: bool) -> Result<Config, AssembleError> {
         let open = &self.options.open;
         let assembly = &described.assembly;
@@ -242,8 +243,8 @@ impl Opening<'_> {
         let mut config = Config {
             read_only,
             beyond_tolerance: self.rescues(described),
-            // What an array around it keeps there has checksums of its own, and a replay that only
-            // writing allows is not needed to know what the arrays are.
+            // An outer array keeps its metadata there with checksums of its own. Identifying the
+            // arrays needs no replay, which only writing allows.
             look_only: self.look_only || read_only && array.parent != Uuid::NIL,
             force: self.options.force,
             only_recovers: self.options.only_recovers,
@@ -259,7 +260,7 @@ impl Opening<'_> {
             )
         };
         if open.drawn.is_some() {
-            config.limits.dirty_bytes = 0; // What is marked ahead of writes depends on time.
+            config.limits.dirty_bytes = 0; // Marking regions ahead of writes depends on time.
         }
         if let Some(persistence) = &mut config.persistence {
             persistence.opened_s = persistence.opened_s.filter(|_| open.drawn.is_none());
@@ -291,7 +292,7 @@ impl Opening<'_> {
     }
 }
 
-/// Inner arrays are parts of another: their contents say of which and where.
+/// Reads the superblock of the outer array from the contents of an inner one.
 fn read_found_of_array(
     stack: &mut Stack,
     node: NodeId,

@@ -1,5 +1,5 @@
-//! Arrays from the superblocks of their devices: given in any order, nested arrays inside out,
-//! what can't take part refused by name and reason.
+//! Assembles arrays from the superblocks of their devices. The devices come in any order, nested
+//! arrays are opened from the inside out, and unusable devices are refused by name with a reason.
 
 mod change;
 mod config;
@@ -31,9 +31,9 @@ use spindles_format::{ArrayRecord, AssembleError as ChooseError, Found, Uuid, ch
 
 /// An assembled array.
 pub struct Assembled {
-    /// The array, to be read and written.
+    /// The array, open for I/O.
     pub target: Box<dyn Target>,
-    /// What it is made of.
+    /// The array's report.
     pub report: ArrayReport,
 }
 
@@ -45,18 +45,18 @@ impl std::fmt::Debug for Assembled {
     }
 }
 
-/// What one device says.
+/// The records on one device.
 #[derive(Debug)]
 pub struct Examined {
-    /// What was read of it.
+    /// Its superblocks.
     pub found: Found,
-    /// What else it carries.
+    /// Other signatures on it.
     pub sightings: Vec<Sighting>,
     /// Its copy of the array's list of bad blocks.
     pub bad_pages: Vec<BadPage>,
 }
 
-/// Reads what a device says, even while it is in use. Nothing is opened for writing.
+/// Reads the records on a device, even while it is in use. Opens nothing for writing.
 pub fn examine(device: &str) -> Result<Examined, OpenError> {
     let probe = Probe::peek(device)?;
     Ok(Examined {
@@ -66,13 +66,14 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
     })
 }
 
-/// Assembles the array that these devices, in any order, belong to. With an error, nothing was
-/// written to any of them.
+/// Assembles the array that these devices, in any order, belong to. After an error, no device was
+/// written.
 pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
     build(devices, options, None, Goal::Use).map(Build::into_assembled)
 }
 
-/// What `assemble` would open, or why it would not. Nothing is written, and nobody has it afterwards.
+/// Checks what `assemble` would open, or why it would fail. Writes nothing, and leaves no device
+/// open.
 pub fn look(devices: &[&str], options: &AssembleOptions) -> Result<ArrayReport, AssembleError> {
     let report = build(devices, options, None, Goal::Look)?.report;
     if !options.open.read_only && !report.must_read_only() {
@@ -81,8 +82,8 @@ pub fn look(devices: &[&str], options: &AssembleOptions) -> Result<ArrayReport, 
     Ok(report)
 }
 
-/// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
-/// that is possible.
+/// Like `assemble`, and applies a change. If the options open it read-only, it only checks that the
+/// change is possible.
 pub fn assemble_to_change(
     devices: &[&str],
     options: &AssembleOptions,
@@ -91,19 +92,18 @@ pub fn assemble_to_change(
     build(devices, options, Some(change), Goal::Use).map(Build::into_assembled)
 }
 
-/// An array that another command changed between our look and our opening is looked at again, at most
-/// so often.
+/// Attempts to open an array that other commands keep changing between our look and our opening.
 const LOOKS_MAX: u32 = 20;
 
-/// What an array is put together for.
+/// The purpose of an assembly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Use,
-    /// To know whether it could be used.
+    /// Only to check that it could be used.
     Look,
 }
 
-/// As `build_of`. Devices that die meanwhile are left out, with their names.
+/// Like `build_of`, but leaves out devices that die meanwhile and names them in the report.
 fn build(
     devices: &[&str],
     options: &AssembleOptions,
@@ -112,7 +112,7 @@ fn build(
 ) -> Result<Build, AssembleError> {
     let mut left = devices.to_vec();
     let mut died = Vec::new();
-    // Members that died were here, and are no newer than the others.
+    // Set if members died that had been present: they are no newer than the others.
     let mut none_is_newer = false;
     let mut looks = 1;
     loop {
@@ -160,7 +160,8 @@ fn build(
     }
 }
 
-/// `all_heard_of` becomes true as soon as no absent member can be newer than those that are here.
+/// Assembles an array. Sets `all_heard_of` once no missing member can be newer than the present
+/// ones.
 fn build_of(
     devices: &[&str],
     options: &AssembleOptions,
@@ -178,7 +179,7 @@ fn build_of(
         mut open,
     } = gather(devices, &options.open)?;
     refuse_copies(&journals)?;
-    // Of arrays in arrays it is known when the inner ones are open.
+    // For nested arrays this is known only once the inner ones are open.
     *all_heard_of = choose(&found).is_ok_and(|assembly| {
         let is_newer = |geometry| !may_be_newer(&assembly, &geometry).is_empty();
         assembly.array.parent == Uuid::NIL
@@ -201,7 +202,7 @@ fn build_of(
     };
     let mut left_out = Vec::new();
     if !open.read_only {
-        // First for reading only, so that what can go wrong does so before anything is written.
+        // First open it read-only, so that errors appear before anything is written.
         let reading = OpenOptions {
             read_only: true,
             ..open.clone()
@@ -215,14 +216,14 @@ fn build_of(
         left_out = look.left_out;
     }
     let mut build = new(&open, false, left_out)?;
-    // What took force to open may still get its members back, and with them what was being written.
+    // An array opened by force may still get its members back, and with them the last writes.
     let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
     build.provide_spares(spares, options.keep_spares || forced);
     Ok(build)
 }
 
-/// The array that is no member of another, and that all or some of the devices given are at the
-/// bottom of: its record, whether or not enough of it is there. Nothing is locked or written.
+/// Returns the record of the outermost array that some or all of these devices belong to, even if
+/// members are missing. Locks and writes nothing.
 pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
     let open = OpenOptions::looking();
     let gathered = gather(devices, &open)?;
@@ -234,7 +235,7 @@ pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, Assembl
     Ok(records.next().map(|(array, _)| array.clone()))
 }
 
-/// For what is looked at, not used.
+/// Returns options for inspecting an array without using it.
 fn looking(open: &OpenOptions) -> AssembleOptions {
     AssembleOptions {
         open: open.clone(),
@@ -244,7 +245,8 @@ fn looking(open: &OpenOptions) -> AssembleOptions {
     }
 }
 
-/// Whether an array can become that, as its superblocks have it: somebody may have it open, for whom it stays so.
+/// Checks `change` against the superblocks only. Writes nothing, so another process may have the
+/// array open.
 pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), AssembleError> {
     let open = OpenOptions::looking();
     let gathered = gather(devices, &open)?;
@@ -262,9 +264,9 @@ pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), Assemb
     opening.describe(&parts).map(drop)
 }
 
-/// What the array on these devices is, as its superblocks have it, whether or not it can be opened. What
-/// is a member of another is opened to know that, for reading. Where too much is missing for that,
-/// what was to be opened.
+/// Describes the array on these devices from its superblocks, whether or not it can be opened.
+/// Opens inner arrays for reading to do so. If those lack too many members, returns their reports
+/// instead.
 pub(crate) fn describe(
     devices: &[&str],
     open: &OpenOptions,
@@ -298,8 +300,8 @@ pub(crate) fn describe(
     Ok(vec![report])
 }
 
-/// How many blocks of the array of these parts, which is not open, are on its list of so many pages as lost.
-/// `None` where one of them can't be read from any.
+/// Counts the lost blocks in the bad-block list of an array that is not open. The list has `count`
+/// pages. `None` if a page can't be read from any part.
 fn listed_lost(stack: &mut Stack, parts: &[Part], count: u32) -> Option<u64> {
     let mut pages = Vec::new();
     for part in parts {
@@ -321,7 +323,7 @@ fn listed_lost(stack: &mut Stack, parts: &[Part], count: u32) -> Option<u64> {
         .then(|| runs.iter().map(|run| run.end.0 - run.start.0).sum())
 }
 
-/// As `assemble`, and what is there can still be added to.
+/// Like `assemble`, but allows adding members to the result.
 pub(crate) fn put_together(
     devices: &[&str],
     options: &AssembleOptions,
@@ -329,14 +331,14 @@ pub(crate) fn put_together(
     build(devices, options, None, Goal::Use)
 }
 
-/// An array that was put together, in its stack.
+/// An assembled array in its stack.
 pub(crate) struct Build {
     pub(crate) stack: Stack,
     root: NodeId,
     pub(crate) report: ArrayReport,
-    /// Arrays inside it that have no part in it as they are.
+    /// Inner arrays that take no part in it as they are.
     pub(crate) lost: Vec<Lost>,
-    /// Arrays that the ones around them go on without, as a look found it.
+    /// Arrays that their outer arrays continue without, as found by a look.
     left_out: Vec<Uuid>,
 }
 
@@ -350,7 +352,8 @@ impl Build {
             });
         }
         let root = opening.open(&mut parts).map_err(|error| {
-            // What inner arrays could not carry out they do not answer: not even what they are part of.
+            // Inner arrays do not answer requests that they can't carry out, so the outer error
+            // does not show the cause.
             opening
                 .stack
                 .no_space()
@@ -381,7 +384,7 @@ impl Build {
         }
     }
 
-    /// Gives the arrays their spares, which take the places of missing members at once.
+    /// Gives the arrays their spares, which take vacant places at once.
     fn provide_spares(&mut self, spares: Vec<Spare>, keep: bool) {
         let mut useful = Vec::new();
         for spare in spares {
@@ -408,7 +411,7 @@ impl Build {
     }
 }
 
-/// Closes an array; the report gets the spares that were taken meanwhile, and what went wrong.
+/// Closes an array, and adds the spares taken and the incidents to the report.
 pub(crate) fn close(
     mut target: Box<dyn Managed>,
     report: &mut ArrayReport,

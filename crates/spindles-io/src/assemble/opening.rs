@@ -1,4 +1,4 @@
-//! Devices that an array is put together from, open, and what lies on them.
+//! Opens the devices of an array and reads their superblocks.
 
 use super::change::Change;
 use super::options::AssembleOptions;
@@ -8,7 +8,7 @@ use crate::{NodeId, OpenError, OpenOptions, Stack, backends};
 use spindles_block::BlockIndex;
 use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
 
-/// Why a device can't be opened that answered before.
+/// Explains why a device that answered before can't be opened.
 fn refused(device: &str, error: OpenError) -> AssembleError {
     let is_dead = |source: &std::io::Error| {
         let dead = [libc::ENXIO, libc::ENODEV, libc::EIO, libc::ENOMEDIUM];
@@ -32,11 +32,12 @@ fn add(stack: &mut Stack, device: &str) -> Result<NodeId, AssembleError> {
         .map_err(|error| refused(device, error))
 }
 
-/// Refuses devices that could be read a moment ago, and that can't be written to: somebody else may be reading one.
+/// Refuses devices that could be read a moment ago but can't be opened for writing, for example
+/// because another process reads them.
 pub(super) fn may_write(devices: &[&str], open: &OpenOptions) -> Result<(), AssembleError> {
     for device in devices {
         match backends::open(device, open).map_err(|error| refused(device, error)) {
-            // The array goes on without it.
+            // The array continues without it.
             Ok(_) | Err(AssembleError::Died { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -44,7 +45,7 @@ pub(super) fn may_write(devices: &[&str], open: &OpenOptions) -> Result<(), Asse
     Ok(())
 }
 
-/// What lies in the superblock slots of a node.
+/// Reads the superblock slots of a node.
 pub(super) fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Found {
     let block_bytes = u64::from(stack.block_size().bytes());
     let slots = SLOT_BYTES.map(|offset| {
@@ -65,29 +66,29 @@ pub(super) fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u
     Found::new(name, bytes, slots)
 }
 
-/// The opening of one array after another.
+/// The state while nested arrays are opened one after another.
 pub(super) struct Opening<'a> {
     pub(super) stack: Stack,
-    /// Devices that hold a journal, and that no array has yet.
+    /// Journal devices that no array has taken yet.
     pub(super) journals: Vec<(String, JournalDevice, NodeId)>,
     pub(super) read_only: bool,
-    /// Whether it can be opened, before it is opened for writing.
+    /// True to check only that it can be opened, before it is opened for writing.
     pub(super) look_only: bool,
     pub(super) options: &'a AssembleOptions,
-    /// No member that is away can be newer than what is here: it was here until it died.
+    /// True if no missing member can be newer than the present ones: it was present until it died.
     pub(super) none_is_newer: bool,
-    /// What the array given shall become.
+    /// The change of the given array.
     pub(super) change: Option<Change>,
-    /// Arrays that the ones around them leave out: a look found them, and they are not written.
+    /// Arrays that their outer arrays leave out, as found by a look. They are not written.
     pub(super) left_out: Vec<Uuid>,
-    /// Inner arrays that could not be opened, or hold nothing: for the array around them.
+    /// Inner arrays that could not be opened, or hold no data; for the outer array.
     pub(super) lost: Vec<Lost>,
-    /// Arrays inside others that are not members of them as they are.
+    /// Inner arrays that are no current members of their outer arrays.
     pub(super) outdated: Vec<Lost>,
 }
 
 impl<'a> Opening<'a> {
-    /// With the devices open, and nothing made of them yet.
+    /// Opens the devices, without assembling them yet.
     pub(super) fn begin(
         devices: &[&str],
         looked: &[Found],
@@ -124,11 +125,11 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Opens a device that was a member when it was looked at.
+/// Opens a device that was found to be a member.
 fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, AssembleError> {
     let node = add(stack, device)?;
     let found = read_found(stack, node, device.to_owned(), looked.bytes);
-    // It was a member a moment ago: whatever it answers now, it can't be counted on.
+    // It was a member a moment ago, so this answer can't be trusted.
     if let (Err(error), Ok(_)) = (found.record(), looked.record()) {
         return Err(AssembleError::Died {
             device: device.to_owned(),
@@ -148,7 +149,7 @@ fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, As
     })
 }
 
-/// Opens a device that held a journal when it was looked at.
+/// Opens a device that was found to hold a journal.
 fn open_journal(
     stack: &mut Stack,
     name: &str,

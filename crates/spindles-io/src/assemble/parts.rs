@@ -1,26 +1,26 @@
-//! What an array is made of while it is assembled.
+//! The parts of an array during assembly.
 
 use crate::NodeId;
 use crate::errors::AssembleError;
 use crate::report::ArrayReport;
 use spindles_format::{ArrayRecord, Assembly, Found, Reason, Uuid};
 
-/// Something that may be a member: a device, or an array inside another.
+/// A possible member: a device, or an inner array.
 pub(super) struct Part {
     pub(super) node: NodeId,
     pub(super) found: Found,
-    /// Of an array.
+    /// Set for an array.
     pub(super) report: Option<ArrayReport>,
-    /// Of an array: what it is if the one around it goes on without it.
+    /// For an array: its description if the outer array continues without it.
     pub(super) outdated: Option<Lost>,
-    /// The devices that it is made of.
+    /// Its devices.
     pub(super) leaves: Vec<String>,
-    /// Why it is not written unasked. It is no reason where the array around it leaves it out.
+    /// Why it must not be written without permission. Ignored if the outer array leaves it out.
     pub(super) asks: Option<AssembleError>,
 }
 
 impl Part {
-    /// The arrays in it, itself included.
+    /// Returns the arrays in it, including itself.
     pub(super) fn arrays(&self) -> Vec<Uuid> {
         let report = self.report.iter();
         report.flat_map(ArrayReport::uuids).collect()
@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// An array that is a member of another, and of which no other array given is a member.
+/// Returns an inner array that contains no other given array.
 pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
     let inner = || parts.iter().filter(|part| part.parent().is_some());
     let holds_others = |part: &&Part| parts.iter().any(|other| other.parent() == part.array());
@@ -46,28 +46,28 @@ pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
         .array()
 }
 
-/// What an array inside another is to it that is no member of it now.
+/// How an inner array that is no current member relates to its outer array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It lacks too much, or never held all that it should: nothing is lost with it.
+    /// It lacks too many members, or was never filled: nothing is lost with it.
     Spoilt,
-    /// It gets what it missed when the array is used.
+    /// It catches up when the outer array is used.
     Returning,
-    /// The array went on without it.
+    /// The outer array continued without it.
     Outdated,
 }
 
-/// An array inside another that can't take part in it.
+/// An inner array that can't take part in its outer array.
 pub(crate) struct Lost {
     pub(crate) record: ArrayRecord,
-    /// By position: the device, if it was given, or the name of the array inside it.
+    /// By position: the device, if it was given, or the name of the inner array.
     pub(crate) members: Vec<Option<String>>,
     /// Its devices that were given.
     pub(crate) leaves: Vec<String>,
     pub(crate) standing: Standing,
-    /// Why.
+    /// The reason.
     pub(super) why: String,
-    /// What it is, where it was not opened.
+    /// Its report, if it was not opened.
     pub(super) report: Option<ArrayReport>,
 }
 
@@ -85,7 +85,7 @@ impl Lost {
         }
     }
 
-    /// An array none of whose devices can be used. `None` where no superblock of it can be read.
+    /// Describes an array without usable devices. `None` if no superblock of it can be read.
     pub(super) fn refused(parts: &[Part], why: String) -> Option<Self> {
         let records = parts.iter().filter_map(|part| part.found.record().ok());
         let (record, _) = records.max_by_key(|(array, _)| array.generation)?;
@@ -99,7 +99,7 @@ impl Lost {
         })
     }
 
-    /// What it is to the array around it, which refuses it for that reason.
+    /// Sets its standing from the reason for which the outer array refuses it.
     pub(super) fn stands(mut self, part: &Part, reason: &Reason) -> Self {
         let record = part.found.record();
         let never_full = record.is_ok_and(|(array, device)| array.was_never_full(device.member));
@@ -113,7 +113,7 @@ impl Lost {
         self
     }
 
-    /// Why it has no part in the array around it, which is made of these.
+    /// Explains why it takes no part in the outer array, which consists of `parts`.
     pub(super) fn why(&self, parts: &[Part]) -> String {
         let name = self.record.name.as_str();
         let mut reports = parts.iter().filter_map(|part| part.report.as_ref());

@@ -29,7 +29,7 @@ pub(super) static BACKEND: Backend = Backend {
 };
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    // With O_EXCL the kernel refuses a device that is mounted or in an array of its own.
+    // With O_EXCL the kernel refuses a device that is mounted or in one of its own arrays.
     let exclusive = if options.read_only {
         OFlags::empty()
     } else {
@@ -55,7 +55,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
         ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
-    // It may end within a sector, which can't be read.
+    // A device may end within a sector, which can't be read.
     let bytes = bytes - bytes % u64::from(sector_bytes.max(1));
     let physical = physical(major, minor);
     Ok(Opened {
@@ -77,8 +77,8 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     })
 }
 
-/// Locks the file that a loop device stands on, so that nobody opens it by its own name meanwhile, and holds other
-/// loop devices on it, which somebody may have mounted.
+/// Locks the file below a loop device, so that it can't be opened by its own name meanwhile. Also
+/// holds the other loop devices on that file; fails if one of them is in use.
 fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held>, OpenError> {
     let Some((path, whole)) = file_below(device) else {
         return Ok(Vec::new());
@@ -88,14 +88,14 @@ fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held
     let opened = opened.unwrap_or_else(|| files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC));
     let file = match opened {
         Ok(file) => file,
-        // Who opens for this process does not think that it should have it.
+        // The process that opens files for this one refuses it.
         Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
-        // One that is deleted can't be opened by its name any more.
+        // A deleted file can't be opened by its name.
         Err(_) => return Ok(Vec::new()),
     };
     opening::lock(name, &file, !whole, options)?;
     let mut held = vec![locks.hold(file)];
-    // A device on a part of the file has nothing to do with those on its other parts.
+    // A device on one part of the file does not affect those on other parts.
     if whole {
         held.extend(opening::hold_above(&path, Some(device), options)?);
     }

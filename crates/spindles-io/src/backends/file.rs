@@ -28,9 +28,9 @@ pub(super) static BACKEND: Backend = Backend {
     }),
 };
 
-/// File systems that punch holes in all of their versions that are in use, by the number that `statfs`
-/// says: ext3 and ext4, XFS, Btrfs, F2FS, bcachefs, ZFS and tmpfs. Not those that pass it on to another,
-/// as overlays, FUSE and network file systems do.
+/// File systems that punch holes in all versions still in use, by their number in `statfs`: ext3
+/// and ext4, XFS, Btrfs, F2FS, bcachefs, ZFS and tmpfs. Not those on top of another file system,
+/// such as overlays, FUSE and network file systems.
 const ZEROING: &[FsWord] = &[
     0xEF53,
     0x5846_5342,
@@ -41,11 +41,11 @@ const ZEROING: &[FsWord] = &[
     0x0102_1994,
 ];
 
-/// The unit in which `stat` counts the space of a file, whatever the file system's is.
+/// The unit of `st_blocks`, whatever the file system's block size.
 const STAT_BLOCK_BYTES: i64 = 512;
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    // Before it is opened: that of a pipe waits for another program.
+    // Check before opening: opening a pipe waits for another program.
     let status = stat(name).map_err(opening::refused(name, "open"))?;
     refuse_others(name, status.st_mode)?;
     let Opening {
@@ -79,8 +79,8 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     })
 }
 
-/// Whether a file system makes zeros of a part of a file without writing any. That is known of its kind:
-/// to try it would change when the file was written last.
+/// Returns true if a file system can zero part of a file without writing zeros. Goes by the kind of
+/// file system: a trial would change the file's modification time.
 fn makes_zeros(file_system: FsWord) -> bool {
     ZEROING.contains(&file_system)
 }
@@ -95,7 +95,7 @@ fn refuse_others(name: &str, mode: u32) -> Result<(), OpenError> {
     }
 }
 
-/// What it is instead of a file.
+/// Returns the kind of a file that is not regular.
 fn not_a_file(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile => None,

@@ -60,8 +60,8 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
 #[derive(Debug)]
 struct Mem(Region);
 
-/// From here on what is written goes past the caches: it is not read again soon, and would push
-/// out what is.
+/// Writes of this size or more bypass the caches: their data is not read again soon, and would push
+/// out data that is.
 const PAST_CACHES_FROM_BYTES: usize = 32 << 10;
 
 fn copy(to: &mut [u8], from: &[u8]) {
@@ -77,7 +77,7 @@ fn copy_past_caches(to: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     const STEP: usize = size_of::<__m128i>();
     assert_eq!(to.len(), from.len());
-    // SAFETY: any bytes are a vector.
+    // SAFETY: any bytes are a valid vector.
     let (head, body, tail) = unsafe { to.align_to_mut::<__m128i>() };
     let (first, rest) = from.split_at(head.len());
     let (middle, last) = rest.split_at(body.len() * STEP);
@@ -88,7 +88,7 @@ fn copy_past_caches(to: &mut [u8], from: &[u8]) {
         // vector. All x86-64 processors have SSE2.
         unsafe { _mm_stream_si128(to, _mm_loadu_si128(from.as_ptr().cast())) };
     }
-    // SAFETY: orders the stores above before all that follow; nothing else.
+    // SAFETY: orders the stores above before all later ones; does nothing else.
     unsafe { _mm_sfence() };
 }
 

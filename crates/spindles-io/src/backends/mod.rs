@@ -1,11 +1,11 @@
-//! Everything that can be a device at a leaf: a row per kind.
+//! All kinds of devices at a leaf, one row each.
 
 mod device;
 mod file;
 mod mem;
 mod nbd;
 mod null;
-mod opening; // Not a row: what file and device share.
+mod opening; // Not a row: shared by file and device.
 
 use crate::at_rest::{Access, AtRest};
 use crate::later::Later;
@@ -19,29 +19,30 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Makes a new device in a folder, with that name and so many bytes.
+/// Makes a new device of this name and size in a folder; returns how a user writes it.
 type Fresh = fn(&Path, &str, u64) -> io::Result<String>;
 
-/// A second way to a device.
+/// Opens a device for synchronous access.
 type AtRestOf = fn(&str, Access) -> io::Result<Box<dyn AtRest>>;
 
 /// A kind of device.
 pub struct Backend {
-    /// What is the same of all its devices.
+    /// Facts common to all devices of this kind.
     pub facts: BackendFacts,
-    /// How a user writes one.
+    /// How a user writes such a device.
     pub syntax: &'static str,
     /// One line for help texts.
     pub summary: &'static str,
-    /// Whether what the user wrote is of this kind; the first row that says yes has it.
+    /// Returns true if the user's text is of this kind. The first matching row wins.
     matches: fn(&str) -> bool,
     open: fn(&str, &OpenOptions) -> Result<Opened, OpenError>,
-    /// A second way to a device that whoever asks has open. `None` where there is nothing at rest.
+    /// Opens a device for synchronous access while the caller has it open; `None` if nothing is at
+    /// rest.
     at_rest: Option<AtRestOf>,
     fresh: Option<Fresh>,
 }
 
-/// All kinds; `file` is last because it takes what is left.
+/// All kinds; `file` is last because it matches all other text.
 pub static BACKENDS: &[&Backend] = &[
     &mem::BACKEND,
     &null::BACKEND,
@@ -51,11 +52,11 @@ pub static BACKENDS: &[&Backend] = &[
 ];
 
 impl Backend {
-    /// The one that would open what the user wrote.
+    /// Returns the kind that opens the user's text.
     ///
     /// # Panics
     ///
-    /// Never: the last row takes what is left.
+    /// Never: the last row matches any text.
     #[must_use]
     pub fn of(name: &str) -> &'static Self {
         BACKENDS
@@ -64,8 +65,8 @@ impl Backend {
             .expect("the last row takes what is left")
     }
 
-    /// Makes a new device of this kind, of so many bytes, in a folder where that matters, and says
-    /// how it is written; `None` for what nobody can make.
+    /// Makes a new device of this kind and size, in a folder if it needs one, and returns how a
+    /// user writes it. `None` if this kind can't be made.
     pub fn fresh(&self, folder: &Path, name: &str, bytes: u64) -> Option<io::Result<String>> {
         self.fresh.map(|make| make(folder, name, bytes))
     }
@@ -90,24 +91,25 @@ impl Debug for Backend {
 pub(crate) struct Opened {
     pub(crate) facts: DeviceFacts,
     pub(crate) medium: Medium,
-    /// What is held as long as it is open: the file that a loop device stands on, and loop devices that
-    /// stand on it.
+    /// Files held while it is open: the file below a loop device, and the loop devices on this
+    /// device.
     pub(crate) held: Vec<Held>,
 }
 
-/// How a device does what it is asked.
+/// How a device executes operations.
 #[derive(Debug)]
 pub(crate) enum Medium {
-    /// At once.
+    /// Immediately.
     Inline(Box<dyn Inline>),
     /// Through the target's queue.
     File(OwnedFd),
-    /// Later, by itself.
+    /// Asynchronously, by itself.
     Later(Box<dyn Later>),
 }
 
 impl Medium {
-    /// The same for whoever waits; `None` for what lives in memory: it is fresh each time.
+    /// Returns the device for synchronous access; `None` if it lives in memory, because each
+    /// opening makes a new one.
     pub(crate) fn at_rest(self) -> Option<Box<dyn AtRest>> {
         match self {
             Self::Inline(_) => None,
@@ -117,19 +119,19 @@ impl Medium {
     }
 }
 
-/// A device that does everything at once, without a system call and without an allocation.
+/// A device that executes everything immediately, without a system call or an allocation.
 pub(crate) trait Inline: Debug {
-    /// Fills `into` from what is at `offset_bytes`.
+    /// Reads from `offset_bytes` into `into`.
     fn read(&mut self, offset_bytes: u64, into: &mut [u8]) -> MemberResult;
-    /// Stores `from` there.
+    /// Writes `from` at `offset_bytes`.
     fn write(&mut self, offset_bytes: u64, from: &[u8]) -> MemberResult;
-    /// Makes zeros of `bytes` there.
+    /// Writes `bytes` zeros at `offset_bytes`.
     fn zero(&mut self, offset_bytes: u64, bytes: u64) -> MemberResult;
     /// Makes everything durable.
     fn flush(&mut self) -> MemberResult;
 }
 
-/// Opens what the user wrote.
+/// Opens the device that the user wrote.
 pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     if name.starts_with("array:") && stat(name).is_err() {
         return Err(OpenError::NotADevice {
@@ -143,8 +145,8 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
     (Backend::of(name).open)(name, options)
 }
 
-/// Checks that a device can serve blocks of this size. Every opening asks this, and every command that takes a device
-/// asks it before it writes.
+/// Checks that a device can serve blocks of this size. Every opening checks this, and so does every
+/// command before it writes to a device.
 pub(crate) fn check_blocks(facts: &DeviceFacts, block_size: BlockSize) -> Result<(), OpenError> {
     let block_bytes = block_size.bytes();
     if facts.backend.whole_sectors_only && facts.sector_bytes > block_bytes {
@@ -157,7 +159,7 @@ pub(crate) fn check_blocks(facts: &DeviceFacts, block_size: BlockSize) -> Result
     Ok(())
 }
 
-/// A second way to a device that whoever asks has open.
+/// Opens a device for synchronous access while the caller has it open.
 pub(crate) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
     let at_rest = Backend::of(name).at_rest;
     let at_rest = at_rest.ok_or(io::ErrorKind::Unsupported)?;

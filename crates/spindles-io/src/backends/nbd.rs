@@ -1,9 +1,10 @@
-//! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`: the export of an NBD server, so that an array spans
-//! machines.
+//! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`: the export of an NBD server, so
+//! that an array spans machines.
 //!
-//! A server that comes back after its connection was lost may be another process: what it had answered and not flushed
-//! may be lost, and what it had not answered may still be done. The protocol does not tell. So what is under way when
-//! a connection is lost decides:
+//! A server that comes back after a lost connection may be another process. Changes that it had
+//! answered but not flushed may be lost, and requests that it had not answered may still be
+//! executed. The protocol does not show which. So the operations in progress decide what happens
+//! when a connection is lost:
 //!
 //! | when the connection is lost | then |
 //! |---|---|
@@ -12,22 +13,23 @@
 //! | changes were answered, and neither flushed nor written with FUA | the device is out |
 //! | changes were sent, wholly or in part, and not answered | the device is out |
 //!
-//! Changes that wait here and were not begun to be sent count for nothing. A device that is out answers `Gone` for as
-//! long as it is open: it comes back when it is opened again, by what it missed.
+//! Changes that wait here don't count if none of their bytes were sent. A device that is out
+//! answers `Gone` until it is closed. After it is opened again it rejoins, and gets what it missed.
 //!
-//! The connection is made again by a thread of its own, for `PeerTimeouts::reconnect` at most, counted from the loss until
-//! something is answered; then the device is out. What is found must be what was lost: of the same size, with the same
-//! abilities, and with the same bytes in both superblock slots, since whoever restarts a server may start another one.
+//! A thread of its own reconnects, for up to `PeerTimeouts::reconnect`, counted from the loss until
+//! something is answered; then the device is out. The export must be the one that was lost: the
+//! same size, the same features, and the same bytes in both superblock slots. A restarted server
+//! may export something else.
 //!
-//! What a server does that breaks the protocol loses the connection too, and so does an answer of `ESHUTDOWN`, and
-//! silence for `PeerTimeouts::silence` while an answer is due. Other answers are as those of a disk: `ENOSPC` is
-//! `NoSpace`, any other error of a read is `Medium`, of anything else `Gone`.
+//! The connection also ends if the server violates the protocol, answers `ESHUTDOWN`, or is silent
+//! for `PeerTimeouts::silence` while an answer is due. Other errors are those of a disk: `ENOSPC`
+//! is `NoSpace`, any other error of a read is `Medium`, of any other operation `Gone`.
 //!
-//! A discard is a write-zeroes that may leave a hole, since what a trim leaves need not read as zeros. Where the server
-//! has no write-zeroes, zeros are written; where it has no FUA, a flush follows.
+//! A discard is sent as a write-zeroes that may leave a hole, because trimmed blocks need not read
+//! as zeros. Without write-zeroes, zeros are written as data; without FUA, a flush follows.
 //!
-//! A lock on a file that stands for the export keeps commands of one user on one machine from writing to it at once.
-//! Nothing keeps others from that.
+//! A lock on a file that stands for the export keeps commands of one user on one machine from
+//! writing to it at once. Other users and machines are not kept out.
 
 use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};
@@ -52,7 +54,7 @@ pub(super) static BACKEND: Backend = Backend {
     fresh: None,
 };
 
-/// No disk has shorter sectors.
+/// The smallest sector size of any disk.
 const SECTOR_BYTES: u32 = 512;
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
@@ -86,14 +88,14 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             backend: &BACKEND.facts,
             bytes: terms.bytes,
             sector_bytes: terms.min_bytes.max(SECTOR_BYTES),
-            // What its medium writes as a whole nobody says.
+            // The protocol does not report the unit that the medium writes.
             physical_sector_bytes: SECTOR_BYTES,
             direct: true,
             direct_reason: None,
             rotational: terms.has(TransmissionFlags::ROTATIONAL).then_some(true),
             physical_device: None,
             zeroes_without_moving_bytes: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
-            // It may make holes where no space is asked for.
+            // The server may make holes if no space is requested.
             thin: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
         },
         medium: Medium::Later(Box::new(Connection::new(

@@ -1,5 +1,5 @@
-//! `null:SIZE`: answers everything and moves no bytes. What it costs to carry a
-//! request through everything above it is what remains.
+//! `null:SIZE`: answers everything and moves no bytes. It shows what carrying a request through all
+//! other layers costs.
 
 use super::{Backend, Inline, Medium, Opened};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};

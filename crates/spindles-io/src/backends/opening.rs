@@ -1,4 +1,4 @@
-//! Opening what lies in the file system, past the page cache where that works.
+//! Opens files and block devices, bypassing the page cache if possible.
 
 use crate::at_rest::{Access, AtRest};
 use crate::files;
@@ -15,17 +15,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// An open file, and whether its I/O goes past the page cache.
+/// An open file, and whether its I/O bypasses the page cache.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) file: OwnedFd,
     pub(super) direct: bool,
     pub(super) direct_reason: Option<String>,
-    /// The same file, whose lock may have to be kept.
+    /// The same file, if its lock may have to be kept.
     pub(super) own: Option<Held>,
 }
 
-/// Turns the operating system's refusal into ours.
+/// Converts an error of the operating system into ours.
 pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> OpenError {
     let device = name.to_owned();
     move |errno| match errno {
@@ -49,8 +49,8 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
     }
 }
 
-/// Opens with these flags more, directly where that is asked for and works. Takes over the open file
-/// of a device whose lock the array has kept.
+/// Opens with these additional flags, and with direct I/O if requested and possible. Takes over the
+/// open file of a device whose lock the array has kept.
 pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Opening, OpenError> {
     let mut opened = open_unheld(name, options, flags)?;
     let locks = options.own_locks();
@@ -121,7 +121,7 @@ fn open_unheld(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Openi
     })
 }
 
-/// Through the page cache, at any alignment.
+/// Opens a device through the page cache, for access at any alignment.
 pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
     let access = match access {
         Access::Read => OFlags::RDONLY,
@@ -131,8 +131,8 @@ pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>>
     Ok(Box::new(File::from(file)))
 }
 
-/// Locks a file against other programs, as long as it is open: two that write one array would ruin it;
-/// readers may share, and so may those who write different parts of it.
+/// Locks a file against other programs while it is open, because two writers would ruin an array.
+/// Readers may share the lock, and so may writers of different parts of the file.
 pub(super) fn lock(
     name: &str,
     file: &impl AsFd,
@@ -147,7 +147,7 @@ pub(super) fn lock(
     } else {
         FlockOperation::NonBlockingLockExclusive
     };
-    // Some network file systems have no locks: any other refusal says nothing.
+    // Some network file systems have no locks, so ignore any other error.
     let attempt = || flock(file, lock);
     let locked = retry_while_busy(name, options.busy_timeout, Errno::WOULDBLOCK, attempt);
     match locked {
@@ -160,8 +160,9 @@ pub(super) fn lock(
     }
 }
 
-/// Holds the loop devices on what is opened for writing, so that nobody mounts them meanwhile. Refused
-/// where somebody has done so, or where this user can't know. The device `own` is held already.
+/// Holds the loop devices on a file or device opened for writing, so that they can't be mounted
+/// meanwhile. Fails if one is in use, or if this user can't find out. Skips the device `own`, which
+/// is held already.
 pub(super) fn hold_above(
     name: &str,
     own: Option<u64>,
@@ -186,7 +187,7 @@ pub(super) fn hold_above(
         let open = || files::open(&device, flags);
         match retry_while_busy(&device, options.busy_timeout, Errno::BUSY, open) {
             Ok(file) => held.push(options.locks.hold(file)),
-            // It is gone by now, or not to be had here.
+            // The device is gone, or not available here.
             Err(Errno::NOENT | Errno::NXIO) => {}
             Err(_) => {
                 return Err(OpenError::Busy {
@@ -200,10 +201,11 @@ pub(super) fn hold_above(
     Ok(held)
 }
 
-/// So long it is waited between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries again while the answer is `busy`, at most for `busy_timeout`; a wait that is not short is shown.
+/// Repeats `attempt` while it fails with `busy`, for up to `busy_timeout`. Shows a long wait to the
+/// user.
 fn retry_while_busy<T>(
     name: &str,
     busy_timeout: Duration,
@@ -231,8 +233,8 @@ fn retry_while_busy<T>(
     }
 }
 
-/// Why direct I/O can't serve blocks of that size, if so. A kernel that does not say is trusted
-/// to: it answers each misplaced access with an error.
+/// Returns why direct I/O can't serve blocks of this size; `None` if it can. Also `None` if the
+/// kernel does not report the alignment: it rejects each misaligned access.
 fn too_coarse(file: &OwnedFd, block_size: Option<BlockSize>) -> Option<String> {
     let block_bytes = block_size.unwrap_or(BlockSize::B4096).bytes();
     let status = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;

@@ -1,6 +1,6 @@
-//! How fast the engine and its driver are on one core: a closed loop over members
-//! that cost nothing (`null`) or as little as memory does (`mem`). On memory, arrays that keep
-//! nothing beyond their blocks stand beside arrays as they are created by default.
+//! Measures the engine and its driver on one core: a closed loop over members that cost nothing
+//! (`null`) or only memory accesses (`mem`). On memory, arrays without metadata are compared with
+//! arrays as they are created by default.
 
 use crate::clock::thread_time;
 use crate::create::CreateOptions;
@@ -9,7 +9,7 @@ use crate::{OpenOptions, Target};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
 use spindles_layout::Expression;
 
-/// What is measured unless the user names arrays.
+/// The arrays to measure, unless the user names some.
 pub const ARRAYS: &[&str] = &[
     DEVICE,
     "concat(4)",
@@ -25,27 +25,27 @@ pub const ARRAYS: &[&str] = &[
 /// A single device, without an engine: what remains is the driver.
 pub const DEVICE: &str = "device";
 
-/// Answers between two looks at the clock, which costs as much as a few requests.
+/// Answers between two readings of the clock, each of which costs as much as a few requests.
 const ANSWERS_PER_LOOK: u64 = 256;
 /// The most requests in flight.
 const DEPTH_MAX: u32 = 32;
 
-/// What the requests are.
+/// The kind of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Reads of 4 KiB anywhere.
+    /// Random reads of 4 KiB.
     Read,
-    /// Writes of 4 KiB anywhere.
+    /// Random writes of 4 KiB.
     Write,
-    /// Writes of whole stripes, one after another; 64 KiB where there are none.
+    /// Sequential writes of whole stripes, or of 64 KiB if there are none.
     Stripes,
 }
 
 impl Work {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Stripes];
 
-    /// For tables and records.
+    /// Returns the name for tables and records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,10 +66,10 @@ pub enum Members {
 }
 
 impl Members {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Null, Self::Mem];
 
-    /// For tables and records.
+    /// Returns the name for tables and records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,21 +86,21 @@ impl Members {
     }
 }
 
-/// One measurement to be made.
+/// One measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The array, as `raid5(4)`, or [`DEVICE`].
+    /// The array, such as `raid5(4)`, or [`DEVICE`].
     pub array: String,
-    /// What it is made of.
+    /// The kind of its members.
     pub members: Members,
-    /// Whether its first member is missing.
+    /// True if its first member is missing.
     pub degraded: bool,
-    /// Whether it is as arrays are created by default, with checksums and log; else it has neither,
-    /// nor superblocks.
+    /// True for an array as created by default, with checksums and log. Otherwise it has neither,
+    /// and no superblocks.
     pub promises: bool,
     /// Requests in flight.
     pub depth: u32,
-    /// What they are.
+    /// The kind of requests.
     pub work: Work,
 }
 
@@ -112,7 +112,7 @@ impl Case {
             && self.promises == other.promises
     }
 
-    /// Whether the two differ in their promises at most.
+    /// Returns true if the two differ at most in `promises`.
     #[must_use]
     pub fn is_beside(&self, other: &Self) -> bool {
         let promises = other.promises;
@@ -124,14 +124,14 @@ impl Case {
     }
 }
 
-/// How large and long.
+/// The size and duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Size of each member.
     pub member_bytes: u64,
-    /// How long each of the slices of a case is measured.
+    /// Duration of each slice of a case.
     pub slice_ns: u64,
-    /// How many slices; the median counts.
+    /// Number of slices; the median counts.
     pub slices: u32,
 }
 
@@ -145,21 +145,21 @@ impl Default for Effort {
     }
 }
 
-/// What came out.
+/// The result of one measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What was measured.
+    /// The measured case.
     pub case: Case,
     /// Bytes of one request.
     pub request_bytes: u32,
-    /// Requests answered in a second of processor time: the median over the slices.
+    /// Requests answered per second of processor time: the median over the slices.
     pub requests_per_s: u64,
-    /// The slowest and the fastest slice.
+    /// The rates of the slowest and the fastest slice.
     pub requests_per_s_range: (u64, u64),
 }
 
 impl Figure {
-    /// Bytes moved in a second.
+    /// Returns the bytes moved per second.
     #[must_use]
     pub fn bytes_per_s(&self) -> u64 {
         self.requests_per_s
@@ -167,11 +167,12 @@ impl Figure {
     }
 }
 
-/// The cases for an array: all members, depths and work; degraded where the array survives it.
+/// Returns the cases for an array: all members, depths and kinds of work. Includes degraded ones if
+/// the array survives that.
 ///
 /// # Errors
 ///
-/// When there is no such array.
+/// If the array is invalid.
 pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
     let mut cases = Vec::new();
     for members in Members::ALL {
@@ -195,7 +196,7 @@ pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
                 }
                 Err(error) => return Err(error),
             }
-            // Promises need what was written to be read again.
+            // Checksums and log need members that store data.
             let can_promise = members == Members::Mem && array != DEVICE;
             for promises in [false, true] {
                 if promises && !can_promise {
@@ -211,7 +212,7 @@ pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
     Ok(cases)
 }
 
-/// The array of a case. Members of `mem` are filled, so that no page is missing later.
+/// Opens the array of a case.
 fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
     let counted = if case.array == DEVICE {
         Expression::Leaf(String::new())
@@ -282,7 +283,7 @@ struct Load {
     buffer: BufferId,
     work: Work,
     blocks: u32,
-    /// Requests fit so often.
+    /// The number of different places for a request.
     places: u64,
     next: u64,
     random: u64,
@@ -357,8 +358,8 @@ impl Load {
         reply.token
     }
 
-    /// Requests a second of processor time over one slice. Nothing here waits, so that this is
-    /// what a core to itself would do.
+    /// Measures the requests per second of processor time over one slice. The loop never waits, so
+    /// this is the rate of a dedicated core.
     fn slice(&mut self, depth: u32, slice_ns: u64) -> u64 {
         let start = thread_time();
         (0..u64::from(depth)).for_each(|token| self.submit(token));
@@ -381,8 +382,8 @@ impl Load {
     }
 }
 
-/// Measures cases. Neighbours with the same array and members share them: filling memory takes
-/// longer than measuring.
+/// Measures cases. Consecutive cases with the same array and members share them, because filling
+/// memory takes longer than measuring.
 pub struct Bench {
     effort: Effort,
     open: Option<(Case, Box<dyn Target>)>,
@@ -395,7 +396,7 @@ impl std::fmt::Debug for Bench {
 }
 
 impl Bench {
-    /// Has measured nothing yet.
+    /// Creates a bench without measurements.
     #[must_use]
     pub fn new(effort: Effort) -> Self {
         Self { effort, open: None }
@@ -405,7 +406,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// When there is no such array.
+    /// If the array is invalid.
     pub fn measure(&mut self, case: &Case) -> Result<Figure, ScratchError> {
         let target = match self.open.take() {
             Some((open, target)) if case.same_devices(&open) => target,

@@ -1,4 +1,4 @@
-//! What `spindles bench` measures that is no workload.
+//! The measurements of `spindles bench` that run no workload.
 
 pub mod engine;
 pub mod parity;

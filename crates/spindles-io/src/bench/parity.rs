@@ -1,25 +1,25 @@
-//! How fast each parity kernel of this machine is, compared with a plain copy.
+//! Measures the parity kernels of this machine against a plain copy.
 //!
-//! Every round measures all cases, in an order of its own, so that the noise of a shared machine
-//! falls on all of them alike; what is reported is the median over rounds.
+//! Every round measures all cases in a new order, so that the noise of a shared machine affects all
+//! of them equally. The report contains the medians over the rounds.
 
 use spindles_parity::{CHUNKS_MAX, CODES, Code, KERNELS, Kernel, solve_with, update_with};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// The most data chunks that every code takes.
+/// Most data chunks that every code supports.
 pub const DATA_CHUNKS_MAX: u8 = CHUNKS_MAX - 3;
 /// The longest chunk that can be measured.
 pub const CHUNK_BYTES_MAX: u32 = 64 << 20;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Data chunks of a group, `1..=DATA_CHUNKS_MAX`.
     pub data_chunks: u8,
     /// Length of a chunk, `1..=CHUNK_BYTES_MAX`.
     pub chunk_bytes: u32,
-    /// How often every case is measured.
+    /// Number of measurements of each case.
     pub rounds: u32,
 }
 
@@ -33,34 +33,35 @@ impl Default for Options {
     }
 }
 
-/// What was measured.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Bytes copied a second.
+    /// Bytes copied per second.
     pub memcpy_bytes_per_s: f64,
-    /// For each kernel that this machine can run, slowest first, a row for each code with parity.
+    /// One row per code with parity, for each kernel that this machine can run, slowest kernel
+    /// first.
     pub rows: Vec<Row>,
     /// The kernels of this architecture that this machine cannot run.
     pub unavailable: Vec<&'static str>,
 }
 
-/// One kernel on one code.
+/// The results of one kernel on one code.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The kernel's name.
     pub kernel: &'static str,
     /// The code's name.
     pub code: &'static str,
-    /// All parity from all data: bytes of data read a second.
+    /// Computing all parity from all data: bytes of data read per second.
     pub encode_bytes_per_s: f64,
-    /// The first chunks of a group, as many as the code survives, from the others: bytes of the
-    /// others read a second.
+    /// Recovering the first chunks of a group, as many as the code survives, from the others: bytes
+    /// of the others read per second.
     pub recover_bytes_per_s: f64,
-    /// All parity after one data chunk changed: bytes of new data a second.
+    /// Updating all parity after a change of one data chunk: bytes of new data per second.
     pub update_bytes_per_s: f64,
 }
 
-/// How long one measurement takes at least.
+/// Least duration of one measurement.
 const SLICE: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Copy)]
@@ -128,7 +129,7 @@ fn last(rows: &mut [Row]) -> &mut Row {
     rows.last_mut().expect("a row begins with its encoding")
 }
 
-/// Who comes after whom matters, as the clock of a core follows what it has just done.
+/// Shuffles the cases: the clock rate of a core depends on its recent work, so the order matters.
 fn shuffle(order: &mut [usize], random: &mut u64) {
     for at in (1..order.len()).rev() {
         *random = random
@@ -147,7 +148,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The chunks: each begins on a page, as buffers of arrays do.
+/// The chunks. Each begins on a page, as buffers of arrays do.
 struct Memory {
     data_chunks: u8,
     chunk_bytes: usize,
@@ -159,7 +160,7 @@ const PAGE: usize = 4096;
 impl Memory {
     fn new(options: &Options) -> Self {
         let chunk_bytes = usize::try_from(options.chunk_bytes).expect("at most 64 MiB");
-        // Copies take twice the data, an update three parities and two versions of a chunk.
+        // Copies take twice the data; an update takes three parities and two versions of a chunk.
         let chunks =
             (2 * usize::from(options.data_chunks)).max(usize::from(options.data_chunks) + 4);
         let mut bytes = vec![0; chunks * chunk_bytes.next_multiple_of(PAGE) + PAGE];
@@ -185,9 +186,9 @@ impl Memory {
             .collect()
     }
 
-    /// How often to repeat a job for a measurement to last long enough.
+    /// Returns the number of repeats that makes a measurement long enough.
     fn repeats(&mut self, job: Job) -> u32 {
-        self.run(job, 1); // Pages are there, caches are warm.
+        self.run(job, 1); // Maps the pages and warms the caches.
         let mut repeats = 1;
         while self.run(job, repeats) < SLICE && repeats < 1 << 20 {
             repeats *= 2;
@@ -195,7 +196,7 @@ impl Memory {
         repeats
     }
 
-    /// Bytes a second.
+    /// Measures bytes per second.
     fn rate(&mut self, job: Job, repeats: u32) -> f64 {
         let chunks = match job {
             Job::Update(..) => 1,

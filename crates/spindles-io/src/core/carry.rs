@@ -1,6 +1,6 @@
-//! What carries everything: arrays and devices, requests on their way down and
-//! results on their way up. One thread, no recursion from array to array: what is
-//! answered at once waits in a queue until the engine above has been drained.
+//! Moves requests and results between arrays and devices: requests on their way down, results on
+//! their way up. One thread, no recursion from array to array: an immediate result waits in a queue
+//! until the engine above is drained.
 
 use crate::members::{DeviceIndex, DeviceIo, Members};
 use crate::queues::Wait;
@@ -15,16 +15,17 @@ use spindles_format::Uuid;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Inputs between two looks at the clock, at most: it costs as much as a small request.
+/// Inputs between two readings of the clock, at most: a reading costs as much as a small request.
 const CLOCK_EVERY: u32 = 64;
-/// The members work meanwhile while a step of so many bytes is done: it takes longer than a call of the kernel.
+/// Compute steps of this many bytes or more first submit pending I/O, so that the members work
+/// meanwhile. Such a step takes longer than a system call.
 const LONG_STEP_BYTES: u64 = 32 << 10;
-/// Events kept until somebody asks.
+/// Events kept until the next call of `next_event`; older ones are dropped.
 const EVENTS_MAX: usize = 4096;
-/// The owner in the tag of an operation that a client asked of a device itself.
+/// Owner in the tag of an operation that a client sent directly to a device.
 const CLIENT: u16 = u16::MAX;
-/// While arrays are in use a busy device is waited for as long as that: udev looks into one that was just written for some
-/// milliseconds.
+/// How long to retry a busy device while arrays are in use: udev probes a device for some
+/// milliseconds after it was written.
 const BUSY_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// A device or an array.
@@ -43,15 +44,15 @@ impl ArrayIndex {
     }
 }
 
-/// An array with what is under and above it.
+/// An array with its members and its parent.
 #[derive(Debug)]
 pub(crate) struct Array {
     engine: Engine,
     name: String,
     members: Vec<Option<Node>>,
-    /// The device of its own for its journal: `JOURNAL_DEVICE`.
+    /// The array's separate journal device: `JOURNAL_DEVICE`.
     journal: Option<DeviceIndex>,
-    /// That failed while the array was open.
+    /// True if that device failed while the array was open.
     journal_is_out: bool,
     metadata: BufferId,
     /// The array that this one is a member of. Without one, replies go to the client.
@@ -70,65 +71,65 @@ impl Array {
         &self.name
     }
 
-    /// What fills its places.
+    /// Returns the devices and arrays in its places.
     pub(crate) fn members(&self) -> &[Option<Node>] {
         &self.members
     }
 
-    /// The device of its own for its journal.
+    /// Returns its separate journal device; `None` if the journal lies on the members.
     pub(crate) fn journal(&self) -> Option<DeviceIndex> {
         self.journal
     }
 
-    /// Whether that failed while the array was open.
+    /// Returns true if the journal device failed while the array was open.
     pub(crate) fn journal_is_out(&self) -> bool {
         self.journal_is_out
     }
 
-    /// The array that it is a member of, and its place there.
+    /// Returns the array that it is a member of, and its place there.
     pub(crate) fn parent(&self) -> Option<(ArrayIndex, MemberIndex)> {
         self.parent
     }
 
-    /// Whether it was closed in order, once it is closed.
+    /// Returns true if it was closed cleanly; `None` while it is open.
     pub(crate) fn closed(&self) -> Option<bool> {
         self.closed
     }
 
-    /// Whether it is to be a member of an array that there is not here.
+    /// Returns true if its superblock names a parent array that is not open here.
     pub(crate) fn is_left_over(&self) -> bool {
         let record = self.engine.record();
         self.parent.is_none() && record.is_some_and(|record| record.parent != Uuid::NIL)
     }
 
-    /// Whether some of its members are arrays.
+    /// Returns true if some of its members are arrays.
     pub(crate) fn holds_arrays(&self) -> bool {
         let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
         self.members.iter().any(is_array)
     }
 }
 
-/// An input that an engine has not got yet.
+/// An input that has not reached its engine yet.
 #[derive(Clone, Copy, Debug)]
 enum Input {
-    /// There may be room for the next request of the parent.
+    /// The inbox may have room in the engine for the parent's next request.
     Deliver(ArrayIndex),
     Member(ArrayIndex, MemberIoId, MemberResult),
-    /// A step that is still to be done: what it makes ready to be written goes out before the next.
+    /// A pending compute step. Writes that it makes ready go out before the next step.
     Compute(ArrayIndex, StepId),
 }
 
-/// All arrays and devices, and what is on its way between them.
+/// All arrays and devices, and the requests and results between them.
 #[derive(Debug)]
 pub(crate) struct Carry {
     members: Members,
     arrays: Vec<Array>,
     replies: VecDeque<Reply>,
     events: VecDeque<(ArrayIndex, Event)>,
-    /// Members went out since it was asked.
+    /// Set when a member goes out; reset by `lost_members()`.
     lost_members: bool,
     inputs: VecDeque<Input>,
-    /// Of one step, on their way to an engine.
+    /// Checksums of one step, until they are copied to an engine.
     checksums: Vec<u32>,
     clock: Clock,
     now: Instant,
@@ -138,7 +139,7 @@ pub(crate) struct Carry {
     free: Vec<u32>,
 }
 
-/// There is no room.
+/// No room for another request.
 #[derive(Debug)]
 pub(crate) struct Full;
 
@@ -188,7 +189,7 @@ impl Carry {
         &self.arrays[index.index()]
     }
 
-    /// All arrays, each after its members.
+    /// Returns all arrays, each after its members.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = (ArrayIndex, &Array)> {
         let indices = (0..=u16::MAX).map(ArrayIndex);
         indices.zip(&self.arrays)
@@ -200,13 +201,14 @@ impl Carry {
         self.members.add(name, busy_timeout)
     }
 
-    /// Opens a device while arrays are in use: their requests wait until this returns, so not for long.
+    /// Opens a device while arrays are in use. Their requests wait until this returns, so it
+    /// retries a busy device only briefly.
     pub(crate) fn add_device_meanwhile(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
         let busy_timeout = self.members.options().busy_timeout.min(BUSY_MEANWHILE);
         self.members.add(name, busy_timeout)
     }
 
-    /// The size of a node.
+    /// Returns the size of a node.
     pub(crate) fn blocks(&self, node: Node) -> u64 {
         match node {
             Node::Device(device) => self.members.blocks(device),
@@ -259,7 +261,7 @@ impl Carry {
         Ok(index)
     }
 
-    /// An array that is a member from now on answers to the one around it.
+    /// Makes an array that becomes a member send its replies to the parent, `around`.
     fn lead_upwards(&mut self, node: Option<Node>, around: ArrayIndex, member: MemberIndex) {
         let room = self.array(around).engine.member_ios_per_member_max();
         if let Some(Node::Array(child)) = node {
@@ -274,7 +276,7 @@ impl Carry {
     pub(crate) fn put_in(&mut self, array: ArrayIndex, member: MemberIndex, node: Node) {
         self.lead_upwards(Some(node), array, member);
         let place = &mut self.arrays[array.index()].members[usize::from(member.0)];
-        // What was there before has no place any more.
+        // The device that was there before has no place now: close it.
         if let Some(Node::Device(before)) = place.replace(node)
             && Node::Device(before) != node
         {
@@ -282,7 +284,7 @@ impl Carry {
         }
     }
 
-    /// Puts a device where an array has the one that it copies a member onto.
+    /// Puts a device in the place of the one that the array copies a member onto.
     pub(crate) fn put_replacement(&mut self, array: ArrayIndex, device: DeviceIndex) {
         let array = &mut self.arrays[array.index()];
         let place = usize::from(array.engine.replacement().0);
@@ -290,12 +292,12 @@ impl Carry {
         array.members.push(Some(Node::Device(device)));
     }
 
-    /// Lets the device go that an array has beside its members, once the array has no use for it: after a replacement the
-    /// old one.
+    /// Closes the device next to the array's members once the array no longer uses it. After a
+    /// replacement this is the old member.
     fn let_go_beside(&mut self, array: ArrayIndex) {
         let array = &self.arrays[array.index()];
         if array.engine.uses_replacement() {
-            return; // The member went out, and the device takes its place.
+            return; // The member went out, and the replacement takes its place.
         }
         let place = usize::from(array.engine.replacement().0);
         if let Some(Some(Node::Device(device))) = array.members.get(place) {
@@ -303,7 +305,7 @@ impl Carry {
         }
     }
 
-    /// Lends the node memory for reads that are hedged. Whether it has a use for it.
+    /// Lends the node memory for hedged reads. Returns true if the node can use it.
     pub(crate) fn lend(&mut self, node: Node, area: BufferSlice, blocks: u32) -> bool {
         match node {
             Node::Device(_) => false,
@@ -311,14 +313,14 @@ impl Carry {
         }
     }
 
-    /// Ends what `lend` began.
+    /// Takes back the memory lent by `lend`.
     pub(crate) fn end_lending(&mut self, node: Node) {
         if let Node::Array(array) = node {
             self.arrays[array.index()].engine.end_lending();
         }
     }
 
-    /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
+    /// Submits a client's request to a node. With `exchangeable`, the reply may name other memory.
     pub(crate) fn submit(
         &mut self,
         node: Node,
@@ -371,7 +373,8 @@ impl Carry {
         });
     }
 
-    /// Ends the look at arrays that were opened with `look_only`: from here on they serve reads as usual.
+    /// Ends the read-only look at arrays opened with `look_only`: from here on they serve reads as
+    /// usual.
     pub(crate) fn end_look(&mut self) {
         let opening = |array: &Array| !array.engine.is_serving();
         while self.arrays.iter().any(opening) && self.busy() {
@@ -382,7 +385,7 @@ impl Carry {
         }
     }
 
-    /// Asks something of an array.
+    /// Sends a command to an array.
     pub(crate) fn command(
         &mut self,
         array: ArrayIndex,
@@ -397,8 +400,8 @@ impl Carry {
         Ok(())
     }
 
-    /// Hands over what was started, waits if asked to, no longer than `at_most`, and carries what has ended
-    /// as far as it goes.
+    /// Submits started operations, waits if `wait` is set, for up to `at_most`, and carries
+    /// completed operations as far up as they go.
     pub(super) fn turn(&mut self, wait: bool, at_most: Option<Duration>) {
         let until = |when: Instant| Duration::from_nanos(when.ns_since(self.clock.now()));
         let timeout = self.timeout().map(until);
@@ -425,12 +428,12 @@ impl Carry {
         self.wake();
     }
 
-    /// Whether members went out since this was asked last.
+    /// Returns true if members went out since the last call.
     pub(super) fn lost_members(&mut self) -> bool {
         std::mem::take(&mut self.lost_members)
     }
 
-    /// Answers a request that goes nowhere.
+    /// Replies to a request with an error, without submitting it.
     pub(crate) fn refuse(&mut self, request: &Request, error: RequestError) {
         self.replies.push_back(Reply {
             token: request.token,
@@ -444,22 +447,22 @@ impl Carry {
         self.now
     }
 
-    /// Whether there are answers for a client.
+    /// Returns true if there are replies for a client.
     pub(crate) fn has_replies(&self) -> bool {
         !self.replies.is_empty()
     }
 
-    /// The next answer to a client.
+    /// Returns the next reply to a client.
     pub(crate) fn next_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }
 
-    /// The next thing that happened in an array.
+    /// Returns the next event of any array.
     pub(crate) fn next_event(&mut self) -> Option<(ArrayIndex, Event)> {
         self.events.pop_front()
     }
 
-    /// Whether anything is on its way without which nothing goes on.
+    /// Returns true if an operation is in flight, or an engine waits for a timeout.
     pub(crate) fn busy(&self) -> bool {
         self.members.busy() || self.timeout().is_some()
     }
@@ -471,7 +474,7 @@ impl Carry {
             .min()
     }
 
-    /// Calls the engines whose time has come.
+    /// Calls the engines whose timeout has passed.
     fn wake(&mut self) {
         for index in (0..self.arrays.len()).map(|index| u16::try_from(index).expect("few arrays")) {
             let engine = &mut self.arrays[usize::from(index)].engine;
@@ -496,7 +499,7 @@ impl Carry {
         }
     }
 
-    /// Carries results upwards until there are none.
+    /// Carries results up until none are left.
     fn carry_results(&mut self) {
         while let Some(input) = self.inputs.pop_front() {
             self.tick();
@@ -526,7 +529,7 @@ impl Carry {
         }
     }
 
-    /// Carries out what an engine wants.
+    /// Executes the outputs of an engine.
     fn drain(&mut self, index: ArrayIndex) {
         while let Some(output) = self.arrays[index.index()].engine.poll_output() {
             match output {
@@ -543,7 +546,7 @@ impl Carry {
         }
     }
 
-    /// Does a step.
+    /// Executes a compute step.
     fn compute(&mut self, index: ArrayIndex, id: StepId) -> ComputeResult {
         let array = &self.arrays[index.index()];
         let step = array.engine.step(id);
@@ -568,7 +571,8 @@ impl Carry {
     fn member_io(&mut self, index: ArrayIndex, io: &MemberIo) {
         let array = &self.arrays[index.index()];
         if io.buffer.buffer == array.metadata {
-            // The kernel gets its own copy, aligned and registered: the engine may go on.
+            // The kernel gets its own copy, aligned and registered, so the engine may go on at
+            // once.
             let bytes = array.engine.metadata_of(io);
             self.members
                 .buffers
@@ -579,7 +583,8 @@ impl Carry {
             Some(node) => *node,
             None => array.journal.map(Node::Device),
         };
-        // What waits for the place of a member gets nothing that was planned for the one before.
+        // A device that takes over a member's place must not get I/O planned for the previous
+        // member.
         let node = node.filter(|_| !array.engine.is_out(io.member));
         match node {
             None => {
@@ -613,7 +618,7 @@ impl Carry {
         }
     }
 
-    /// Gives an array the next request of its parent, if there is room.
+    /// Submits the next request of an array's parent, if the engine has room.
     fn deliver(&mut self, index: ArrayIndex) {
         let array = &mut self.arrays[index.index()];
         if let Some(request) = array.inbox.front()
@@ -639,7 +644,7 @@ impl Carry {
         );
         let id = u32::try_from(reply.token & u64::from(u32::MAX)).expect("32 bits");
         let reads = reply.token >> 32 == 1;
-        // A write that failed leaves the member's contents unknown; a read only its blocks.
+        // A failed write leaves the member's contents unknown; a failed read only its blocks.
         let result = reply.result.map_err(|error| match error {
             RequestError::Corrupt | RequestError::InDoubt => MemberError::Corrupt,
             RequestError::NoSpace => MemberError::NoSpace,

@@ -1,4 +1,4 @@
-//! Devices take places in arrays: of what is missing, and of members that still work.
+//! Puts devices into arrays: in the places of missing members, and of members that still work.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{arrays_above, in_use};
@@ -15,11 +15,11 @@ use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join, returns_si
 pub(crate) struct Vacancy {
     pub(crate) around: ArrayRecord,
     pub(crate) member: MemberIndex,
-    /// An array in another place of it.
+    /// An array in another place of the same array.
     pub(crate) inside: Option<ArrayRecord>,
 }
 
-/// The first place that waits for a device, or the one that is wanted.
+/// Returns the first place that waits for a device, or the wanted one.
 pub(crate) fn vacancy(carry: &Carry, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
     let (index, member) = find_missing(carry, wanted.into())?;
     let array = carry.array(index);
@@ -37,7 +37,7 @@ pub(crate) fn vacancy(carry: &Carry, wanted: Option<MemberIndex>) -> Result<Vaca
     })
 }
 
-/// The array of a vacancy, if that still waits for a device.
+/// Returns the array of a vacancy, if the place still waits for a device.
 pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex, AttachError> {
     let member = vacancy.member;
     let waits = |array: &Array| {
@@ -54,17 +54,17 @@ pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex
         })
 }
 
-/// A device that is to come to an array: decided, and nothing of it is done yet.
+/// A decision that a device joins an array. Nothing is written yet.
 pub(crate) struct Coming {
     array: ArrayIndex,
     member: MemberIndex,
-    /// What will lie where on it.
+    /// The layout of the device.
     areas: DeviceRecord,
-    /// What the array is asked, which it would take now.
+    /// The command for the array, which would accept it now.
     command: Command,
 }
 
-/// Decides which place a device would take, and looks at its size.
+/// Decides which place a device would take, and checks its size.
 pub(crate) fn may_attach(
     carry: &Carry,
     name: &str,
@@ -112,8 +112,8 @@ pub(crate) fn may_attach(
 }
 
 impl Coming {
-    /// Asks the array whether it takes the device now, before the device is touched. Nothing comes between that and the
-    /// command: this thread has the array.
+    /// Checks that the array accepts the command now, before the device is touched. This stays true
+    /// until the command is sent, because only this thread uses the array.
     pub(super) fn decided(self, carry: &Carry, name: &str) -> Result<Self, AttachError> {
         let taken = carry.array(self.array).engine().may(&self.command);
         taken.map_err(|reason| refused(carry, name, self.array, reason))?;
@@ -121,7 +121,8 @@ impl Coming {
     }
 }
 
-/// What changes of an array's devices depend on. One that was opened to be looked at stands for one that is written to.
+/// Returns the state that changes of an array's devices depend on. Treats an array opened read-only
+/// as writable.
 fn membership(carry: &Carry, array: ArrayIndex) -> Membership {
     Membership {
         read_only: false,
@@ -129,7 +130,7 @@ fn membership(carry: &Carry, array: ArrayIndex) -> Membership {
     }
 }
 
-/// Asks the table whether an array takes such a change of its devices now.
+/// Checks that an array accepts this change of its devices now.
 fn decide(
     carry: &Carry,
     name: &str,
@@ -140,7 +141,7 @@ fn decide(
     plan.map_err(|reason| refused(carry, name, array, reason))
 }
 
-/// Why a device does not come to an array, or does not leave it.
+/// Returns the error for a device that can't join or leave an array.
 fn refused(carry: &Carry, name: &str, array: ArrayIndex, reason: CommandError) -> AttachError {
     let device = name.to_owned();
     match reason {
@@ -156,7 +157,7 @@ fn refused(carry: &Carry, name: &str, array: ArrayIndex, reason: CommandError) -
     }
 }
 
-/// Puts a device in the place of a missing one, and has it filled.
+/// Puts a device in the place of a missing one, and starts to fill it.
 pub(crate) fn attach(
     carry: &mut Carry,
     name: &str,
@@ -167,7 +168,7 @@ pub(crate) fn attach(
     put_in(carry, name, coming, device)
 }
 
-/// Puts a node that holds nothing in that place, and has it filled.
+/// Puts an empty node in the vacancy, and starts to fill it.
 pub(crate) fn attach_node(
     carry: &mut Carry,
     name: &str,
@@ -181,7 +182,7 @@ pub(crate) fn attach_node(
     command_for(carry, name, array, coming.command)
 }
 
-/// Decides that a device whose size is known takes this place.
+/// Decides that a device of known size takes this place.
 pub(super) fn may_join(
     carry: &Carry,
     name: &str,
@@ -204,7 +205,7 @@ pub(super) fn may_join(
     })
 }
 
-/// Puts a device that is open, and cleared for it, in the place that was decided.
+/// Puts an open and cleared device in the decided place.
 pub(super) fn put_in(
     carry: &mut Carry,
     name: &str,
@@ -217,7 +218,7 @@ pub(super) fn put_in(
     Ok((array, member))
 }
 
-/// Decides whether a device may take the place of `old`, and looks at its size.
+/// Decides whether a device may take the place of `old`, and checks its size.
 pub(crate) fn may_replace(carry: &Carry, old: &str, name: &str) -> Result<Coming, AttachError> {
     let not_active = || AttachError::NotActive {
         device: old.to_owned(),
@@ -255,11 +256,11 @@ pub(crate) fn may_replace(carry: &Carry, old: &str, name: &str) -> Result<Coming
 pub(crate) struct Held {
     array: ArrayIndex,
     device: DeviceIndex,
-    /// What it is there.
+    /// Its role in the array.
     role: Role,
 }
 
-/// The array that has a device open, and what the device is there.
+/// Returns the array that has a device open, and the device's role there.
 fn held(carry: &Carry, name: &str) -> Option<Held> {
     let identity = identity::identity(name);
     let is_it = |device: DeviceIndex| {
@@ -285,7 +286,7 @@ fn held(carry: &Carry, name: &str) -> Option<Held> {
     })
 }
 
-/// Whether no array uses a device, nor is about to.
+/// Checks that no array uses a device, or is about to.
 pub(crate) fn may_leave(carry: &Carry, name: &str) -> Result<(), AttachError> {
     let Some(Held { array, role, .. }) = held(carry, name) else {
         return Ok(());
@@ -293,14 +294,15 @@ pub(crate) fn may_leave(carry: &Carry, name: &str) -> Result<(), AttachError> {
     decide(carry, name, array, Change::RemoveSpare(role)).map(drop)
 }
 
-/// Whether a device may be a spare of the arrays.
+/// Checks that a device may be a spare of the arrays.
 pub(crate) fn may_be_spare(carry: &Carry, name: &str) -> Result<(), AttachError> {
     let device = held(carry, name).map_or(Role::Stranger, |held| held.role);
     let mut arrays = arrays_of_devices(carry).map(|(index, _)| index);
     arrays.try_for_each(|array| decide(carry, name, array, Change::AddSpare(device)).map(drop))
 }
 
-/// Whether the arrays may be closed to be changed, and opened again. `device` is one that comes with the change.
+/// Checks that the arrays may be closed, changed and opened again. `name` is a device that joins
+/// with the change.
 pub(crate) fn may_restructure(
     carry: &Carry,
     name: Option<&str>,
@@ -323,7 +325,7 @@ pub(crate) fn may_restructure(
     Ok(())
 }
 
-/// The devices of all members in such a state.
+/// Returns the devices of all members whose state satisfies `is_so`.
 fn devices_that(carry: &Carry, is_so: impl Fn(Member) -> bool) -> Vec<String> {
     let members = carry.arrays().flat_map(|(_, array)| {
         let states = array.engine().status().members.into_iter();
@@ -337,7 +339,7 @@ fn devices_that(carry: &Carry, is_so: impl Fn(Member) -> bool) -> Vec<String> {
     devices.map(|facts| facts.name.clone()).collect()
 }
 
-/// Puts the member out that a device is.
+/// Puts out the member on a device.
 pub(crate) fn fail(
     carry: &mut Carry,
     name: &str,
@@ -375,13 +377,14 @@ pub(crate) fn fail(
     Ok((array, member))
 }
 
-/// The name by which commands take an array: its own, or that of the one around it.
+/// Returns the name by which commands select an array: that of the outermost array around it, or
+/// its own.
 pub(crate) fn outermost(carry: &Carry, array: ArrayIndex) -> &str {
     let outermost = arrays_above(carry, array).last();
     carry.array(outermost.unwrap_or(array)).name()
 }
 
-/// Closes the device of a member that is out, so that others may have it.
+/// Closes the device of a member that is out, so that others may open it.
 pub(crate) fn let_go(
     carry: &mut Carry,
     name: &str,
@@ -397,7 +400,7 @@ pub(crate) fn let_go(
             carry.members_mut().let_go(device);
             Ok((array, member))
         }
-        // A member that works is put out first, and says so.
+        // Working members get `NotOut` instead: they must be put out first.
         Some((held, Err(reason @ CommandError::InUse(role))))
             if !matches!(role, Role::Active(_) | Role::Filling(_)) =>
         {
@@ -410,7 +413,7 @@ pub(crate) fn let_go(
     }
 }
 
-/// Lets a member that came back on that device have what it missed.
+/// Lets a member that returns on this device catch up on what it missed.
 pub(crate) fn bring_back(
     carry: &mut Carry,
     name: &str,
@@ -453,7 +456,7 @@ pub(crate) fn bring_back(
     put_in(carry, name, coming, device)
 }
 
-/// Has the member that the device `old` is copied onto another device, which takes its place.
+/// Starts to copy the member on device `old` onto another device, which then takes its place.
 pub(crate) fn replace(
     carry: &mut Carry,
     old: &str,
@@ -467,9 +470,9 @@ pub(crate) fn replace(
     Ok((array, member))
 }
 
-/// The first missing member: of arrays of devices before those of arrays, inner ones first. A device
-/// that is large enough stands for a whole inner array as well. A place that a device is about to take, or that a growth
-/// keeps for its devices, is none for whoever wants the first.
+/// Finds the first missing member: arrays of devices before arrays of arrays, inner ones first. A
+/// device that is large enough can also replace a whole inner array. `PlaceWanted::First` skips
+/// places that a device is about to take, or that a growth keeps for its devices.
 fn find_missing(
     carry: &Carry,
     wanted: PlaceWanted,
@@ -513,12 +516,12 @@ fn find_missing(
     })
 }
 
-/// Arrays in use with superblocks that have no other arrays for members.
+/// Returns the arrays in use that have superblocks and no arrays as members.
 pub(super) fn arrays_of_devices(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
     in_use(carry).filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
 }
 
-/// What would lie where on a device that becomes this member of an array with superblocks.
+/// Returns the layout of a device that becomes this member of an array with superblocks.
 fn room_on(
     carry: &Carry,
     name: &str,
@@ -531,8 +534,8 @@ fn room_on(
     Ok(areas_to_join(record, bytes, member).map_err(TooSmall::of(name))?)
 }
 
-/// Opens a device and clears it for the place that was decided. Until it is a member it is the array's
-/// spare: so a command that is repeated after a crash finds whose it is.
+/// Opens a device and clears it for the decided place. Until it is a member it is the array's
+/// spare, so that a command repeated after a crash finds which array it belongs to.
 fn add_reserved(
     carry: &mut Carry,
     name: &str,
@@ -549,7 +552,7 @@ fn add_reserved(
     Ok(device)
 }
 
-/// Asks an array to take a device, as was decided.
+/// Sends an array the decided command to take a device.
 fn command_for(
     carry: &mut Carry,
     name: &str,

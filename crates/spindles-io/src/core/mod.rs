@@ -1,4 +1,4 @@
-//! Everything there is on one thread: arrays and devices, and the spares of the arrays.
+//! Everything on one thread: arrays, devices, and the spares of the arrays.
 
 mod carry;
 pub(crate) mod manage;
@@ -17,7 +17,7 @@ use space::{Space, Waiting};
 use spares::Spares;
 use spindles_block::{Request, RequestError};
 
-/// Everything there is on this thread.
+/// All arrays, devices and spares of this thread.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) carry: Carry,
@@ -34,12 +34,12 @@ impl Core {
         })
     }
 
-    /// Gives the arrays spares, which take the places of what is missing now and later.
+    /// Gives the arrays spares for members that are missing now or later.
     pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
         self.spares.provide(&mut self.carry, spares);
     }
 
-    /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
+    /// Submits a client's request to a node. With `exchangeable`, the reply may name other memory.
     pub(crate) fn submit(
         &mut self,
         node: Node,
@@ -63,18 +63,19 @@ impl Core {
         }
     }
 
-    /// Takes what has changed about space for writes since this was asked last.
+    /// Returns the changes in space for writes since the last call.
     pub(crate) fn space_news(&mut self) -> Vec<SpaceNews> {
         self.space.news()
     }
 
-    /// Whether anything is on its way without which nothing goes on.
+    /// Returns true if an operation is in flight, an engine waits for a timeout, or a write waits
+    /// for space.
     pub(crate) fn busy(&self) -> bool {
         self.carry.busy() || self.space.is_waited_for()
     }
 
-    /// Hands over what was started, waits if asked to, and carries what has ended as far as it
-    /// goes. Where a member went out, spares take its place.
+    /// Submits started operations, waits if asked to, and carries completed ones as far up as they
+    /// go. Spares take the places of members that went out.
     pub(crate) fn turn(&mut self, wait: bool) {
         self.carry.turn(wait, self.space.next_try());
         for write in self.space.tried_again() {

@@ -1,5 +1,4 @@
-//! What arrays report of themselves: how far their jobs are, what was asked of their devices and what
-//! went wrong on these.
+//! Reports on arrays: the progress of their jobs, and the counters and errors of their devices.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
@@ -13,15 +12,15 @@ use spindles_block::{MemberError, MemberSet};
 use spindles_engine::{ArrayState, Member, OutReason, Status};
 use spindles_format::Uuid;
 
-/// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
+/// Returns how many bytes of all arrays are in sync, and how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
     in_use(carry).fold((0, 0), |(in_sync, total), (_, array)| {
         let geometry = array.engine().geometry();
         let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
-        // Not all, before the resync has come to its end.
+        // Less than all, until the resync has ended.
         let here = match array.engine().status().job("resync") {
             None if array.engine().is_settled() => bytes,
-            // Not begun yet.
+            // The resync has not begun yet.
             None => 0,
             Some(resync) => resync.done_bytes.min(bytes - 1),
         };
@@ -29,7 +28,7 @@ pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
     })
 }
 
-/// How far the devices are that are being filled, or that members are copied onto.
+/// Returns the progress of rebuilds and replacements; `None` if there are none.
 pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
     let mut all: Option<RebuildProgress> = None;
     for (_, array) in in_use(carry) {
@@ -51,7 +50,7 @@ pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
     all
 }
 
-/// How far the scrubs of all arrays are that can be scrubbed, and what they found.
+/// Returns the progress of the scrubs of all arrays that can be scrubbed, and what they found.
 pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
     let mut all = ScrubProgress::default();
     for (_, array) in in_use(carry) {
@@ -75,13 +74,13 @@ pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
         all.found.left_blocks += status.scrub.left_blocks;
         all.found.disagreements += status.scrub.disagreements;
         all.found.made_to_agree += status.scrub.made_to_agree;
-        // Of several arrays it is enough to know whether one was interrupted.
+        // With several arrays, it is enough to know if any scrub was interrupted.
         all.found.mark = all.found.mark.max(status.scrub.mark);
     }
     all
 }
 
-/// What all devices under a node were asked, from left to right.
+/// Returns the counters of all devices under a node, from left to right.
 pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
     let devices = leaves(carry, node);
     Counters {
@@ -92,8 +91,9 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
     }
 }
 
-/// The state of an array, by those inside it too. One that has failed is lost to it, though its engine counts on that
-/// until a write to it fails: what can be read of it is read. Where one is degraded, redundancy is gone.
+/// Returns the state of an array, including its inner arrays. A failed inner array counts as
+/// missing, although the engine still reads from it until a write to it fails. A degraded inner
+/// array makes a healthy array degraded.
 pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let array = carry.array(index);
     let mut status = array.engine().status();
@@ -122,7 +122,7 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     status
 }
 
-/// All arrays in use as they are now, each before those inside it.
+/// Returns the current state of all arrays in use, each before its inner arrays.
 pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
     let of_device = |device: DeviceIndex| DeviceSnapshot {
         name: carry.members().facts(device).name.clone(),
@@ -159,7 +159,7 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
     arrays.map(of_array).collect()
 }
 
-/// What went wrong on the devices of all arrays since they were opened.
+/// Returns what went wrong on the devices of all arrays since they were opened.
 pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     let device = |device| carry.members().facts(device).name.clone();
     let had_no_space = |device: &DeviceIndex| carry.members().had_no_space(*device);
@@ -179,7 +179,7 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
                 reason: Some(OutReason::Error(MemberError::Gone)),
             };
             if had_no_space && device.is_none() && status.state == gone {
-                // An array has no other way to answer.
+                // An inner array has no other way to report this.
                 status.state = Member::Missing {
                     reason: Some(OutReason::Error(MemberError::NoSpace)),
                 };
@@ -206,7 +206,7 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     carry.arrays().flat_map(of_array).collect()
 }
 
-/// Which members the arrays lack, for people.
+/// Describes the members that the arrays lack, for users; `None` if none are missing.
 pub(crate) fn lacks(carry: &Carry) -> Option<String> {
     let of_array = |(_, array): (_, &Array)| {
         let members = array.engine().status().members.into_iter();
@@ -219,7 +219,7 @@ pub(crate) fn lacks(carry: &Carry) -> Option<String> {
     (!lacks.is_empty()).then(|| lacks.join(" and "))
 }
 
-/// What is lost of all arrays.
+/// Returns the lost bytes of all arrays.
 pub(crate) fn lost(carry: &Carry) -> Vec<LostBytes> {
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = u64::from(array.engine().block_size().bytes());

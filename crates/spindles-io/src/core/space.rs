@@ -1,8 +1,9 @@
-//! Space for what clients write, if members are files with holes and their file systems are nearly full.
+//! Takes space for writes, if members are files with holes on nearly full file systems.
 //!
-//! A member that has no space for its part of a write misses the part, and goes out. Members on one file system lack
-//! space together, and no level survives that. So space is taken for all parts before anything is written. A write that
-//! gets too little is refused as a whole, and all members stay.
+//! A member without space for its part of a write misses that part, and goes out. Members on one
+//! file system run out of space together, and no level survives that. So space is taken for all
+//! parts before anything is written. A write that gets too little is refused as a whole, and all
+//! members stay.
 
 use super::carry::{ArrayIndex, Carry, Node};
 use super::tree;
@@ -17,12 +18,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A file system with less left than this is nearly full: more than all that is under way can take between two looks.
+/// A file system with less than this left is nearly full. The limit is more than all writes in
+/// flight can take between two checks.
 const SCARCE_BYTES: u64 = 256 << 20;
-/// After this many bytes of writes, or this long, what is left is looked at again.
+/// The space left is checked again after this many bytes of writes, or this long.
 const LOOK_AFTER_BYTES: u64 = 8 << 20;
 const LOOK_AFTER: Duration = Duration::from_millis(50);
-/// How long the writes that first lack space wait for some. Later ones are refused at once.
+/// How long the first writes of a shortage wait for space. Later ones are refused at once.
 const SHORTAGE_WAIT: Duration = Duration::from_secs(5);
 /// A shortage is over when this much more is left than when it began.
 const RELIEF_BYTES: u64 = 1 << 20;
@@ -35,20 +37,20 @@ pub(super) struct Waiting {
     pub(super) exchangeable: bool,
 }
 
-/// Writes lack space.
+/// A lack of space for writes.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
     since: Instant,
     left_bytes: u64,
 }
 
-/// What is known of the space that members take.
+/// State of the space that members take.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     looked: Option<Instant>,
     written_bytes: u64,
     is_scarce: bool,
-    /// Logs, bitmaps and lists of all members have their space.
+    /// Set if the logs, bitmaps and lists of all members have their space.
     has_metadata: bool,
     shortage: Option<Shortage>,
     waiting: VecDeque<Waiting>,
@@ -57,23 +59,23 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Takes what has changed since this was asked last.
+    /// Returns the changes since the last call.
     pub(super) fn news(&mut self) -> Vec<SpaceNews> {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether writes wait.
+    /// Returns true if writes wait.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Time until waiting writes are tried again; `None` if no write waits.
+    /// Returns the time until waiting writes are tried again; `None` if no write waits.
     pub(super) fn next_try(&self) -> Option<Duration> {
         let next = self.next_try.filter(|_| self.is_waited_for())?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes space for a write. Returns false if there is too little of it for more members than can be done without.
+    /// Takes space for a write. Returns false if more members lack space than the array can lose.
     pub(super) fn take(&mut self, carry: &mut Carry, node: Node, request: &Request) -> bool {
         let takes = matches!(
             request.operation,
@@ -116,7 +118,8 @@ impl Space {
         false
     }
 
-    /// Keeps a write that lacks space until there is some, or hands it back if it waited long enough.
+    /// Keeps a write that lacks space until there is some. Returns the write if it waited long
+    /// enough.
     pub(super) fn wait(&mut self, write: Waiting) -> Option<Waiting> {
         let since = self.shortage.map(|shortage| shortage.since);
         let is_over = since.is_none_or(|since| since.elapsed() >= SHORTAGE_WAIT);
@@ -135,7 +138,7 @@ impl Space {
         self.next_try = Some(Instant::now());
     }
 
-    /// The writes that are to be tried again now.
+    /// Returns the writes to try again now.
     pub(super) fn tried_again(&mut self) -> VecDeque<Waiting> {
         let is_time = self.next_try.is_some_and(|next| next <= Instant::now());
         if !is_time && waits_for_space() {
@@ -164,17 +167,17 @@ impl Space {
     }
 }
 
-/// The least that is left on any file system with a member.
+/// Returns the least space left on any file system with a member.
 fn left_bytes(carry: &Carry) -> Option<u64> {
     let members = carry.members();
     let holes = members.devices().filter_map(|it| members.holes(it));
     holes.filter_map(Holes::left_bytes).min()
 }
 
-/// Whether a write on a member failed for want of space, and it is still a member.
+/// Returns true if a write to a current member failed for lack of space.
 fn had_no_space(carry: &Carry) -> bool {
     let members = carry.members();
-    // To find the devices in use takes memory: that is asked for only when a write has failed.
+    // Finding the devices in use allocates memory, so do it only after a write has failed.
     members.devices().any(|device| members.had_no_space(device))
         && tree::devices_in_use(carry).any(|device| members.had_no_space(device))
 }
@@ -182,7 +185,7 @@ fn had_no_space(carry: &Carry) -> bool {
 /// Takes space on the devices below an array.
 struct Taking<'a> {
     carry: &'a Carry,
-    /// File systems with too little.
+    /// File systems with too little space.
     full: Vec<u64>,
 }
 
@@ -238,7 +241,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes space for what all members hold in front of their data, but for checksums, which are taken with the rows.
+    /// Takes space for everything in front of the members' data, except checksums, which are taken
+    /// with the rows.
     fn take_metadata(&mut self) {
         for (index, array) in self.carry.arrays() {
             for member in (0..array.engine().geometry().members()).map(MemberIndex) {
@@ -249,14 +253,14 @@ impl Taking<'_> {
         }
     }
 
-    /// What is in a place of an array, unless it is out.
+    /// Returns the node in a place of an array, unless the member is out.
     fn member(&self, array: ArrayIndex, member: MemberIndex) -> Option<Node> {
         let array = self.carry.array(array);
         let node = *array.members().get(usize::from(member.0))?;
         node.filter(|_| !array.engine().is_out(member))
     }
 
-    /// Whether a node can't do without what lies on full file systems.
+    /// Returns true if a node can't do without what lies on full file systems.
     fn lacks(&self, node: Node) -> bool {
         if self.full.is_empty() {
             return false;
@@ -280,7 +284,7 @@ impl Taking<'_> {
         }
     }
 
-    /// The devices on full file systems.
+    /// Returns the devices on full file systems.
     fn lacking(&self) -> Vec<DeviceIndex> {
         let devices = self.carry.members().devices();
         devices
@@ -289,7 +293,8 @@ impl Taking<'_> {
     }
 }
 
-/// The rows of a chunk that a write to a part of its group changes: of data its own, of redundancy all.
+/// Returns the rows of a chunk that a write to part of its group changes: only its own for data,
+/// all for redundancy.
 fn rows_of(role: Role, part: &Range<u64>, chunk: u64) -> Range<u64> {
     match role {
         Role::Data(index) => {

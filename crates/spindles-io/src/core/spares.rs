@@ -1,4 +1,4 @@
-//! Spares that arrays were given, and that take the places of missing members.
+//! Spares that arrays were given, which take the places of missing members.
 
 use super::carry::{ArrayIndex, Carry};
 use super::manage::{arrays_of_devices, may_join, put_in};
@@ -16,14 +16,14 @@ use spindles_format::{DeviceRecord, SpareRecord, areas_to_join};
 /// The spares of all arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    /// Not taken yet, in the order in which they are to be.
+    /// Spares not taken yet, in the order of use.
     left: Vec<Spare>,
-    /// Taken since `taken` was called last.
+    /// Spares taken since the last call of `taken`.
     taken: Vec<Taken>,
 }
 
 impl Spares {
-    /// Gives the arrays more spares, which take the places of what is missing now and later.
+    /// Gives the arrays more spares for members that are missing now or later.
     pub(crate) fn provide(&mut self, carry: &mut Carry, spares: Vec<Spare>) {
         let is_new = |left: &Spare| spares.iter().all(|spare| spare.name != left.name);
         self.left.retain(is_new);
@@ -34,17 +34,17 @@ impl Spares {
         self.take_places(carry);
     }
 
-    /// Spares that no array has taken, the next one first.
+    /// Returns the spares that no array has taken, the next one first.
     pub(crate) fn left(&self) -> Vec<SpareReport> {
         self.left.iter().map(SpareReport::of).collect()
     }
 
-    /// The devices of those that are left.
+    /// Returns the devices of the spares that are left.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.left.iter().map(|spare| spare.name.clone())
     }
 
-    /// Forgets one that was not taken. Whether there was one.
+    /// Removes a spare that was not taken. Returns true if the spare existed.
     pub(crate) fn withdraw(&mut self, device: &str) -> bool {
         let before = self.left.len();
         let wanted = identity(device);
@@ -71,17 +71,17 @@ impl Spares {
         }
     }
 
-    /// Spares that were taken since this was asked last.
+    /// Returns the spares taken since the last call.
     pub(crate) fn taken(&mut self) -> Vec<Taken> {
         std::mem::take(&mut self.taken)
     }
 
-    /// What became of one, if it was taken since `taken` was called last.
+    /// Returns how a spare was taken since the last call of `taken`; `None` if it was not.
     pub(crate) fn taken_as(&self, device: &str) -> Option<&Taken> {
         self.taken.iter().rev().find(|taken| taken.device == device)
     }
 
-    /// The device of the spare that is to take this place, where one fits.
+    /// Returns the device of the spare that will take this place; `None` if none fits.
     pub(crate) fn next_for(
         &self,
         carry: &Carry,
@@ -94,7 +94,7 @@ impl Spares {
         Some(self.left[at].name.clone())
     }
 
-    /// A spare, the place that it is to take, and what would lie where on it.
+    /// Returns the next spare to take, its place, and its layout.
     fn next(&self, carry: &Carry) -> Option<(usize, ArrayIndex, MemberIndex, DeviceRecord)> {
         vacancies(carry).find_map(|(array, member)| {
             let (at, areas) = self.fit(carry, array, member)?;
@@ -102,7 +102,7 @@ impl Spares {
         })
     }
 
-    /// The first spare that fits into a place, and what would lie where on it.
+    /// Returns the first spare that fits a place, and its layout.
     fn fit(
         &self,
         carry: &Carry,
@@ -117,7 +117,7 @@ impl Spares {
     }
 }
 
-/// Places that wait for a device, of arrays of devices.
+/// Returns the places that wait for a device, in arrays of devices.
 fn vacancies(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, MemberIndex)> {
     arrays_of_devices(carry).flat_map(|(index, array)| {
         let vacant = array.engine().vacancies();
@@ -125,7 +125,7 @@ fn vacancies(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, MemberIndex)> {
     })
 }
 
-/// A spare becomes this array's alone, durably, and then takes a place in it.
+/// Makes a spare durably this array's own, and then puts it in a place.
 fn take(
     carry: &mut Carry,
     name: &str,
@@ -133,21 +133,23 @@ fn take(
     member: MemberIndex,
     areas: &DeviceRecord,
 ) -> Result<(), AttachError> {
-    // Whoever has taken it has it open.
+    // If another array has taken the spare, that array has it open: the open below would only be
+    // busy.
     if let Some(probe) = Probe::glance(name) {
         label(carry, &probe, array)?;
     }
     let coming = may_join(carry, name, array, member, areas)?.decided(carry, name)?;
     let device = carry.add_device_meanwhile(name)?;
     if let Err(error) = claim(carry, name, array, areas) {
-        // Whoever made something else of it is to have it.
+        // Another process claimed the device; close it.
         carry.members_mut().let_go(device);
         return Err(error);
     }
     put_in(carry, name, coming, device).map(drop)
 }
 
-/// Nobody else can take a spare that is held; before, somebody may have.
+/// Claims a spare that is held. Reads its label again, because another process may have taken it
+/// before the hold.
 fn claim(
     carry: &Carry,
     name: &str,
@@ -164,7 +166,7 @@ fn claim(
     labels::claim(name, &spare, uuid, areas).map_err(clear)
 }
 
-/// What a device says that is a spare, and that this array may take still.
+/// Returns the label of a spare that this array may still take.
 fn label(carry: &Carry, probe: &Probe, array: ArrayIndex) -> Result<SpareRecord, AttachError> {
     let found = probe.found();
     let spare = found.spare().filter(|spare| serves(carry, spare, array));
@@ -173,7 +175,7 @@ fn label(carry: &Carry, probe: &Probe, array: ArrayIndex) -> Result<SpareRecord,
     })
 }
 
-/// Whether an array may take a spare: it, or one around it, is named by that.
+/// Returns true if an array may take a spare: the spare names it, or an array around it.
 fn serves(carry: &Carry, spare: &SpareRecord, array: ArrayIndex) -> bool {
     let is_named = |array: ArrayIndex| {
         let record = carry.array(array).engine().record();
@@ -182,7 +184,7 @@ fn serves(carry: &Carry, spare: &SpareRecord, array: ArrayIndex) -> bool {
     is_named(array) || arrays_above(carry, array).any(is_named)
 }
 
-/// The places that a new spare is too small for: an error if it is for all.
+/// Returns the places that a new spare is too small for. Fails if it is too small for all.
 pub(crate) fn may_be_spare(
     carry: &Carry,
     name: &str,
@@ -215,7 +217,7 @@ pub(crate) fn may_be_spare(
     Ok(unfit)
 }
 
-/// Why a spare will never be taken by any of the arrays, if so.
+/// Returns why none of the arrays will ever take a spare; `None` if one may.
 pub(crate) fn is_useless(carry: &Carry, spare: &Spare) -> Option<String> {
     if spare.bytes < spare.record.device_bytes {
         let Spare { bytes, record, .. } = spare;

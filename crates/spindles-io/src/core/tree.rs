@@ -1,11 +1,12 @@
-//! Which arrays and devices are members of which arrays.
+//! The tree of arrays, their members and devices.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use crate::members::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::CommandError;
 
-/// All devices under a node, from left to right; that of an array's journal comes after its members.
+/// Returns all devices under a node, from left to right. An array's journal device comes after its
+/// members.
 pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
     let mut todo = vec![node];
     let mut leaves = Vec::new();
@@ -22,8 +23,9 @@ pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
     leaves
 }
 
-/// A place of a member of an array, on what it lies on at last: through arrays without redundancy, in which
-/// every block has one place. The array, its member, the block on that, and how many follow it in order.
+/// Follows a place of a member down to where the block finally lies: through arrays without
+/// redundancy, in which every block has one place. Returns the array, its member, the block on that
+/// member, and how many blocks follow in order.
 pub(crate) fn lowest_place(
     carry: &Carry,
     (mut array, mut member, mut block): (ArrayIndex, MemberIndex, BlockIndex),
@@ -39,13 +41,14 @@ pub(crate) fn lowest_place(
     (array, member, block, blocks)
 }
 
-/// All arrays but those that the one around them goes on without, and what is inside these.
+/// Returns all arrays in use: not left over, not out of the array around them, and not inside one
+/// that is.
 pub(super) fn in_use(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
     let arrays = carry.arrays();
     arrays.filter(|(index, _)| is_in_use(carry, *index))
 }
 
-/// The devices of members that are not out, and of journals.
+/// Returns the devices of members that are not out, and of journals.
 pub(crate) fn devices_in_use(carry: &Carry) -> impl Iterator<Item = DeviceIndex> {
     in_use(carry).flat_map(|(_, array)| {
         let members = array.engine().status().members.into_iter();
@@ -67,12 +70,12 @@ fn is_in_use(carry: &Carry, array: ArrayIndex) -> bool {
     is_part(array) && arrays_above(carry, array).all(is_part)
 }
 
-/// All arrays, each before its members.
+/// Returns all arrays, each before its members.
 pub(crate) fn arrays_from_the_top(carry: &Carry) -> Vec<ArrayIndex> {
     from_the_top(carry, carry.arrays())
 }
 
-/// Those in use, each before its members.
+/// Returns the arrays in use, each before its members.
 pub(crate) fn in_use_from_the_top(carry: &Carry) -> Vec<ArrayIndex> {
     from_the_top(carry, in_use(carry))
 }
@@ -87,7 +90,7 @@ fn from_the_top<'a>(
     all
 }
 
-/// Devices that are open and that no array has, as a member or for its journal.
+/// Returns open devices that no array uses, as a member or for its journal.
 pub(crate) fn unused_devices(carry: &Carry) -> Vec<DeviceIndex> {
     let is_used = |device: DeviceIndex| {
         carry.arrays().any(|(_, array)| {
@@ -102,7 +105,7 @@ pub(crate) fn unused_devices(carry: &Carry) -> Vec<DeviceIndex> {
         .collect()
 }
 
-/// The array that one is a member of, the one that this is a member of, and so on.
+/// Returns the array that this one is a member of, then that array's parent, and so on.
 pub(super) fn arrays_above(
     carry: &Carry,
     array: ArrayIndex,
@@ -111,8 +114,8 @@ pub(super) fn arrays_above(
     std::iter::successors(above(&array), above)
 }
 
-/// Whether a scrub of an array around this one repairs it too: it has checksums and no redundancy, and
-/// that one has redundancy.
+/// Returns true if a scrub of an array around this one repairs it too: this one has checksums and
+/// no redundancy, and the outer one has redundancy.
 fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
     let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
     carry.array(array).engine().can_scrub()
@@ -120,21 +123,21 @@ fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
         && arrays_above(carry, array).any(redundant)
 }
 
-/// The scrubs of a tree come in two passes.
+/// Passes of the scrub of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Of all arrays that don't wait for the second.
+    /// All arrays that don't wait for the second pass.
     First,
-    /// Of those that the first has mended from above.
+    /// The arrays that the first pass repaired from above.
     Below,
 }
 
-/// The arrays that one pass of a scrub goes through. One inside another that has failed is left out: the array around
-/// it says what is lost with it.
+/// Returns the arrays that one pass of a scrub covers. Leaves out a failed array inside another:
+/// the outer one reports what is lost with it.
 ///
 /// # Errors
 ///
-/// Why there is none, or what is under way in one of them; then none is to be begun.
+/// No array can be scrubbed, or one of them is busy with something else; then no scrub may begin.
 pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, CommandError> {
     let mut all = Vec::new();
     let mut why_none = CommandError::NoRedundancy;
@@ -157,8 +160,8 @@ pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, Com
     Ok(all)
 }
 
-/// Whether the array that this one is a member of has all of its data without those that failed, or goes
-/// on without this one anyway.
+/// Returns true if the array around this one has all of its data without the `failed` arrays, or
+/// already goes on without this one.
 pub(crate) fn survives(carry: &Carry, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
     if !is_in_use(carry, array) {
         return true;

@@ -1,5 +1,5 @@
-//! Two names of one device that nothing tells from the names: one server has many addresses, and one disk may have
-//! several servers. What is written to one is then read from the other.
+//! Detects two names of one device that differ as names: one server has several addresses, or one
+//! disk several servers. A write through one name shows up in a read through the other.
 
 use super::writing::put;
 use crate::errors::CreateError;
@@ -8,8 +8,8 @@ use crate::{NodeId, OpenError, Stack, random};
 use spindles_block::BlockIndex;
 use spindles_format::SLOT_BYTES;
 
-/// Refuses devices that turn out to be the same one, where some are exports. They are open, hold nothing, and are left
-/// with zeros in their first superblock slot.
+/// Refuses devices that turn out to be the same, if some are exports. They must be open and hold no
+/// data; their first superblock slot is left zeroed.
 pub(super) fn refuse(
     devices: &[&str],
     stack: &mut Stack,
@@ -38,7 +38,7 @@ pub(super) fn refuse(
             action: "read back what was written to",
             source: std::io::Error::other(error.to_string()),
         })?;
-        // The last one that was written to is what all its names show.
+        // All names of a device show its last write.
         let last = marks.iter().position(|mark| *mark == found);
         same = same.or(last
             .filter(|last| *last != second)

@@ -1,4 +1,4 @@
-//! What devices can become, worked out as for `create`; nothing is written.
+//! Lists the arrays that devices can become, with the same planning as `create`; writes nothing.
 
 use super::look;
 use super::options::CreateOptions;
@@ -11,33 +11,34 @@ use spindles_layout::{Expression, choices as expressions};
 /// An array that devices can become.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// As `create` takes it.
+    /// The expression for `create`.
     pub expression: Expression,
-    /// What it holds.
+    /// Its capacity.
     pub bytes: u64,
-    /// How many lost devices it survives, whichever they are.
+    /// The number of lost devices that it survives, whichever they are.
     pub survives: u64,
-    /// What it can't use of its members, because others are smaller.
+    /// Unused bytes of its members, because others are smaller.
     pub unused_bytes: u64,
-    /// The most that is written to replace one lost device; `None` if nothing can replace all of them.
+    /// Most bytes written to replace one lost device; `None` if nothing can replace all of them.
     pub rebuild_bytes: Option<u64>,
 }
 
-/// The size of a device that could be a member.
+/// Returns the size of a device that could be a member.
 ///
 /// # Errors
 ///
-/// It is none, or can't be looked at.
+/// If it is no device, or can't be opened.
 pub fn size_of(device: &str) -> Result<u64, CreateError> {
     Ok(look(device, &OpenOptions::default())?.bytes)
 }
 
-/// The arrays that devices can become, names and sizes, with these options: the safest first, and of these the largest.
-/// Levels that the devices are too small for are left out.
+/// Returns the arrays that devices, given as names and sizes, can become with these options. The
+/// safest come first, and of equally safe ones the largest. Omits levels that the devices are too
+/// small for.
 ///
 /// # Errors
 ///
-/// None of them can be made.
+/// If no array can be created.
 pub fn choices(
     devices: &[(String, u64)],
     options: &CreateOptions,

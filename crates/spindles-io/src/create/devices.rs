@@ -1,5 +1,5 @@
-//! Devices that an array is to be made of, before anything is written: what they hold that must not be
-//! overwritten without being asked for.
+//! Examines the devices of a new array before anything is written, for data that must not be
+//! overwritten without `--force`.
 
 use crate::TooSmall;
 use crate::errors::{CreateError, failed};
@@ -11,7 +11,7 @@ use spindles_format::{DeviceRecord, areas_for};
 use std::io;
 use std::path::Path;
 
-/// A device as it is before.
+/// A device before the creation.
 pub(super) struct Device {
     pub(super) name: String,
     pub(super) probe: Probe,
@@ -49,7 +49,8 @@ impl Device {
         })
     }
 
-    /// For which of these members it has too little room: an error where for all.
+    /// Checks that it has room for these members. Returns the shortfall if it is too small for some
+    /// of them, and an error if for all.
     pub(super) fn may_stand_for(
         &self,
         names: &[&str],
@@ -77,8 +78,8 @@ impl Device {
             .map(|most| small(most).with_part(part, FOR_ALL)))
     }
 
-    /// What it holds that nobody wants overwritten, if anything. This decides for every command. To find
-    /// out whether a file holds data of no known kind it has to be read, so that is skipped with `force`.
+    /// Describes data on it that must not be overwritten; `None` if there is none. All commands use
+    /// this check. Finding unknown data in a file takes a full read, so `force` skips that.
     fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
         let known = self.probe.holds(&self.sightings);
         if known.is_some() || force {
@@ -90,7 +91,8 @@ impl Device {
     }
 }
 
-/// Looks at a device that is to be overwritten: what it holds, which is an error unless `force`.
+/// Examines a device that is to be overwritten. Returns its data, which is an error unless `force`
+/// is set.
 pub(crate) fn may_overwrite(
     device: &str,
     force: bool,
@@ -99,7 +101,7 @@ pub(crate) fn may_overwrite(
     refuse_occupied(std::iter::once(&Device::look(device, open)?), force)
 }
 
-/// What a file or device that is held for writing has on it that nobody wants overwritten.
+/// Describes data that must not be overwritten on a file or device held for writing.
 pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> {
     let probe = Probe::held(name).map_err(|source| failed(name, "open", source))?;
     let device = Device {
@@ -110,11 +112,11 @@ pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> 
     device.holds(false)
 }
 
-/// Which devices hold something, and what: an error unless `force`.
+/// Returns the devices that hold data, and the data; an error unless `force` is set.
 ///
-/// A regular file has to be empty: it may hold anything. A block device has to be without what is
-/// known, as for the `mkfs` of any file system: reading all of a disk takes hours, and one that was
-/// wiped still holds old data.
+/// A regular file must be empty, since it may hold anything. A block device must hold no known
+/// signature, as for any `mkfs`: reading a whole disk takes hours, and a wiped one still holds old
+/// data.
 pub(super) fn refuse_occupied<'a>(
     devices: impl Iterator<Item = &'a Device>,
     force: bool,
@@ -131,7 +133,7 @@ pub(super) fn refuse_occupied<'a>(
     Ok(occupied)
 }
 
-/// Looks at a device that is to hold something new.
+/// Examines a device that is to hold a new array.
 pub(crate) fn look(device: &str, open: &OpenOptions) -> Result<Probe, CreateError> {
     Ok(Device::look(device, open)?.probe)
 }

@@ -1,5 +1,5 @@
-//! A new array on nodes that hold zeros and are gone with this process: it is open at once, and no
-//! superblock is written before the engine has something to say in it.
+//! Creates an array on zeroed nodes that vanish with this process. It is open at once, and no
+//! superblock is written before the engine writes its first.
 
 use super::options::CreateOptions;
 use super::plan::{Member, Plan, Planner};
@@ -10,8 +10,8 @@ use spindles_block::BlockIndex;
 use spindles_format::Uuid;
 use spindles_layout::Expression;
 
-/// Makes the array and opens it. `nodes` are its devices from left to right, `None` for those that
-/// are missing; these count as large as the smallest.
+/// Creates the array and opens it. `nodes` are its devices from left to right. Missing ones are
+/// `None` and count as large as the smallest.
 pub(crate) fn make(
     stack: &mut Stack,
     expression: &Expression,
@@ -27,7 +27,7 @@ pub(crate) fn make(
     open(stack, &plan, options, &mut nodes.iter().copied())
 }
 
-/// Opens what was worked out, from the leaves up.
+/// Opens the planned array, from the leaves up.
 fn open(
     stack: &mut Stack,
     plan: &Plan,
@@ -53,7 +53,7 @@ fn open(
         records.push(node.map(|_| *record));
     }
     let mut array = plan.record.clone();
-    array.clean = true; // All is zeros.
+    array.clean = true; // All blocks are zeros.
     let (geometry, policy) = (plan.geometry.clone(), plan.policy);
     let requests_max = options.open.requests_max;
     let nonce = random::nonce()?;

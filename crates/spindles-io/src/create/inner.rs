@@ -1,10 +1,10 @@
-//! An array that takes a place in another that there is: worked out and looked at before anything is
-//! written, then made of its devices.
+//! Creates an array in a vacant place of an existing array. The plan and all checks come before the
+//! first write.
 //!
-//! Some of these may be left of an array that was in that place before. From the first write on they
-//! are members of the new one, which is of the first generation until it is opened, and before that
-//! has zeros where an array around it has its superblock. So nothing of what lies there is ever taken for its
-//! contents, and a creation that was stopped begins again.
+//! Some devices may remain from an array that was in that place before. From the first write on
+//! they are members of the new one. Its generation is 1 until it is opened, and it has zeros where
+//! an outer array keeps its superblock. So no old data is ever mistaken for its contents, and a
+//! stopped creation starts over.
 
 use super::devices::{Device, refuse_occupied};
 use super::options::CreateOptions;
@@ -21,48 +21,48 @@ use spindles_format::{
 };
 use spindles_layout::Expression;
 
-/// Sizes that are named as needed are whole multiples of this.
+/// Sizes in error messages are multiples of this.
 const SIZE_STEP_BYTES: u64 = 1 << 20;
 
-/// What array, and where.
+/// The array to create, and its place.
 pub(crate) struct Wanted<'a> {
     pub(crate) expression: &'a Expression,
     /// The array around it.
     pub(crate) around: &'a ArrayRecord,
-    /// The place that it takes there.
+    /// Its place there.
     pub(crate) member: MemberIndex,
-    /// What was there before, or is in another place: it becomes like that.
+    /// The model for its options: the array that was there before, or one in another place.
     pub(crate) like: &'a ArrayRecord,
-    /// Devices of it that are left of what was there before.
+    /// Its devices that remain from the array that was there before.
     pub(crate) left: &'a [String],
 }
 
-/// A new array inside another, that was made to be filled.
+/// A new inner array that is to be filled.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its level.
     pub level: &'static str,
-    /// Its devices, by place.
+    /// Its devices, by position.
     pub devices: Vec<String>,
 }
 
-/// An array worked out that takes a place in another.
+/// A planned inner array.
 pub(crate) struct Inner {
     plan: Plan,
-    /// What lies where in it, as in any other member.
+    /// The areas within it, as in any other member.
     pub(crate) areas: DeviceRecord,
     pub(crate) leaves: Vec<String>,
-    /// What is on those that are new, by place.
+    /// Data found on the new devices, by position; `None` for remaining ones.
     sightings: Vec<Option<Vec<Sighting>>>,
-    /// What new ones hold that is overwritten.
+    /// Data on new devices that is overwritten.
     pub(crate) occupied: Vec<(String, String)>,
     requests_max: u32,
 }
 
 impl Inner {
-    /// Looks at the devices, and works the array out. Nothing is written.
+    /// Examines the devices and plans the array. Writes nothing.
     pub(crate) fn plan(
         wanted: &Wanted<'_>,
         open: &OpenOptions,
@@ -131,12 +131,12 @@ impl Inner {
         })
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub(crate) fn name(&self) -> &str {
         self.plan.record.name.as_str()
     }
 
-    /// What is reported of it when it is made.
+    /// Returns the description of the created array.
     pub(crate) fn made(&self) -> Made {
         Made {
             name: self.name().to_owned(),
@@ -145,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// Makes it, with nothing in it that an array around it could take for something of its own.
+    /// Creates it, and blanks the places where an outer array keeps metadata.
     pub(crate) fn make(
         &self,
         stack: &mut Stack,
@@ -181,7 +181,7 @@ impl Inner {
 }
 
 impl Wanted<'_> {
-    /// As the array that is its pattern was created.
+    /// Returns the options with which the model array was created.
     fn options(&self, open: &OpenOptions) -> CreateOptions {
         let Self { around, like, .. } = self;
         let mut options = CreateOptions::new(&format!("{}.{}", around.name, self.member));
@@ -195,7 +195,7 @@ impl Wanted<'_> {
         };
         options.chunk_bytes = is_level(self.expression)
             .then(|| u64::from(like.chunk_blocks) * u64::from(like.block_size.bytes()));
-        // What it was created with, unless that was left to its level.
+        // Keep the model's policy, unless it is the default of its level.
         let parity = geometry_of(like).is_ok_and(|geometry| geometry.parity_chunks() > 0);
         let usual = Policy::default_for(parity || like.checksum != ChecksumKind::None);
         let policy = Policy::by_name(like.consistency.as_str());
@@ -204,13 +204,13 @@ impl Wanted<'_> {
     }
 }
 
-/// The least size that will do, if any will.
+/// Returns the smallest sufficient size; `None` if no size is sufficient.
 fn least_size(fits: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut less, mut steps) = (0, 1_u64);
     while !fits(steps.checked_mul(SIZE_STEP_BYTES)?) {
         less = steps;
         steps *= 2;
-        // No device is so large.
+        // Larger than any device.
         (steps < 1 << 36).then_some(())?;
     }
     while less + 1 < steps {

@@ -1,5 +1,4 @@
-//! New arrays: everything is looked at and worked out for all devices before anything is written
-//! to the first.
+//! Creates arrays. All devices are examined and the whole array is planned before the first write.
 
 mod aliases;
 mod choices;
@@ -43,30 +42,30 @@ pub struct Created {
     pub uuid: Uuid,
     /// Its level.
     pub level: &'static Level,
-    /// The layout's name; empty where the level has no choice.
+    /// The layout's name; empty if the level has only one.
     pub layout: String,
     /// The chunk size.
     pub chunk_bytes: u64,
-    /// The block.
+    /// The block size.
     pub block_bytes: u32,
-    /// How many members it has.
+    /// Number of members.
     pub members: u8,
-    /// What it holds.
+    /// The capacity.
     pub bytes: u64,
-    /// The checksum of blocks.
+    /// The checksum of every block.
     pub checksum: ChecksumKind,
-    /// How data and redundancy came to agree.
+    /// How data and redundancy were made to agree.
     pub sync: Sync,
-    /// What was overwritten with `force`: device and what it was.
+    /// Data overwritten with `force`: each device, and a description.
     pub wiped: Vec<(String, String)>,
     /// Spares that are too small for some of its members.
     pub small_spares: Vec<TooSmall>,
-    /// Members with much unused room, because others are smaller, and how many bytes that is.
+    /// Members with much unused room, because others are smaller, and the unused bytes.
     pub unused: Vec<(String, u64)>,
 }
 
-/// Creates an array. While one without bitmaps is made consistent, `progress` gets how many
-/// bytes are done, of how many; with `false` it ends that, and the array stays as it is.
+/// Creates an array. During the initial sync of an array without bitmaps, `progress` gets the bytes
+/// done and the total bytes. It returns `false` to stop the sync and leave the array as it is.
 pub fn create(
     expression: &Expression,
     options: &CreateOptions,
@@ -76,24 +75,24 @@ pub fn create(
     New::plan(expression, options)?.make(options, progress)
 }
 
-/// A new array worked out. Nothing is written yet.
+/// A planned array. Nothing is written yet.
 struct New<'a> {
     plan: Plan,
     /// Its devices, from left to right.
     leaves: Vec<&'a str>,
-    /// What is on them that has to go.
+    /// Signatures on them that must be cleared.
     sightings: Vec<Vec<Sighting>>,
-    /// All of them are known to hold zeros.
+    /// True if all of them are known to hold zeros.
     known_zero: bool,
     spares: Vec<(String, SpareRecord)>,
     journal: Option<(String, JournalDevice)>,
     small_spares: Vec<TooSmall>,
-    /// What is overwritten.
+    /// Data that is overwritten.
     occupied: Vec<(String, String)>,
 }
 
 impl<'a> New<'a> {
-    /// Looks at everything and works everything out.
+    /// Examines all devices and plans the array.
     fn plan(expression: &'a Expression, options: &'a CreateOptions) -> Result<Self, CreateError> {
         let leaves = expression.leaves();
         let Looked {
@@ -141,7 +140,7 @@ impl<'a> New<'a> {
         })
     }
 
-    /// Writes everything.
+    /// Writes the array.
     fn make(
         self,
         options: &CreateOptions,
@@ -180,7 +179,7 @@ impl<'a> New<'a> {
         Ok(self.created(sync))
     }
 
-    /// Opens everything, so that none is in use, before the first is written to.
+    /// Opens all devices before the first write, so that a busy one is detected in time.
     fn open(&self, options: &CreateOptions) -> Result<(Stack, Vec<NodeId>), CreateError> {
         let mut stack = Stack::new(&OpenOptions {
             block_size: Some(options.block_size),
@@ -219,7 +218,7 @@ impl<'a> New<'a> {
     }
 }
 
-/// The devices of a new array as they are before.
+/// The devices of a new array before the creation.
 struct Looked {
     devices: Vec<Device>,
     spares: Vec<Device>,
@@ -254,11 +253,11 @@ impl Looked {
     }
 }
 
-/// Makes sure that this user may write to all of these devices that are there.
+/// Checks that this user may write to all of these devices that exist.
 ///
 /// # Errors
 ///
-/// Names the first that it may not.
+/// The first device without permission.
 pub fn check_rights(devices: &[&str]) -> Result<(), CreateError> {
     for device in devices.iter().filter(|device| Path::new(device).exists()) {
         if access(*device, Access::READ_OK | Access::WRITE_OK) == Err(Errno::ACCESS) {

@@ -1,40 +1,40 @@
-//! How an array is to be created.
+//! Options for a new array.
 
 use crate::OpenOptions;
 use spindles_block::BlockSize;
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::ChecksumKind;
 
-/// How an array is to be created.
+/// Options for a new array.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// The array's name.
     pub name: String,
-    /// Its block.
+    /// The block size.
     pub block_size: BlockSize,
-    /// The chunk of all its levels; `None` for each level's default.
+    /// The chunk size of all its levels; `None` for each level's default.
     pub chunk_bytes: Option<u64>,
-    /// What is done about crashes; `None` for each level's default.
+    /// How to recover from crashes; `None` for each level's default.
     pub consistency: Option<&'static Policy>,
-    /// The checksum of blocks, in the arrays that keep them; `None` for CRC-32C where a record is kept of
-    /// what a crash may leave, and else not at all.
+    /// The checksum of every block, in the arrays that keep checksums. `None` selects CRC-32C if
+    /// the policy closes the write hole, and no checksums otherwise.
     pub checksum: Option<ChecksumKind>,
     /// Devices that become spares of the array.
     pub spares: Vec<String>,
-    /// A device of its own for the journal.
+    /// A dedicated journal device.
     pub journal: Option<String>,
-    /// Let it be written without a question where that gives up what members hold that are away: see
+    /// Allow writes without asking, even if they discard data of missing members: see
     /// `assemble::AssembleOptions::degraded`.
     pub degraded_writes: bool,
-    /// Take devices that hold something.
+    /// Accept devices that hold data.
     pub force: bool,
-    /// How the devices are to be opened.
+    /// How to open the devices.
     pub open: OpenOptions,
 }
 
 impl CreateOptions {
-    /// Blocks of 4096 bytes, chunks of the level's size, safe after a crash; devices that hold
-    /// something are refused.
+    /// Returns blocks of 4096 bytes, chunks of the level's size, and crash safety; devices that
+    /// hold data are refused.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl CreateOptions {
         }
     }
 
-    /// The checksum of blocks.
+    /// Returns the checksum of every block.
     pub(super) fn checksum(&self) -> ChecksumKind {
         let is_exact = |policy: &Policy| policy.write_hole == WriteHole::Closed;
         self.checksum.unwrap_or(match self.consistency {

@@ -1,4 +1,4 @@
-//! A new array worked out, and those inside it, from the leaves up. Nothing is written.
+//! Plans a new array, and those inside it, from the leaves up. Writes nothing.
 
 use super::devices::Device;
 use super::options::CreateOptions;
@@ -16,14 +16,14 @@ use spindles_layout::{
     Covered, Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks,
 };
 
-/// An array worked out.
+/// A planned array.
 pub(super) struct Plan {
     pub(super) record: ArrayRecord,
     pub(super) geometry: Geometry,
     pub(super) policy: &'static Policy,
     pub(super) records: Vec<DeviceRecord>,
     pub(super) members: Vec<Member>,
-    /// What people call the members.
+    /// The names of the members in messages.
     pub(super) names: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Member {
 }
 
 impl Plan {
-    /// Makes a device that of the journal.
+    /// Makes a device the journal device.
     pub(super) fn plan_journal(
         &mut self,
         device: &Device,
@@ -47,8 +47,8 @@ impl Plan {
         Ok((name.clone(), device))
     }
 
-    /// Members, also of arrays inside it, with more than a hundredth of their data area unused, and how
-    /// many bytes that is.
+    /// Returns the members, including those of inner arrays, with more than a hundredth of their
+    /// data area unused, and the unused bytes.
     pub(super) fn unused(&self) -> Vec<(String, u64)> {
         let mut unused = Vec::new();
         let places = self.names.iter().zip(&self.members).zip(&self.records);
@@ -66,7 +66,7 @@ impl Plan {
         unused
     }
 
-    /// The bytes of data areas that are not used, of arrays inside it too.
+    /// Returns the unused bytes of all data areas, including those of inner arrays.
     pub(super) fn unused_bytes(&self) -> u64 {
         let unused = self.members_and_records().map(|(index, member, record)| {
             let left = record.data_blocks() - self.geometry.member_blocks_used(index);
@@ -79,7 +79,7 @@ impl Plan {
         unused.sum()
     }
 
-    /// The fewest lost devices that lose data.
+    /// Returns the fewest lost devices that lose data.
     pub(super) fn losses_min(&self) -> u64 {
         let members = self.members.iter().map(|member| match member {
             Member::Device => 1,
@@ -91,7 +91,7 @@ impl Plan {
         losses.iter().take(members).sum()
     }
 
-    /// The most bytes that are written to replace one lost device; `None` without redundancy.
+    /// Returns the most bytes written to replace one lost device; `None` without redundancy.
     pub(super) fn rebuild_bytes(&self) -> Option<u64> {
         let bytes = self.members_and_records().map(|(index, member, record)| {
             let inner = match member {
@@ -122,13 +122,13 @@ impl Plan {
     }
 }
 
-/// Works arrays out, from the leaves up.
+/// Plans arrays, from the leaves up.
 pub(super) struct Planner<'a> {
     options: &'a CreateOptions,
-    /// How long the devices are, from left to right.
+    /// The sizes of the devices, from left to right.
     sizes: std::slice::Iter<'a, u64>,
     created_s: u64,
-    /// Of the devices, from left to right.
+    /// The records of the devices, from left to right.
     pub(super) leaf_records: Vec<DeviceRecord>,
 }
 
@@ -200,7 +200,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// A member of the array of that name and identity: what it is, what people call it and its size.
+    /// Plans a member of the array with that name and identity. Returns the member, its name in
+    /// messages, and its size.
     fn member(
         &mut self,
         member: &Expression,
@@ -235,7 +236,8 @@ impl<'a> Planner<'a> {
         Ok((member, name, bytes))
     }
 
-    /// Checksum and consistency policy of an array, which `keeps` checksums if that was asked for.
+    /// Returns the checksum and the consistency policy of an array. `keeps` is set if the array
+    /// keeps checksums when asked for.
     fn promises(
         &self,
         geometry: &Geometry,
@@ -285,7 +287,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// How much a member needs that has too little, whatever it lacks.
+    /// Returns the error for a member that is too small, with the size needed.
     fn no_room(
         &self,
         level: &'static Level,
@@ -376,7 +378,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether an array of these members keeps checksums, where one around it does so already or not.
+/// Returns true if an array of these members keeps checksums. `around_keeps` is set if an outer
+/// array already does.
 fn keeps_checksums(level: &Level, members: &[Expression], around_keeps: bool) -> bool {
     level.keeps_checksums(members.iter().map(covered), around_keeps)
 }
@@ -388,7 +391,7 @@ fn covered(of: &Expression) -> Covered {
     }
 }
 
-/// Gives an array what it keeps beside its data on each member.
+/// Gives an array its metadata areas on each member.
 fn give_areas(
     record: &mut ArrayRecord,
     records: &mut [DeviceRecord],
@@ -420,8 +423,8 @@ fn give_areas(
     Ok(())
 }
 
-/// The record of a device that gets the journal of an array. `logs` says that the array's policy has
-/// a journal, `parity` that there is something to log.
+/// Returns the record of a new journal device. `logs` is set if the array's policy has a journal,
+/// `parity` if there is something to log.
 pub(crate) fn plan_journal(
     device: &str,
     bytes: u64,
@@ -456,7 +459,7 @@ pub(crate) fn plan_journal(
 mod tests {
     use super::*;
 
-    /// The arrays of an expression that keep checksums, outer ones first, by level.
+    /// Returns the levels of all arrays in an expression that keep checksums, outer ones first.
     fn keepers(of: &Expression, around_keeps: bool) -> Vec<&'static str> {
         let Expression::Array { level, members, .. } = of else {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! What is written to the members of a new array: worked out for all of them before the first is
-//! written to, then carried out from the innermost arrays to the outermost.
+//! Writes the members of a new array. All writes are planned before the first one, then carried out
+//! from the innermost arrays to the outermost.
 
 use super::plan::{Member, Plan};
 use crate::at_rest::Access;
@@ -14,31 +14,31 @@ use spindles_format::{
 use spindles_layout::Group;
 use std::rc::Rc;
 
-/// The most that one write-zeroes of an inner array clears.
+/// Most bytes zeroed by one request to an inner array.
 const ZEROS_BYTES: u32 = 16 << 20;
 
-/// What is written to the members of one array, and the configuration it is opened with.
+/// The writes to the members of one array, and the configuration to open it with.
 pub(super) struct Writing {
     name: String,
     members: Vec<MemberWriting>,
-    /// Where it must be made consistent, or is the member of another array.
+    /// `Some` if the array must be resynced, or is the member of another array.
     config: Option<Config>,
 }
 
 struct MemberWriting {
-    /// What people call it; of a device its path.
+    /// Its name in messages; for a device, its path.
     name: String,
     inner: Option<Box<Writing>>,
-    /// A part that becomes zeros: where it begins and how long it is, in bytes.
+    /// A range to zero: its start and its length, in bytes.
     zeros: Option<(u64, u64)>,
-    /// What is written before the superblock, each with its place in bytes.
+    /// Pages written before the superblock, each with its offset in bytes.
     pages: Vec<(u64, Rc<[u8]>)>,
     superblock: (BlockIndex, Vec<u8>),
 }
 
 impl Writing {
-    /// Works out what an array and those inside it get. `agrees` says whether data and redundancy
-    /// agree as they are.
+    /// Plans the writes of an array and those inside it. `agrees` says whether data and redundancy
+    /// already agree.
     pub(super) fn plan(plan: &Plan, agrees: bool, requests_max: u32) -> Result<Self, CreateError> {
         let mut array = plan.record.clone();
         array.clean = agrees || plan.geometry.redundancy() == 0 || array.region_groups > 0;
@@ -52,7 +52,7 @@ impl Writing {
             };
             let of = |kind| record.area(kind).expect("a new member has all areas");
             let slots: Rc<[u8]> = vec![0; SUPERBLOCK_BYTES].into();
-            // The slots of an inner array may hold what an earlier array left there.
+            // The slots of an inner array may hold data of an earlier array.
             let slots = SLOT_BYTES.map(|at| (at, Rc::clone(&slots)));
             let slots = slots.into_iter().filter(|_| inner.is_some());
             let pages = shared.iter().map(|(kind, bytes)| {
@@ -99,7 +99,7 @@ impl Writing {
             config,
         };
         if array.parent != Uuid::NIL {
-            // What an earlier array left there must not be read as this one's contents.
+            // Data of an earlier array must not be read as this one's contents.
             for slot in SLOT_BYTES {
                 writing.blank(plan, slot, u64::try_from(SUPERBLOCK_BYTES).expect("4096"));
             }
@@ -107,8 +107,8 @@ impl Writing {
         Ok(writing)
     }
 
-    /// Adds zeros for all rows of the groups that a part of the array, in bytes, lies in: its blocks
-    /// are zeros then, read or computed.
+    /// Zeroes a byte range of the array, in all rows of the groups that it touches. Its blocks then
+    /// are zeros, whether read or computed.
     fn blank(&mut self, plan: &Plan, from: u64, bytes: u64) {
         let block_bytes = u64::from(plan.record.block_size.bytes());
         let (mut at, end) = (from / block_bytes, (from + bytes) / block_bytes);
@@ -136,8 +136,8 @@ impl Writing {
         }
     }
 
-    /// Makes the devices members of the array before anything else is written to them. Each has
-    /// a valid superblock at any moment, of what it was or of what it becomes.
+    /// Makes the devices members of the array before anything else is written to them. Each has a
+    /// valid superblock at any moment, either the earlier one or the new one.
     pub(super) fn label(
         &self,
         stack: &mut Stack,
@@ -160,8 +160,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes an array's superblocks, after those of the arrays inside it. The last array that was
-    /// opened for that: this one, if it had to be.
+    /// Writes an array's superblocks, after those of its inner arrays. Returns the last array that
+    /// was opened for that: this one, if it had to be opened.
     pub(super) fn write(
         self,
         stack: &mut Stack,
@@ -210,7 +210,8 @@ impl Writing {
     }
 }
 
-/// What all members of an array get alike: blank bitmaps and a blank list of bad blocks.
+/// Returns the pages that are the same on all members: blank bitmaps and a blank list of bad
+/// blocks.
 pub(super) fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
     let mut pages: Vec<(AreaKind, Rc<[u8]>)> = Vec::new();
     let groups = u64::from(plan.record.region_groups);
@@ -229,7 +230,7 @@ pub(super) fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
     pages
 }
 
-/// Makes a part of a device zeros, durably.
+/// Zeroes a part of a device, durably.
 fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> {
     let blank = backends::at_rest(device, Access::Write).and_then(|device| {
         device.make_zeros(from, bytes)?;
@@ -242,7 +243,7 @@ fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> 
     })
 }
 
-/// The same for an array inside another.
+/// Zeroes a part of an inner array.
 pub(super) fn blank_array(
     stack: &mut Stack,
     node: NodeId,
@@ -279,16 +280,17 @@ pub(super) fn put(
     })
 }
 
-/// How data and redundancy of a new array came to agree.
+/// How data and redundancy of a new array were made to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// There is no redundancy.
     NotNeeded,
-    /// Nothing is written yet: all reads as zeros, and redundancy is made as regions are used.
+    /// Nothing is written yet: all blocks read as zeros, and redundancy is created as regions are
+    /// used.
     Unwritten,
     /// All devices are known to hold zeros, so they agree.
     KnownZero,
-    /// The whole array was gone through.
+    /// The whole array was resynced.
     Done,
     /// The caller stopped it.
     Stopped,
@@ -303,7 +305,7 @@ pub(super) fn finish(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Sync, CreateError> {
     let Some(root) = opened else {
-        return Ok(sync); // Nothing was opened: all is durable.
+        return Ok(sync); // Nothing was opened: all data is durable.
     };
     let mut target = stack.into_target(root);
     if sync == Sync::Done && !await_resync(target.as_mut(), progress) {

@@ -1,4 +1,4 @@
-//! Why no array came of devices.
+//! Why devices could not be assembled.
 
 use super::attach::AttachError;
 use super::open::{CloseError, OpenError};
@@ -10,7 +10,7 @@ use spindles_engine::PlanError;
 use spindles_format::AssembleError as ChooseError;
 use thiserror::Error;
 
-/// Why no array came of the devices given.
+/// Why the given devices could not be assembled.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AssembleError {
@@ -20,18 +20,19 @@ pub enum AssembleError {
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
-    /// Its devices are being changed.
+    /// The devices are being changed.
     #[error(transparent)]
     Attach(Box<AttachError>),
-    /// An array inside it has no space for what a crash left: where, and what to do.
+    /// An inner array has no space for repairs after a crash. The text names the place and the
+    /// remedy.
     #[error("{0}")]
     NoSpace(String),
-    /// Two names for one device.
+    /// Two names of one device.
     #[error("{}: leave one out", same(first, second))]
     SameDevice {
         /// One name.
         first: String,
-        /// The other.
+        /// The other name.
         second: String,
     },
     /// One of two devices with the same journal is a copy of the other.
@@ -42,43 +43,43 @@ pub enum AssembleError {
         shell_word(older.as_ref().unwrap_or(second))
     )]
     TwoJournals {
-        /// One.
+        /// One device.
         first: String,
-        /// The other.
+        /// The other device.
         second: String,
-        /// The one that was logged on last longer ago, where their stamps differ.
+        /// The one with the older stamp of its last use; `None` if the stamps are equal.
         older: Option<String>,
     },
-    /// A device carries something else.
+    /// A device carries other data.
     #[error(
         "{device} has no Spindles superblock: it carries {what}; leave it out, or check that it is the device you mean"
     )]
     SomethingElse {
         /// The device.
         device: String,
-        /// What it carries.
+        /// The kind of data.
         what: &'static str,
     },
-    /// None of the devices is a member.
+    /// No given device is a member.
     #[error(
         "{devices}: what is given are spares and devices of journals alone; give the members of the array too"
     )]
     NoMembers {
-        /// What was given.
+        /// The devices given.
         devices: String,
     },
     /// The superblocks don't make an array.
     #[error("{}{}", .0, last_written(.0))]
     Choose(#[from] ChooseError),
-    /// The superblocks name a level, layout or policy that there is not.
+    /// The superblocks name an unknown level, layout or policy.
     #[error("array '{array}': {what}: use a newer version of Spindles")]
     Unknown {
         /// The array.
         array: String,
-        /// What is not known.
+        /// The unknown name.
         what: String,
     },
-    /// More is missing than the level survives.
+    /// More members are missing than the level survives.
     #[error(
         "array '{array}' can't be opened: {missing} of {members} missing, more than {survives}{}",
         because(refused)
@@ -86,16 +87,17 @@ pub enum AssembleError {
     Incomplete {
         /// The array.
         array: String,
-        /// What survives less: "raid5 survives".
+        /// What tolerates fewer losses: "raid5 survives".
         survives: String,
-        /// Which members.
+        /// The missing members.
         missing: String,
-        /// Of how many.
+        /// The number of members.
         members: usize,
-        /// What was refused, and why.
+        /// Refused devices, each with the reason.
         refused: Vec<String>,
     },
-    /// It was not closed, and with members missing parity can't show what was in flight.
+    /// It was not closed in order, and members are missing, so parity can't identify the writes in
+    /// flight.
     #[error(
         "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use {} to open it all the same and check the data yourself",
         if missing.starts_with("members") { "are" } else { "is" },
@@ -107,18 +109,18 @@ pub enum AssembleError {
     UncleanDegraded {
         /// The array.
         array: String,
-        /// Which members.
+        /// The missing members.
         missing: String,
-        /// Of how many.
+        /// The number of members.
         members: usize,
-        /// What was in flight lies on a device of its own, which was not given.
+        /// True if its journal, which identifies them, is on a device that was not given.
         lacks_journal: bool,
-        /// Opening it so gives up what is away, which takes leave of its own.
+        /// True if opening it discards data of missing members, which takes `--degraded` too.
         asks: bool,
-        /// What was refused, and why.
+        /// Refused devices, each with the reason.
         refused: Vec<String>,
     },
-    /// What is away may be newer than what is here.
+    /// Missing members may be newer than those present.
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
          what is here (last written {}); what is written now can never be put together with that{}: bring \
@@ -137,20 +139,20 @@ pub enum AssembleError {
     MayBeNewer {
         /// The array.
         array: String,
-        /// Which members.
+        /// The missing members.
         missing: String,
-        /// Of how many.
+        /// The number of members.
         members: usize,
-        /// When what is here was last written, in seconds since 1970.
+        /// When the present members were last written, in seconds since 1970.
         last_written_s: u64,
-        /// They may also alone hold blocks of the last writes before a crash.
+        /// True if they alone may also hold blocks of the last writes before a crash.
         holds_last_writes: bool,
-        /// It takes force too, which was given.
+        /// True if `--force` is needed too, and was given.
         forced: bool,
-        /// What was refused, and why.
+        /// Refused devices, each with the reason.
         refused: Vec<String>,
     },
-    /// What is away may alone hold blocks of the last writes before a crash.
+    /// Missing members alone may hold blocks of the last writes before a crash.
     #[error(
         "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
          blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
@@ -164,16 +166,16 @@ pub enum AssembleError {
     HoldsLastWrites {
         /// The array.
         array: String,
-        /// Which members.
+        /// The missing members.
         missing: String,
-        /// Of how many.
+        /// The number of members.
         members: usize,
-        /// It takes force too, which was given.
+        /// True if `--force` is needed too, and was given.
         forced: bool,
-        /// What was refused, and why.
+        /// Refused devices, each with the reason.
         refused: Vec<String>,
     },
-    /// It can't become what it shall.
+    /// It can't grow to that shape.
     #[error("array '{array}' can't grow that way: {reason}{}", match reason {
         PlanError::Degraded => format!("; `spindles status {}` says how", shell_word(array)),
         PlanError::Unclean => format!(", with `spindles resync {}`", shell_word(array)),
@@ -182,10 +184,10 @@ pub enum AssembleError {
     CantGrow {
         /// The array.
         array: String,
-        /// Why.
+        /// The reason.
         reason: PlanError,
     },
-    /// It has begun to become that.
+    /// A part of it has moved already, so its growth can't be aborted.
     #[error(
         "array '{array}': a part of it is moved already, so its growth can't be given up any more; `spindles grow` with its devices alone goes on with it"
     )]
@@ -193,37 +195,37 @@ pub enum AssembleError {
         /// The array.
         array: String,
     },
-    /// Every inner array lacks too much.
+    /// Every inner array lacks too many members.
     #[error("{lost}")]
     NothingLeft {
-        /// Each of them, and why.
+        /// Each of them, with the reason.
         lost: String,
     },
-    /// A superblock could not be written to a member that lags.
+    /// The superblock of a lagging member could not be written.
     #[error(
         "{device}: its superblock can't be brought up to date: {source}; leave it out to assemble the array without it"
     )]
     CatchUp {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         source: RequestError,
     },
-    /// A device answered at first, and does not any more.
+    /// A device stopped answering during assembly.
     #[error("{device}: it stopped answering while the array was opened: {why}")]
     Died {
         /// The device.
         device: String,
-        /// What it answered.
+        /// Its last answer.
         why: String,
     },
-    /// Somebody wrote superblocks while we looked.
+    /// Another process wrote superblocks during the reading.
     #[error("the superblocks changed while they were read: try again")]
     Changed,
 }
 
 impl AssembleError {
-    /// The same where these devices died before.
+    /// Adds devices that died earlier to the refused ones.
     pub(crate) fn without(mut self, died: Vec<String>) -> Self {
         if let Self::Incomplete { refused, .. }
         | Self::UncleanDegraded { refused, .. }
@@ -236,7 +238,7 @@ impl AssembleError {
     }
 }
 
-/// The options that give up what is away.
+/// Returns the options that discard data of missing members.
 fn by_degraded(forced: bool) -> &'static str {
     if forced {
         "--degraded beside --force"
@@ -245,7 +247,8 @@ fn by_degraded(forced: bool) -> &'static str {
     }
 }
 
-/// When each of two halves was last written, which often decides who is to be kept.
+/// Describes when each side of a split brain was last written. This often decides which side to
+/// keep.
 fn last_written(error: &ChooseError) -> String {
     let ChooseError::SplitBrain { one, other, .. } = error else {
         return String::new();

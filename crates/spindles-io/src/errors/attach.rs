@@ -16,12 +16,12 @@ pub enum AttachError {
     /// The device can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// No position waits for a device.
+    /// No place is vacant.
     #[error(
         "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a device that works, and `spindles spare add` keeps one for later"
     )]
     NothingMissing,
-    /// That position does not.
+    /// That position is not vacant.
     #[error(
         "member {member} is not one that is missing: a device takes the place of a missing one only{}",
         listed("; missing: ", missing)
@@ -29,10 +29,10 @@ pub enum AttachError {
     NotMissing {
         /// The position.
         member: MemberIndex,
-        /// Those that are, each with its array.
+        /// The missing members, each with its array.
         missing: Vec<String>,
     },
-    /// The device is no member that works.
+    /// The device is no active member.
     #[error(
         "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced{}",
         listed("; active: ", active)
@@ -40,10 +40,10 @@ pub enum AttachError {
     NotActive {
         /// The device.
         device: String,
-        /// The devices that are.
+        /// The active devices.
         active: Vec<String>,
     },
-    /// The device is no member, or one that is out.
+    /// The device is no member, or it is out.
     #[error(
         "{device} is no member of this array, or is out already{}",
         listed("; active: ", active)
@@ -51,10 +51,10 @@ pub enum AttachError {
     NotMember {
         /// The device.
         device: String,
-        /// The devices that are.
+        /// The active devices.
         active: Vec<String>,
     },
-    /// The device is none that was a member, or others went on without what it holds.
+    /// The device was never a member, or its data is too old to catch up.
     #[error(
         "{device} is no missing member that can be brought up to date by what it missed: `spindles rebuild` with --onto fills it anew"
     )]
@@ -62,7 +62,7 @@ pub enum AttachError {
         /// The device.
         device: String,
     },
-    /// The device is a member that works, or is no device of the array.
+    /// The device is an active member, or does not belong to the array.
     #[error(
         "{device} is not a member that is out: only what is out can be removed; `spindles fail` puts one out{}",
         listed("; out: ", out)
@@ -70,21 +70,21 @@ pub enum AttachError {
     NotOut {
         /// The device.
         device: String,
-        /// The devices that are.
+        /// The devices that are out.
         out: Vec<String>,
     },
     /// The device has too little room.
     #[error(transparent)]
     TooSmall(#[from] TooSmall),
-    /// It can't be cleared. Nothing else was written.
+    /// It could not be cleared. No other device was written.
     #[error("{device}: can't clear what it holds: {source}")]
     Clear {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Somebody else was faster.
+    /// Another array took the spare first.
     #[error("{device} is not a spare of this array any more: another array may have taken it")]
     TakenAlready {
         /// The device.
@@ -97,18 +97,18 @@ pub enum AttachError {
         array: String,
         /// The device.
         device: String,
-        /// What it is there.
+        /// Its role.
         role: Role,
     },
-    /// The array is not closed to be changed.
+    /// The array can't be closed for a change.
     #[error("array '{array}' can't be changed now: {reason}")]
     Unchanged {
         /// The array.
         array: String,
-        /// As the engine answered.
+        /// The engine's answer.
         reason: CommandError,
     },
-    /// The array does not put out that member.
+    /// The array does not take that member out.
     #[error(
         "{device} stays a member of array '{array}': {}",
         why_it_stays(*reason, outermost, device)
@@ -116,24 +116,24 @@ pub enum AttachError {
     StaysIn {
         /// The array.
         array: String,
-        /// That, or the array around it: what commands are given.
+        /// The outermost array, which commands take: `array` itself, or the one around it.
         outermost: String,
         /// The device.
         device: String,
-        /// As the engine answered.
+        /// The engine's answer.
         reason: CommandError,
     },
-    /// The array does not take it.
+    /// The array refuses it.
     #[error("the array can't take {device}: {reason}")]
     Refused {
         /// The device.
         device: String,
-        /// As the engine answered.
+        /// The engine's answer.
         reason: CommandError,
     },
 }
 
-/// What to do about a device that is in use.
+/// Returns the remedy for a device that is in use.
 const fn remedy(role: Role) -> &'static str {
     match role {
         Role::Replacement(_) => {
@@ -150,7 +150,7 @@ const fn remedy(role: Role) -> &'static str {
     }
 }
 
-/// Why a member is not put out, and what to do instead.
+/// Explains why a member stays in, with a remedy.
 fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
     let (array, device) = (shell_word(array), shell_word(device));
     match reason {
@@ -165,7 +165,7 @@ fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
     }
 }
 
-/// Nothing, where there is nothing to list.
+/// Lists names after a title; empty if there are none.
 fn listed(title: &str, names: &[String]) -> String {
     match names {
         [] => String::new(),

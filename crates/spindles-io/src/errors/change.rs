@@ -15,13 +15,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There is no array, or it can't become that.
+    /// The array could not be assembled, or can't change that way.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
-    /// A new device can't be taken.
+    /// A new device is unsuitable.
     #[error(transparent)]
     Device(#[from] CreateError),
     /// A device can't be opened.
@@ -33,28 +33,28 @@ pub enum ChangeError {
     /// A new device can't take its place.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// A device is given twice.
+    /// A device was given twice.
     #[error("{}: give another one", same(first, second))]
     SameDevice {
         /// One name.
         first: String,
-        /// The other.
+        /// The other name.
         second: String,
     },
-    /// Nothing is under way, members are missing, and no device was given.
+    /// No rebuild is pending, members are missing, and no device was given.
     #[error(
         "{lacks}, and no device is there to be filled; {remedy}{}",
         because(refused)
     )]
     NothingToRebuild {
-        /// What is missing: "array 'pool' lacks member 1".
+        /// The missing members: "array 'pool' lacks member 1".
         lacks: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
-        /// What was refused, and why.
+        /// Refused devices, each with the reason.
         refused: Vec<String>,
     },
-    /// A device is of an array inside this one, of which too little is there.
+    /// A device belongs to an inner array that lacks too many members.
     #[error(
         "{device} is a member of array '{array}', of which too much is missing: bring back its other devices too, and \
          add them, then it comes back as a whole; or have {device} overwritten with --force"
@@ -75,7 +75,7 @@ pub enum ChangeError {
         /// The position.
         member: MemberIndex,
     },
-    /// `progress` stopped it.
+    /// `progress` stopped the copy.
     #[error(
         "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: the next replacement begins anew"
     )]
@@ -99,7 +99,7 @@ pub enum ChangeError {
         /// The new device.
         onto: String,
     },
-    /// Not everything could be read.
+    /// Some places could not be read.
     #[error(
         "array '{array}': {} can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew",
         counted(*failed, "place")
@@ -109,10 +109,10 @@ pub enum ChangeError {
         array: String,
         /// The member.
         old: String,
-        /// How many.
+        /// Number of places.
         failed: u64,
     },
-    /// The old device went out, and the rebuild onto the new one did not come to its end.
+    /// The old device went out, and the rebuild onto the new one did not finish.
     #[error(
         "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the devices that are left and {onto} goes on"
     )]
@@ -124,7 +124,7 @@ pub enum ChangeError {
         /// The new device.
         onto: String,
     },
-    /// More is lost than the level survives.
+    /// The array lost more members than its level survives.
     #[error("array '{array}' failed while {old} was copied")]
     ReplaceFailed {
         /// The array.
@@ -146,21 +146,21 @@ pub enum ChangeError {
         }
     )]
     InnerTooSmall {
-        /// The array around it.
+        /// The outer array.
         array: String,
         /// Its place.
         member: MemberIndex,
         /// Its new devices.
         new: Vec<String>,
-        /// Its other ones.
+        /// Its remaining devices.
         left: Vec<String>,
-        /// With new ones of this size it would be large enough, if with any.
+        /// The smallest sufficient size of the new devices; `None` if no size suffices.
         least_bytes: Option<u64>,
     },
-    /// There is no such chunk.
+    /// The chunk size is invalid.
     #[error("--chunk: {0}")]
     Chunk(GeometryError),
-    /// Nothing is under way, and nothing was asked for.
+    /// No growth is in progress, and no change was asked for.
     #[error(
         "array '{array}' is not growing: say what it shall become with --add, --chunk, --level or --size"
     )]
@@ -168,7 +168,7 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// A new device is none.
+    /// The given device is already a member.
     #[error(
         "{device} is a member of array '{array}' already: the new device has to be another than {}",
         few(members)
@@ -178,20 +178,20 @@ pub enum ChangeError {
         array: String,
         /// The device.
         device: String,
-        /// All devices that are.
+        /// All member devices.
         members: Vec<String>,
     },
-    /// A new device is none: the array needs what it holds.
+    /// The given device is not free: the array needs its data.
     #[error("{device} is {role} of array '{array}'; take another device{}", role.remedy(device))]
     Own {
         /// The array.
         array: String,
         /// The device.
         device: String,
-        /// What it is there.
+        /// Its role.
         role: OwnRole,
     },
-    /// A new device is none: it gets what it missed.
+    /// The given device is a member that can catch up.
     #[error(
         "{device} is a member of array '{array}' that is out: `spindles add {} {}` takes it back, by what it missed; --force \
          overwrites it",
@@ -204,13 +204,13 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// Nothing is under way.
+    /// No growth is in progress.
     #[error("array '{array}' is not growing: there is nothing to give up")]
     NothingToAbort {
         /// The array.
         array: String,
     },
-    /// It grows already, to something.
+    /// It is already growing to another shape.
     #[error(
         "array '{array}' grows already, to something else: let that come to its end first, with spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
     )]
@@ -218,7 +218,7 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// More devices than positions that wait for one.
+    /// More devices were given than positions are vacant.
     #[error("array '{array}' grows already, and no position waits for {device}")]
     NoPosition {
         /// The array.
@@ -226,7 +226,7 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// A member failed before anything was moved.
+    /// A member failed before any data was moved.
     #[error(
         "array '{array}': member {member} failed before anything was moved; put another device in its place with spindles grow --add"
     )]
@@ -236,7 +236,7 @@ pub enum ChangeError {
         /// The position.
         member: MemberIndex,
     },
-    /// Too much is missing.
+    /// Too many members are missing.
     #[error(
         "array '{array}' lost more members than it survives while it grew; what was moved and what was not is known, and it goes on when they are back"
     )]
@@ -244,13 +244,13 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// It serves as many as it can.
+    /// It already serves the maximum number of arrays.
     #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
     TooManyArrays {
         /// The device.
         device: String,
     },
-    /// It has one already.
+    /// It already has a journal device.
     #[error(
         "array '{array}' has its journal on {device}: take that away first, with `spindles journal remove --array {}`",
         shell_word(array)
@@ -261,13 +261,13 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// There is none to take away.
+    /// It has no journal device.
     #[error("array '{array}' has no device of its own for its journal: nothing was changed")]
     HasNoJournal {
         /// The array.
         array: String,
     },
-    /// Its members have no room for so much.
+    /// Its members have no room for that size.
     #[error(
         "array '{array}' can't grow that way: its members have room for {bytes_max} at most: {}",
         replace_first(least)
@@ -275,12 +275,12 @@ pub enum ChangeError {
     NoRoom {
         /// The array.
         array: String,
-        /// What they have room for.
+        /// The size that they have room for.
         bytes_max: SizeBytes,
-        /// The devices that have the least.
+        /// The devices with the least room.
         least: Vec<String>,
     },
-    /// A member is out, and after a crash it might count as one again.
+    /// A member is out, but the array might count on it again after a crash.
     #[error(
         "array '{array}': member {member} is out, but {}: after a crash the array might count on it again; `spindles \
          status {}` says how it is",
@@ -292,7 +292,7 @@ pub enum ChangeError {
         array: String,
         /// The member.
         member: MemberIndex,
-        /// Whether the server ended meanwhile.
+        /// True if the server ended meanwhile.
         server_ended: bool,
     },
     /// The superblocks could not be written.
@@ -301,17 +301,17 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// Not all members are there.
+    /// Members are missing.
     #[error(
         "array '{array}' lacks {members}: it gets larger with all its members there; bring back what is missing, or fill its place with spindles rebuild, first"
     )]
     NotWhole {
         /// The array.
         array: String,
-        /// Which members.
+        /// The missing members.
         members: String,
     },
-    /// A member that could be there is not.
+    /// A member that may still exist was not given.
     #[error(
         "array '{array}' counts on member {member}, and its device was not given: give all of its devices; what is lost for good is replaced with spindles rebuild first"
     )]
@@ -321,13 +321,13 @@ pub enum ChangeError {
         /// The position.
         member: MemberIndex,
     },
-    /// There is nothing of ours on it.
+    /// It has no superblock.
     #[error("{device} has no Spindles superblock: nothing was changed on any device")]
     NotLabelled {
         /// The device.
         device: String,
     },
-    /// It is none.
+    /// It is no spare.
     #[error(
         "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of an array"
     )]
@@ -335,7 +335,7 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// It is not a spare of that array by name.
+    /// It is no dedicated spare of that array.
     #[error(
         "{device} is {}, and not one of array '{array}': nothing was changed on it",
         if *shared { "a shared spare, which `spindles spare remove` takes back without --array" } else { "a spare of other arrays" }
@@ -345,17 +345,17 @@ pub enum ChangeError {
         device: String,
         /// The array.
         array: String,
-        /// Whether any array may take it.
+        /// True if any array may take it.
         shared: bool,
     },
 }
 
-/// What a device is for an array that needs what it holds.
+/// The role of a device whose data an array needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnRole {
     /// This member.
     Member(MemberIndex),
-    /// The device of its journal.
+    /// The journal device.
     Journal,
     /// A spare.
     Spare,
@@ -383,7 +383,7 @@ impl fmt::Display for OwnRole {
     }
 }
 
-/// What gives an array more room.
+/// Describes how to give an array more room.
 pub(crate) fn replace_first(least: &[String]) -> String {
     let devices = if least.len() == 1 {
         "a larger device"

@@ -1,4 +1,4 @@
-//! Why no array was created.
+//! Why an array could not be created.
 
 use super::open::{CloseError, OpenError, in_folder};
 use crate::TooSmall;
@@ -8,10 +8,10 @@ use spindles_layout::GeometryError;
 use std::io;
 use thiserror::Error;
 
-/// The longest name; the record has room for the numbers of inner arrays behind it.
+/// The longest name. The record has room for the numbers of inner arrays after it.
 pub(crate) const NAME_BYTES_MAX: usize = 48;
 
-/// Why no array was created. Nothing was written, except where it says so.
+/// Why an array could not be created. Nothing was written, unless the variant says so.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -29,7 +29,7 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// It is an array that there is.
+    /// It is an existing array.
     #[error(
         "{device} means an array that there is, and only devices can be given here: an array inside another is created together with it, as in raid1(raid0(DEV,DEV),DEV)"
     )]
@@ -52,51 +52,51 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// Two names for one device.
+    /// Two names of one device.
     #[error("{}: an array needs different devices", same(first, second))]
     SameDevice {
         /// One name.
         first: String,
-        /// The other.
+        /// The other name.
         second: String,
     },
     /// A device can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Devices hold something.
+    /// Devices hold data.
     #[error("{}; use --force to overwrite {}", occupied(devices), if devices.len() == 1 { "it, or take another" } else { "them, or take others" })]
     Occupied {
-        /// Each device, and what it holds.
+        /// Each device, with a description of its data.
         devices: Vec<(String, String)>,
     },
     /// A device has too little room.
     #[error(transparent)]
     TooSmall(#[from] TooSmall),
-    /// A device has more than the format can speak of.
+    /// A device is larger than the format allows.
     #[error(
         "{device} is too large: it has {bytes}, and with blocks of {block_bytes} bytes a member has at most {bytes_max}; divide it into partitions"
     )]
     TooLarge {
         /// The device.
         device: String,
-        /// What it has.
+        /// Its size.
         bytes: SizeBytes,
-        /// What a member may have.
+        /// The largest size of a member.
         bytes_max: SizeBytes,
-        /// The block.
+        /// The block size.
         block_bytes: u32,
     },
-    /// The smallest device has no room for the bitmaps of so large an array.
+    /// The smallest device has no room for the bitmaps of such a large array.
     #[error(
         "{device} has no room for the bitmaps of an array of this size with chunks of {chunk}: leave it out, or take a larger --chunk"
     )]
     TooManyRegions {
         /// The device.
         device: String,
-        /// The chunk.
+        /// The chunk size.
         chunk: SizeBytes,
     },
-    /// Nothing would put checksums in order after a crash.
+    /// The policy can't restore checksums after a crash.
     #[error(
         "checksums need --consistency journal, which puts them in order after a crash: take that instead of {policy}, or --checksum none"
     )]
@@ -104,27 +104,27 @@ pub enum CreateError {
         /// The policy.
         policy: &'static str,
     },
-    /// Nothing of the array would be logged on the device for its journal.
+    /// No part of the array would use the journal device.
     #[error("{device} can't have the journal: {why}")]
     NoJournal {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// The level can't be built that way.
     #[error("{0}")]
     Geometry(GeometryError),
-    /// The operating system refused something. The devices may have been written to.
+    /// A system call failed. The devices may have been written to.
     #[error(
         "{device}: can't {action}: {source}; the array is not complete, create it again with --force"
     )]
     Io {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A member could not be written. The devices may have been written to.
@@ -134,7 +134,7 @@ pub enum CreateError {
     Superblock {
         /// The member.
         device: String,
-        /// What it answered.
+        /// The error.
         source: RequestError,
     },
     /// A device could not become a spare.
@@ -144,7 +144,7 @@ pub enum CreateError {
     Spare {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         source: OpenError,
     },
     /// The new array could not be opened for its initial sync.
@@ -152,7 +152,7 @@ pub enum CreateError {
     Engine {
         /// The array.
         name: String,
-        /// Why.
+        /// The reason.
         source: spindles_engine::OpenError,
     },
     /// The new array could not be closed after its initial sync.
@@ -160,7 +160,7 @@ pub enum CreateError {
     Close {
         /// The array.
         name: String,
-        /// Why.
+        /// The reason.
         source: CloseError,
     },
 }

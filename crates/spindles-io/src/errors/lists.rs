@@ -1,11 +1,11 @@
-//! Lists in texts, cut short: the first are enough to see what is meant.
+//! Shortens lists in messages: the first few names are enough.
 
 use std::fmt;
 
-/// So many names are listed.
+/// Most names in a list.
 const NAMES_MAX: usize = 5;
 
-/// The names, the first of them if they are many.
+/// Joins the names, or only the first few if there are many.
 pub(crate) fn few(names: &[String]) -> String {
     let (first, more) = names.split_at(names.len().min(NAMES_MAX));
     let more = match more.len() {
@@ -15,10 +15,11 @@ pub(crate) fn few(names: &[String]) -> String {
     first.join(", ") + &more
 }
 
-/// So many are listed, each in a line.
+/// Most lines in a list.
 const LINES_MAX: usize = 10;
 
-/// A line for each of them, and how many more there are; nothing where there are none.
+/// Formats one line per row below `title`, and the number of rows left out. Empty if there are no
+/// rows.
 #[must_use]
 pub fn lines(title: &str, rows: &[impl fmt::Display]) -> String {
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! What every failure says: what is wrong, with which device, and what to do next. Nothing here
-//! imports what can fail.
+//! The error types. Each message says what is wrong, with which device, and what to do next.
+//! Nothing here imports code that can fail.
 
 mod assemble;
 mod attach;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::io;
 use thiserror::Error;
 
-/// What ends the use. A server that is asked for a command on its array may have the device itself.
+/// Returns the remedy that ends the use. A server that runs a command on its own array may itself
+/// have the device.
 fn remedy(users: Option<&String>) -> Cow<'static, str> {
     let own = format!("pid {} ", std::process::id());
     if let Some(owner) = users.and_then(|users| owner_of_server(users)) {
@@ -22,14 +23,14 @@ fn remedy(users: Option<&String>) -> Cow<'static, str> {
     })
 }
 
-/// The other user whose server has the device, as the description of its users says.
+/// Returns the other user whose server has the device, parsed from the description of its users.
 fn owner_of_server(users: &str) -> Option<&str> {
     let (_, described) = users.split_once(" of ")?;
     let (owner, command) = described.split_once(" (")?;
     command.starts_with("spindles serve ").then_some(owner)
 }
 
-/// Who has a device.
+/// Describes the users of a device.
 fn user(above: Option<&String>, users: Option<&String>) -> String {
     match (above, users) {
         (Some(device), _) => {
@@ -40,7 +41,7 @@ fn user(above: Option<&String>, users: Option<&String>) -> String {
     }
 }
 
-/// Where a mere name was looked for.
+/// Returns the place that a bare name was looked up in, for messages.
 pub(crate) fn in_folder(device: &str) -> &'static str {
     if device.contains(['/', ':']) {
         ""
@@ -49,7 +50,7 @@ pub(crate) fn in_folder(device: &str) -> &'static str {
     }
 }
 
-/// Whoever types a mere name in another folder does not find it.
+/// Returns a hint for a bare name that is not in this folder.
 fn not_elsewhere(device: &str, source: &io::Error) -> &'static str {
     if in_folder(device).is_empty() || source.kind() != io::ErrorKind::NotFound {
         return "";
@@ -61,17 +62,17 @@ fn not_elsewhere(device: &str, source: &io::Error) -> &'static str {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("can't {action} {device}: {source}{}", not_elsewhere(device, source))]
     Io {
-        /// The device as the user called it.
+        /// The device as the user named it.
         device: String,
-        /// What was tried: "open", "read the size of".
+        /// The failed action: "open", "read the size of".
         action: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Who opens for this process does not think that it should have it.
+    /// The process that opens files for a sandboxed server refused this one.
     #[error(
         "{device} holds something else, and a server in its sandbox opens such files only in the folders of the array's \
          devices: put it there, or serve with --no-sandbox"
@@ -86,32 +87,32 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// It is no address of an export.
+    /// It is no valid address of an export.
     #[error(
         "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or \
          nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR"
     )]
     Address {
-        /// What was given.
+        /// The address given.
         device: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         what: &'static str,
     },
-    /// Its server does not give it, or is not there.
+    /// Its server refuses it, or can't be reached.
     #[error("can't open {device}: {reason}")]
     Server {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Its server lets nobody write.
+    /// Its server serves it for reading only.
     #[error("{device} is served for reading only: serve it for writing, or leave it out")]
     ServedReadOnly {
         /// The device.
         device: String,
     },
-    /// Its server has no flush.
+    /// Its server does not support flush.
     #[error(
         "{device} can't be written to: its server does not flush, so nothing written there is ever known to be durable; \
          serve it with flush, or leave it out"
@@ -120,26 +121,26 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// Somebody else has it open.
+    /// Another program has it open.
     #[error("{device} is in use by {}: {}", user(above.as_ref(), users.as_ref()), remedy(users.as_ref()))]
     Busy {
         /// The device.
         device: String,
-        /// The loop device that lies on it, where that is what is in use.
+        /// The loop device on it, if that is in use.
         above: Option<String>,
-        /// Who has it, where that can be known.
+        /// Its users, if known.
         users: Option<String>,
     },
-    /// No file may be so long.
+    /// It exceeds the file size limit of the process.
     #[error(
         "{device} would have {bytes}, and a file of this process has {limit_bytes} at most: raise that limit (ulimit -f), or copy less"
     )]
     FileLimit {
         /// The file.
         device: String,
-        /// How long it would be.
+        /// Its required length.
         bytes: SizeBytes,
-        /// How long it may be.
+        /// The limit.
         limit_bytes: SizeBytes,
     },
     /// The name of a device is empty.
@@ -147,19 +148,19 @@ pub enum OpenError {
         "the name of a device is empty: look for a comma too many, or a variable that is not set"
     )]
     NoName,
-    /// Another command made it a member, a spare or a journal after it was looked at.
+    /// Another command made it a member, a spare or a journal after the checks.
     #[error("{device} was given to an array by another command meanwhile: take another device")]
     Labelled {
         /// The device.
         device: String,
     },
-    /// Its name can't be shown in a line.
+    /// Its name contains control characters.
     #[error("the name {device:?} has a control character in it: rename it")]
     Unprintable {
         /// The device.
         device: String,
     },
-    /// Neither file nor block device.
+    /// It is neither a file nor a block device.
     #[error(
         "{device} is {kind}: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE"
     )]
@@ -169,12 +170,12 @@ pub enum OpenError {
         /// What it is instead: "a folder".
         kind: &'static str,
     },
-    /// A `mem:` or `null:` without a size we understand.
+    /// The size of a `mem:` or `null:` device is missing or invalid.
     #[error("{device}: {source}")]
     Size {
         /// The device.
         device: String,
-        /// What is wrong with the size.
+        /// The mistake in the size.
         source: spindles_block::SizeError,
     },
     /// The device is smaller than one block.
@@ -186,10 +187,10 @@ pub enum OpenError {
         device: String,
         /// Its size.
         bytes: u64,
-        /// The block asked for.
+        /// The block size asked for.
         block_bytes: u32,
     },
-    /// The device is no whole number of blocks.
+    /// Its length is no multiple of the block size.
     #[error(
         "{device} holds {bytes} bytes, and its last {} are less than a block of {block_bytes}: make its length a \
          multiple of {block_bytes} bytes", bytes % u64::from(*block_bytes)
@@ -199,10 +200,10 @@ pub enum OpenError {
         device: String,
         /// Its size.
         bytes: u64,
-        /// The block.
+        /// The block size.
         block_bytes: u32,
     },
-    /// The device can't be addressed in such small blocks.
+    /// It can't be addressed in such small blocks.
     #[error(
         "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: take a device with \
          smaller sectors, or use blocks of {sector_bytes} bytes"
@@ -210,34 +211,34 @@ pub enum OpenError {
     BlockSize {
         /// The device.
         device: String,
-        /// The device's unit.
+        /// Its sector size.
         sector_bytes: u32,
-        /// The block asked for.
+        /// The block size asked for.
         block_bytes: u32,
     },
-    /// `io_uring` was asked for by name and is not to be had.
+    /// `io_uring` was asked for explicitly and is unavailable.
     #[error("io_uring is not to be had here ({source}): use threads instead")]
     NoUring {
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Direct I/O was asked for by name and is not to be had.
+    /// Direct I/O was asked for explicitly and is unavailable.
     #[error("{device} can't be read and written directly ({reason}): allow the page cache")]
     NoDirect {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// `SPINDLES_IO` holds something else.
+    /// `SPINDLES_IO` has an unknown value.
     #[error("SPINDLES_IO is \"{value}\": set it to io_uring or threads, or unset it")]
     Environment {
-        /// What it holds.
+        /// Its value.
         value: String,
     },
 }
 
-/// Why not everything is durable after closing.
+/// Why data may not be durable after closing.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CloseError {
@@ -246,12 +247,12 @@ pub enum CloseError {
     NotDurable {
         /// The target.
         target: String,
-        /// What failed.
+        /// The reason.
         reason: String,
     },
 }
 
-/// An error of the operating system about a device.
+/// Wraps an error of the operating system about a device.
 pub(crate) fn failed(device: &str, action: &'static str, source: io::Error) -> OpenError {
     OpenError::Io {
         device: device.to_owned(),

@@ -1,4 +1,4 @@
-//! Why it is not known which devices a user means.
+//! Why the devices that a user means could not be determined.
 
 use super::lists::{few, lines};
 use spindles_format::Uuid;
@@ -9,11 +9,11 @@ use thiserror::Error;
 /// An array that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundArray {
-    /// Its name; `None` where only arrays inside it were found, and it can't be read off them.
+    /// Its name; `None` if only inner arrays were found and the name can't be read from them.
     pub name: Option<String>,
     /// Its identity.
     pub uuid: Uuid,
-    /// What belongs to it, as people call it.
+    /// Names of its devices.
     pub devices: Vec<String>,
 }
 
@@ -27,38 +27,38 @@ impl fmt::Display for FoundArray {
     }
 }
 
-/// Why it is not known which devices are meant.
+/// Why the devices that a user means could not be determined.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ScanError {
-    /// What was typed is no list of devices.
+    /// The argument is no valid list of devices.
     #[error(transparent)]
     List(#[from] ExpressionError),
-    /// No such device, and no such array.
+    /// The word names neither a device nor an array.
     #[error(
         "'{name}' is neither a file nor a block device, nor the name of an array in {places}: check the name, give the devices of the array, or say with --scan where they are{}{}",
         listed(found),
         lines("\nNot looked at:", skipped)
     )]
     Unknown {
-        /// What was typed.
+        /// The word given.
         name: String,
-        /// Where was looked.
+        /// The places searched.
         places: String,
-        /// What is there.
+        /// The arrays found there.
         found: Vec<FoundArray>,
-        /// Where could not be looked, and why.
+        /// Places that could not be searched, each with the reason.
         skipped: Vec<String>,
     },
-    /// That is an array inside another.
+    /// The name belongs to an inner array.
     #[error("'{name}' is an array inside {array}: commands are given that one, or its devices")]
     Inside {
-        /// What was typed.
+        /// The word given.
         name: String,
-        /// The one that is no member of another.
+        /// The outermost array around it.
         array: FoundArray,
     },
-    /// Several arrays of that name.
+    /// Several arrays have that name.
     #[error(
         "{} arrays are called '{name}': give the UUID of the one you mean in place of the name{}",
         found.len(), listed(found)
@@ -66,10 +66,10 @@ pub enum ScanError {
     Ambiguous {
         /// The name.
         name: String,
-        /// Those that have it.
+        /// The arrays with that name.
         found: Vec<FoundArray>,
     },
-    /// Another array has the name that one shall get.
+    /// Another array already has the new name.
     #[error(
         "there is an array '{name}' already, and commands that are given a name could not tell them apart: \
          take another name, call that one otherwise by spindles rename, or make its devices nobody's by \
@@ -79,7 +79,7 @@ pub enum ScanError {
     Taken {
         /// The name.
         name: String,
-        /// Those that have it.
+        /// The arrays with that name.
         found: Vec<FoundArray>,
     },
 }

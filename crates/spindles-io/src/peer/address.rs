@@ -1,31 +1,31 @@
-//! Addresses of exports: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as NBD's own document of URIs
-//! has them; with `nbds` in place of `nbd` and `tls-certificates=DIR` after the `?`, as libnbd has it, the connection is
-//! encrypted.
+//! Addresses of exports: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as in
+//! NBD's URI specification. With `nbds` instead of `nbd`, and `tls-certificates=DIR` after the `?`
+//! as in libnbd, the connection is encrypted.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-/// The port that was given to the protocol.
+/// The port assigned to NBD.
 const PORT: u16 = 10809;
 
-/// Where an export is.
+/// Location of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) server: Server,
-    /// The export's name; empty for the one that the server gives to who asks for none.
+    /// The export's name; empty for the server's default export.
     pub(crate) export: String,
-    /// The connection is encrypted.
+    /// `Some` if the connection is encrypted.
     pub(crate) tls: Option<Tls>,
 }
 
-/// How a server is known, and the client shows who it is.
+/// How the client verifies the server, and identifies itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     /// The folder of the certificates.
     pub(crate) certificates: PathBuf,
-    /// The name in the certificate of the server, where it is not that of the host.
+    /// Name in the server's certificate, if it differs from the host's.
     pub(crate) hostname: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// The same for all addresses of one server, as far as they say it.
+    /// Returns a string that is the same for all addresses of one server, as far as addresses show.
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::Host { .. } => self.to_string(),
@@ -49,14 +49,14 @@ impl Server {
     }
 }
 
-/// Whether a name is an address, of whatever kind.
+/// Returns true if a name is an address, of any kind.
 #[must_use]
 pub fn is_address(name: &str) -> bool {
     name.contains("://")
 }
 
 impl Address {
-    /// Reads an address. Otherwise what is wrong with it.
+    /// Parses an address. The error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or("it is no address")?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -128,7 +128,7 @@ fn host_of(text: &str) -> Result<Server, &'static str> {
     Ok(Server::Host { name, port })
 }
 
-/// What may follow the `?`.
+/// Parameters after the `?`.
 #[derive(Default)]
 struct Query {
     socket: Option<PathBuf>,
@@ -163,7 +163,7 @@ impl Query {
     }
 }
 
-/// What stands behind `%` signs, as two digits each.
+/// Decodes `%` escapes of two hexadecimal digits.
 fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes().iter();

@@ -1,6 +1,6 @@
-//! An export in use: many requests are under way on one connection, and nothing waits.
+//! An export in use: many requests in flight on one connection, without blocking.
 //!
-//! What holds when the connection is lost is decided here, and said in `backends/nbd.rs`.
+//! This file decides what survives the loss of a connection; `backends/nbd.rs` documents it.
 
 use super::link::{Link, Terms};
 use super::reconnection::{Reconnection, Sought, pages};
@@ -19,19 +19,19 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Instant;
 
-/// The descriptors that are looked out for: the socket for what can be read, or that of a reconnection; and the socket
-/// for what can be written.
+/// The two descriptors to poll: the socket for reading, or the one of a reconnection; and the
+/// socket for writing.
 const RECEIVES: usize = 0;
 const SENDS: usize = 1;
 
-/// How the server is reached.
+/// State of the connection to the server.
 #[derive(Debug)]
 enum State {
     Connected(Link),
-    /// The connection was lost while nothing was asked: it is made again when something is.
+    /// The connection was lost while no operation was in progress. The next operation reconnects.
     Idle,
     Reconnecting(Reconnection),
-    /// It does not come back.
+    /// The export has failed for good.
     Out,
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct Connection {
     timeouts: PeerTimeouts,
     state: State,
     traffic: Traffic,
-    /// What it was in before, until nobody looks out for descriptors of that.
+    /// Previous states, kept until their descriptors are no longer polled.
     closing: Vec<State>,
     watched: [bool; LOOKOUTS],
-    /// The socket took no more.
+    /// Set while the socket takes no more bytes.
     blocked: bool,
-    /// Something may be there to be received.
+    /// Set if the socket may have bytes to receive.
     arrived: bool,
-    /// When the connection was lost, and how much was answered until then.
+    /// When the connection was lost, and how many requests had been answered until then.
     lost: Option<(Instant, u64)>,
 }
 
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// The connection is lost, or the server is not to be trusted any more.
+    /// Handles the loss of the connection, or a server that can no longer be trusted.
     fn lose(&mut self, why: &io::Error) {
         if let State::Connected(link) = &self.state {
             link.socket.shutdown();
@@ -88,7 +88,7 @@ impl Connection {
         if self.traffic.operations.in_use() > 0 {
             self.reconnect(&why.to_string());
         } else {
-            // A network that is away for a while takes no member from an array that nobody uses.
+            // A temporary network outage must not cost an idle array a member.
             waiting::tell(&format!(
                 "{}: the connection is lost ({why}): it is made again when something is asked",
                 self.name
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Leaves the state that it is in, in which descriptors may be looked out for.
+    /// Changes the state. Keeps the old one while its descriptors may be polled.
     fn become_state(&mut self, state: State) {
         let before = std::mem::replace(&mut self.state, state);
         if self.watched != [false; LOOKOUTS] {
@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// Begins to connect again. What is asked meanwhile waits.
+    /// Starts to reconnect. Operations wait meanwhile.
     fn reconnect(&mut self, why: &str) {
         let answers = self.traffic.answers;
         let lost = self.lost.filter(|(_, before)| *before == answers);
@@ -131,9 +131,9 @@ impl Connection {
         }
     }
 
-    /// Something came of connecting again.
+    /// Acts on the outcome of a reconnection, if there is one.
     fn look_at_reconnection(&mut self) {
-        // Nothing is looked out for that is not of this connection.
+        // Wait until no old descriptor is polled: every watch then belongs to the new connection.
         if self.watched != [false; LOOKOUTS] {
             return;
         }
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Everything that is under way fails, and all that follows.
+    /// Fails everything in progress, and everything that follows.
     fn go_out(&mut self, why: &str) {
         waiting::tell(&format!("{}: it is given up: {why}", self.name));
         self.become_state(State::Out);
@@ -196,7 +196,8 @@ impl Later for Connection {
                 .push_back((job.tag, Err(MemberError::Gone)));
             return;
         }
-        // The server may have ended the connection meanwhile: what was sent on it would be in doubt.
+        // The server may have ended the idle connection. Receive first to find out: a write sent on
+        // it would be in doubt.
         self.arrived |= self.traffic.operations.in_use() == 0;
         self.traffic.take(job);
         if matches!(self.state, State::Idle) {

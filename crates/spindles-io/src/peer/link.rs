@@ -1,4 +1,4 @@
-//! A connection on which both sides have agreed, and nothing is under way.
+//! A connection after the handshake, with no request in flight.
 
 use super::route::Route;
 use super::socket::Socket;
@@ -9,22 +9,22 @@ use spindles_nbd::{CommandFlags, TransmissionFlags};
 use std::io;
 use std::time::Instant;
 
-/// The longest payload of a server that does not say what it takes, in bytes.
+/// Longest payload if the server does not state a limit, in bytes.
 const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
-/// No export is longer, as no file is, in bytes.
+/// Largest export, in bytes; the limit is that of a file.
 const BYTES_MAX: u64 = i64::MAX.unsigned_abs();
-/// The longest of what has no payload: far more than one operation asks for.
+/// Longest request without a payload, in bytes: far more than one operation asks for.
 const LENGTH_BYTES_MAX: u64 = 1 << 30;
 
-/// What is made use of where it is offered.
+/// Optional features that we use if the server offers them.
 const USED: TransmissionFlags = TransmissionFlags::SEND_FLUSH
     .with(TransmissionFlags::SEND_FUA)
     .with(TransmissionFlags::SEND_WRITE_ZEROES);
 
-/// What holds for all requests on an export.
+/// Terms that hold for all requests on an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// How long it is.
+    /// Size of the export, rounded down to whole `min_bytes`.
     pub(crate) bytes: u64,
     pub(crate) flags: TransmissionFlags,
     pub(crate) headers: Headers,
@@ -59,12 +59,12 @@ impl Terms {
         })
     }
 
-    /// Whether all of these are offered.
+    /// Returns true if all of these are offered.
     pub(crate) fn has(&self, flags: TransmissionFlags) -> bool {
         self.flags.contains(flags)
     }
 
-    /// How long one request of that command may be.
+    /// Returns the longest request of a command, in bytes.
     pub(crate) fn bytes_max(&self, command: Command) -> u64 {
         match command {
             Command::Read | Command::Write => self.payload_bytes_max.into(),
@@ -72,7 +72,8 @@ impl Terms {
         }
     }
 
-    /// Why an export with these terms can't go on where one with those others was, if so.
+    /// Returns why an export with these terms can't replace one with the terms `before`; `None` if
+    /// it can.
     pub(super) fn differ(&self, before: &Self) -> Option<&'static str> {
         let needed = TransmissionFlags(before.flags.0 & USED.0);
         if self.bytes != before.bytes {
@@ -101,7 +102,7 @@ pub(crate) struct Link {
     pub(crate) terms: Terms,
 }
 
-/// Connects to an export. Otherwise why not, for people.
+/// Connects to an export. The error is a message for the user.
 pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
     let address = &route.address;
     let server = &address.server;
@@ -159,7 +160,7 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
 }
 
 impl Link {
-    /// Tells the server that nothing more follows, as far as it listens, and ends the connection.
+    /// Sends a disconnect request, if the socket takes it at once, and ends the connection.
     pub(super) fn disconnect(&self) {
         let mut bytes = Vec::with_capacity(Request::encoded_bytes(Headers::Extended));
         let request = Request {

@@ -1,4 +1,4 @@
-//! A thread that connects again, while whoever has the array goes on.
+//! A thread that reconnects while the array stays in use.
 
 use super::link::{Link, Terms, connect};
 use super::rest::Rest;
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What lies in the superblock slots of an export: by it the one that went away is known again. `None` where that is
-/// not known.
+/// Contents of an export's superblock slots, which identify the export after a reconnection. `None`
+/// if unknown.
 pub(super) type Pages = [Option<Box<[u8]>>; SLOT_BYTES.len()];
 
-/// Reads them.
+/// Reads the superblock slots.
 pub(super) fn pages(link: Link, timeout: Duration) -> io::Result<(Link, Pages)> {
     let rest = Rest::new(link, timeout);
     let mut pages = Pages::default();
@@ -36,25 +36,25 @@ pub(super) fn pages(link: Link, timeout: Duration) -> io::Result<(Link, Pages)> 
     Ok((rest.into_link(), pages))
 }
 
-/// A new connection, or why there is none.
+/// A new connection, or the reason why there is none.
 pub(super) type Outcome = Result<Link, String>;
 
-/// Attempts that are under way.
+/// Attempts to reconnect, in progress.
 #[derive(Debug)]
 pub(super) struct Reconnection {
     outcome: Receiver<Outcome>,
-    /// Ready when there is one.
+    /// Ready once there is an outcome.
     wake: OwnedFd,
     ends: Arc<AtomicBool>,
 }
 
-/// What is to be found again.
+/// The export to find again.
 #[derive(Debug)]
 pub(super) struct Sought {
     pub(super) route: Route,
     pub(super) terms: Terms,
     pub(super) pages: Pages,
-    /// How long it is tried.
+    /// How long to try.
     pub(super) timeout: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Reconnection {
             .name("spindles-nbd".to_owned())
             .spawn(move || {
                 attempt(&sought, &sender, &asked_to_end);
-                // Nobody may wait for it any more.
+                // The `Reconnection` may be dropped already.
                 rustix::io::write(&waker, &[1; 8]).ok();
             })?;
         Ok(Self {
@@ -83,7 +83,7 @@ impl Reconnection {
         self.wake.as_raw_fd()
     }
 
-    /// What came of it, when something did.
+    /// Returns the outcome; `None` while attempts go on.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         match self.outcome.try_recv() {
             Ok(outcome) => Some(outcome),
@@ -118,7 +118,7 @@ enum Lost {
     ForGood(String),
 }
 
-/// The same export, and on it what was there before.
+/// Connects, and checks that the export has compatible terms and the same superblocks as before.
 fn find(sought: &Sought, until: Instant) -> Result<Link, Lost> {
     let link = connect(&sought.route, until).map_err(Lost::ForNow)?;
     if let Some(how) = link.terms.differ(&sought.terms) {

@@ -1,4 +1,4 @@
-//! Operations, the requests that they consist of, and where in memory these work.
+//! Operations, the requests that they consist of, and their places in memory.
 
 use crate::buffers::Memory;
 use crate::later::Job;
@@ -11,18 +11,18 @@ use std::ptr::NonNull;
 /// The longest head of a request, in bytes.
 pub(super) const HEAD_BYTES: usize = Request::encoded_bytes(Headers::Extended);
 
-/// An operation, and how far it is.
+/// An operation and its progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operating {
     pub(super) job: Job,
-    /// So much of it was put into requests.
+    /// Bytes put into requests so far.
     pub(super) asked_bytes: u64,
-    /// Of its requests so many are not answered.
+    /// Unanswered requests.
     pub(super) open: u32,
     pub(super) error: Option<MemberError>,
-    /// Zeros are written, since the server does not make them.
+    /// Set if zeros are written as data, because the server can't make them.
     pub(super) writes_zeros: bool,
-    /// It is flushed at last, since the server has no FUA.
+    /// Set if a flush must follow, because the server has no FUA.
     pub(super) then_flushes: bool,
 }
 
@@ -33,18 +33,19 @@ pub(super) struct Asking {
     pub(super) awaited: Awaited,
     pub(super) cookie: u64,
     pub(super) flags: CommandFlags,
-    /// What follows the head, and where in the memory of the operation a read goes.
+    /// Data that follows the head. `from_bytes` is where the request starts in the operation's
+    /// memory.
     pub(super) payload: Option<Memory>,
     pub(super) from_bytes: u64,
     pub(super) head: [u8; HEAD_BYTES],
-    /// A part of it was sent, or all.
+    /// Set once the socket took any byte of the request.
     pub(super) is_sent: bool,
-    /// Changes answered when it was made; a flush makes these durable.
+    /// Changes answered before this request was made; a flush makes these durable.
     pub(super) covers: u64,
 }
 
 impl Operating {
-    /// One that has just begun.
+    /// Creates an operation without requests.
     pub(super) fn new(job: Job) -> Self {
         Self {
             job,
@@ -58,7 +59,7 @@ impl Operating {
 }
 
 impl Asking {
-    /// One without flags and payload, for so many bytes from there on.
+    /// Creates a request without flags and payload, for `bytes` from `offset_bytes` on.
     pub(super) fn new(
         operation: usize,
         command: Command,
@@ -77,7 +78,7 @@ impl Asking {
         }
     }
 
-    /// Whether it changes what the export holds, and does not make that durable.
+    /// Returns true if the request changes the export, but does not make the change durable.
     pub(super) fn leaves_undurable(&self) -> bool {
         self.changes() && !self.flags.contains(CommandFlags::FUA)
     }
@@ -87,7 +88,7 @@ impl Asking {
     }
 }
 
-/// Slots of which some are in use.
+/// Slots, some of them in use.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     pub(super) all: Vec<Option<T>>,
@@ -137,12 +138,13 @@ impl Asked for Slots<Asking> {
     }
 }
 
-/// A cookie names the slot of a request and how many there were before, so that no late reply is taken for another's.
+/// Returns the slot of the request with this cookie. A cookie also contains a serial number, so
+/// that a late reply is not matched to another request in the slot.
 pub(super) fn slot_of(cookie: u64) -> usize {
     usize::try_from(cookie & 0xFFFF).expect("16 bits")
 }
 
-/// A place in memory, so many bytes on. It is only an address until something is done with it.
+/// Returns the place `bytes` further on in memory. It is only an address until it is accessed.
 pub(super) fn at_memory(memory: Memory, bytes: u64) -> Memory {
     let start = memory.start.as_ptr().wrapping_add(index(bytes));
     Memory {

@@ -1,4 +1,4 @@
-//! An export for whoever waits: one request at a time.
+//! An export for synchronous use: one request at a time.
 
 use super::link::Link;
 use super::socket::endless;
@@ -11,14 +11,14 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// So many zeros are written at once where the server can't make them.
+/// Zeros written at once if the server can't make them, in bytes.
 const ZEROS_BYTES: usize = 1 << 20;
 
 /// An export at rest.
 #[derive(Debug)]
 pub(crate) struct Rest {
     link: Link,
-    /// So long one request may take.
+    /// Longest time for one request.
     timeout: Duration,
     state: RefCell<State>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Rest {
 struct State {
     receiver: Receiver,
     cookie: u64,
-    /// What came and was not looked at.
+    /// Bytes received but not parsed yet.
     received: Vec<u8>,
 }
 
@@ -74,12 +74,12 @@ impl Rest {
         }
     }
 
-    /// The connection, for other use.
+    /// Returns the connection, for other use.
     pub(super) fn into_link(self) -> Link {
         self.link
     }
 
-    /// One request, in whole blocks of the server's, and its answer.
+    /// Sends one request, in whole blocks of the server, and waits for its reply.
     fn ask(
         &self,
         command: Command,
@@ -139,7 +139,7 @@ impl Rest {
         }
     }
 
-    /// The whole blocks of the server's around a part.
+    /// Returns the start and end of the server's whole blocks around a range.
     fn around(&self, offset: u64, bytes: usize) -> io::Result<(u64, u64)> {
         let block = u64::from(self.link.terms.min_bytes);
         let end = offset.checked_add(count(bytes));

@@ -1,4 +1,4 @@
-//! How an export is reached: where it is, and with TLS by which certificates its server is known.
+//! The route to an export: its address, and with TLS the certificates that identify its server.
 
 use super::address::{Address, Server};
 use super::socket::Socket;
@@ -7,10 +7,10 @@ use rustls::pki_types::ServerName;
 use std::io;
 use std::time::Instant;
 
-/// The name of a server on a socket, unless the address says another.
+/// Name expected of a server on a socket, unless the address gives another.
 const LOCAL: &str = "localhost";
 
-/// How an export is reached. It reads no file any more.
+/// The route to an export. Its certificates are already loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) address: Address,
@@ -18,7 +18,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// To that address. Otherwise what is wrong with its certificates, for people.
+    /// Returns the route to an address. The error is a message for the user about the certificates.
     pub(crate) fn to(address: Address) -> Result<Self, String> {
         let tls = address.tls.as_ref().map(|tls| {
             let own = match &address.server {
@@ -35,12 +35,12 @@ impl Route {
         Ok(Self { address, tls })
     }
 
-    /// Whether the connection is to be encrypted.
+    /// Returns true if the connection is to be encrypted.
     pub(super) fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Encrypts a connection, as was agreed.
+    /// Encrypts a connection, after client and server agreed to.
     pub(super) fn encrypt(&self, socket: Socket, until: Instant) -> io::Result<Socket> {
         let (trust, name) = self.tls.as_ref().expect("TLS was asked for");
         socket.encrypt(|socket| trust.shake_hands(name, socket), until)

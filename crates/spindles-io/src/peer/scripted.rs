@@ -1,4 +1,4 @@
-//! A server that does what a test says.
+//! A server that follows a test's script.
 
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
@@ -11,38 +11,39 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// As large as its disk is.
+/// Size of the server's disk.
 pub(super) const MIB: usize = 1 << 20;
 pub(super) const BLOCK: usize = 4096;
 
-/// What a server does about a request.
+/// How a server handles a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
     Do,
     Fail(Failure),
-    /// Ends the connection, without an answer; the request is not done.
+    /// Ends the connection without a reply; does not execute the request.
     Close,
-    /// Does it, and ends the connection after the answer.
+    /// Executes the request, replies, and ends the connection.
     DoAndClose,
-    /// Says nothing to it.
+    /// Does not reply.
     Ignore,
-    /// Answers with these bytes, and ends the connection when the client has.
+    /// Replies with these bytes, and ends the connection when the client has.
     Say(Vec<u8>),
-    /// Answers when so many requests are there, the last first.
+    /// Replies once this many such requests have arrived, the last first.
     Gather(usize),
-    /// Answers a read in pieces: some of it as a hole, and the end before the beginning.
+    /// Replies to a read in pieces: part of it as a hole, and the end before the beginning.
     Pieces,
 }
 
-/// A request, as the tests look at it: `0` for the first connection, and its place there.
+/// Chooses the act for a request. Gets the number of the connection, the request's position in it,
+/// both from 0, and the request.
 pub(super) type Script = dyn Fn(usize, usize, &Asked) -> Act + Send + Sync;
 
 pub(super) struct Served {
     url: String,
-    /// Of the socket.
+    /// Folder of the socket.
     _folder: Option<tempfile::TempDir>,
     pub(super) disk: Arc<Mutex<Vec<u8>>>,
-    /// `read 0+4096`, by connection.
+    /// Received requests, such as `0 read 0+4096` on connection 0.
     log: Arc<Mutex<Vec<String>>>,
     /// Connections that the server has ended.
     pub(super) ended: Arc<AtomicUsize>,
@@ -68,7 +69,8 @@ pub(super) fn usual() -> Export {
 }
 
 impl Served {
-    /// On a socket, of a disk of ones. `export` is what the connection of that number sees.
+    /// Serves a disk of ones on a socket. `export` returns the export that the connection of this
+    /// number sees.
     pub(super) fn new(
         export: impl Fn(usize) -> Export + Send + 'static,
         script: Box<Script>,
@@ -81,7 +83,7 @@ impl Served {
         Self::on(url, Some(folder), accept, export, script)
     }
 
-    /// The same on a port, where what is sent to a server that has ended gets lost and not refused.
+    /// The same on a port, where bytes sent to a server that has ended are lost, not refused.
     pub(super) fn on_a_port(
         export: impl Fn(usize) -> Export + Send + 'static,
         script: Box<Script>,
@@ -136,7 +138,7 @@ impl Served {
         self.url.clone()
     }
 
-    /// What was asked but for the look at the superblock slots of each connection.
+    /// Returns the logged requests, joined by `; `.
     pub(super) fn log(&self) -> String {
         let log = self.log.lock().unwrap().join("; ");
         log.replace("read 0+4096; read ", "look ")
@@ -161,7 +163,7 @@ fn shake(client: &mut (impl Read + Write), export: &Export) -> Option<Headers> {
     }
 }
 
-/// Until the client has ended, or the server is to.
+/// Serves requests until the client or the script ends the connection.
 fn serve(
     client: &mut (impl Read + Write),
     headers: Headers,
@@ -196,7 +198,7 @@ fn serve(
         log.lock()
             .unwrap()
             .push(format!("{number} {what}{fua} {from}+{bytes}"));
-        // The look at what is there is always answered.
+        // Always execute the superblock reads at the start of a connection.
         let looks = number == 0 || request.command == Command::Read && bytes == 4096 && at < 2;
         let act = if looks && at < 2 {
             Act::Do
@@ -250,7 +252,8 @@ fn serve(
     }
 }
 
-/// The extended reply to a read: its second half, a hole of a block, then the rest of the first, all apart.
+/// Returns the extended reply to a read, in separate chunks: its second half, a hole of one block,
+/// then the rest of the first half.
 fn pieces(request: &Asked, data: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let half = data.len() / 2;

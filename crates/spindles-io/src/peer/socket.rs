@@ -1,4 +1,4 @@
-//! A socket that never blocks, with TLS or without: who wants to wait says so, and until when.
+//! A non-blocking socket, with or without TLS. Callers that wait pass a deadline.
 
 #![expect(unsafe_code, reason = "system calls on memory that is shared")]
 
@@ -24,7 +24,7 @@ pub(super) struct Socket {
     session: Option<Box<RefCell<Session>>>,
 }
 
-/// What carries the bytes of a session.
+/// The transport of a TLS session.
 struct Carrier<'a>(&'a OwnedFd);
 
 impl Read for Carrier<'_> {
@@ -43,7 +43,7 @@ impl Write for Carrier<'_> {
     }
 }
 
-/// The same for who waits.
+/// A transport that waits for the socket until a deadline.
 pub(super) struct Waiting<'a> {
     socket: &'a Socket,
     until: Instant,
@@ -66,12 +66,13 @@ impl Write for Waiting<'_> {
     }
 }
 
-/// Between two attempts where a server has no room for one who waits.
+/// Pause between two attempts while the server's backlog is full.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A machine that says nothing for so long is asked whether it is there, and again after `ASKS_AGAIN`.
+/// A peer that is silent this long gets a keepalive probe, then one every `ASKS_AGAIN`.
 const ASKS: Duration = Duration::from_secs(5);
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
-/// A machine that confirms nothing for so long is gone. Its kernel does that, however long its disks take.
+/// A peer that acknowledges nothing for this long is gone. Its kernel acknowledges, however slow
+/// its disks are.
 const GONE_MS: u32 = 10_000;
 
 fn timed_out() -> io::Error {
@@ -88,7 +89,7 @@ impl Socket {
                     let socket = Self::new(AddressFamily::UNIX)?;
                     match connect(&socket.descriptor, &address) {
                         Ok(()) => return Ok(socket),
-                        // Others wait before us.
+                        // The backlog is full.
                         Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(PAUSE),
                         Err(Errno::AGAIN) => return Err(timed_out()),
                         Err(errno) => return Err(errno.into()),
@@ -138,7 +139,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Encrypts from now on: `shake_hands` does what comes before that.
+    /// Encrypts the connection from here on; `shake_hands` does the TLS handshake.
     pub(super) fn encrypt(
         self,
         shake_hands: impl FnOnce(&mut Waiting<'_>) -> io::Result<ClientConnection>,
@@ -156,7 +157,7 @@ impl Socket {
         self.descriptor.as_raw_fd()
     }
 
-    /// Ends the connection; whoever looks out for the descriptor finds it ready.
+    /// Ends the connection. This makes the descriptor ready for everything that polls it.
     pub(super) fn shutdown(&self) {
         if let Some(session) = &self.session {
             session.borrow_mut().end(&mut Carrier(&self.descriptor));
@@ -165,7 +166,7 @@ impl Socket {
         shutdown(&self.descriptor, rustix::net::Shutdown::Both).ok();
     }
 
-    /// Waits until it is ready.
+    /// Waits until the socket is ready.
     pub(super) fn wait(&self, readiness: Readiness, until: Instant) -> io::Result<()> {
         let events = match readiness {
             Readiness::Read => PollFlags::IN,
@@ -183,7 +184,7 @@ impl Socket {
         }
     }
 
-    /// Sends what it took before and could not send. Whether nothing of that is left.
+    /// Sends encrypted bytes that earlier calls left. Returns true if none are left.
     pub(super) fn flush(&self) -> io::Result<bool> {
         match &self.session {
             None => Ok(true),
@@ -191,12 +192,13 @@ impl Socket {
         }
     }
 
-    /// Takes from these places one after the other, as much as goes without waiting, and sends it. With TLS a part may
-    /// be left for `flush`, and nothing is taken before that is sent.
+    /// Sends from these places in order, as much as possible without waiting. Returns how many
+    /// bytes it took. With TLS, some may be left for `flush`, and nothing more is taken until they
+    /// are sent.
     ///
     /// # Safety
     ///
-    /// Each is memory that can be read.
+    /// Each place must be readable memory.
     pub(super) unsafe fn send(&self, places: &mut [libc::iovec]) -> io::Result<usize> {
         if let Some(session) = &self.session {
             let carrier = &mut Carrier(&self.descriptor);
@@ -205,31 +207,34 @@ impl Socket {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             let slices = places.iter().map(|place| {
-                // SAFETY: the caller vouches for it.
+                // SAFETY: the caller guarantees that the place is readable.
                 IoSlice::new(unsafe { slice::from_raw_parts(place.iov_base.cast(), place.iov_len) })
             });
             let taken = session.encipher(&slices.collect::<Vec<_>>())?;
-            // Whatever that says, some of it may be sent: it is said again by the next one.
+            // Ignore an error: some bytes may be sent already, and the next call returns the error
+            // again.
             drop(session.flush(carrier));
             return Ok(taken);
         }
         let message = message(places);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the message names the places, which the caller vouches for, and nothing else.
+        // SAFETY: the message refers only to the places, which the caller guarantees to be
+        // readable.
         let moved = unsafe { libc::sendmsg(self.descriptor(), &raw const message, flags) };
         usize::try_from(moved).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Receives into these places one after the other, as much as is there. 0 when the other side has ended.
+    /// Receives into these places in order, as much as is available. Returns 0 if the peer has
+    /// ended the connection.
     ///
     /// # Safety
     ///
-    /// Each is memory that can be written.
+    /// Each place must be writable memory.
     pub(super) unsafe fn receive(&self, places: &mut [libc::iovec]) -> io::Result<usize> {
         if let Some(session) = &self.session {
             let there = places.iter().filter(|place| place.iov_len > 0);
             let slices = there.map(|place| {
-                // SAFETY: the caller vouches for it.
+                // SAFETY: the caller guarantees that the place is writable.
                 IoSliceMut::new(unsafe {
                     slice::from_raw_parts_mut(place.iov_base.cast(), place.iov_len)
                 })
@@ -243,20 +248,21 @@ impl Socket {
             });
         }
         let mut message = message(places);
-        // SAFETY: as above.
+        // SAFETY: the message refers only to the places, which the caller guarantees to be
+        // writable.
         let moved =
             unsafe { libc::recvmsg(self.descriptor(), &raw mut message, libc::MSG_DONTWAIT) };
         usize::try_from(moved).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Sends all, and waits for that.
+    /// Sends all bytes, waiting for the socket if needed.
     pub(super) fn send_all(&self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
             let place = libc::iovec {
                 iov_base: bytes.as_ptr().cast_mut().cast(),
                 iov_len: bytes.len(),
             };
-            // SAFETY: it is a slice, and is only read.
+            // SAFETY: the place is a slice, and is only read.
             match unsafe { self.send(&mut [place]) } {
                 Ok(moved) => bytes = &bytes[moved..],
                 Err(error) if is_passing(&error) => self.wait(Readiness::Write, until)?,
@@ -269,14 +275,14 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives something, and waits for it.
+    /// Waits until bytes arrive, and receives them.
     pub(super) fn receive_some(&self, into: &mut [u8], until: Instant) -> io::Result<usize> {
         loop {
             let place = libc::iovec {
                 iov_base: into.as_mut_ptr().cast(),
                 iov_len: into.len(),
             };
-            // SAFETY: it is a slice that may be written.
+            // SAFETY: the place is a mutable slice.
             match unsafe { self.receive(&mut [place]) } {
                 Ok(0) => return Err(ended()),
                 Ok(moved) => return Ok(moved),
@@ -299,18 +305,18 @@ fn message(places: &mut [libc::iovec]) -> libc::msghdr {
     }
 }
 
-/// Whether it is to be tried again when the socket is ready.
+/// Returns true if the call is to be repeated once the socket is ready.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }
 
-/// The server ended the connection.
+/// Returns the error for a server that ended the connection.
 pub(super) fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it ended the connection")
 }
 
-/// The server says something that has no end.
+/// Returns the error for a reply longer than the protocol allows.
 pub(super) fn endless() -> io::Error {
     io::Error::other("its reply is longer than any")
 }

@@ -1,5 +1,5 @@
-//! A file that stands for an export in locks: an export has none itself. So commands of one user on one machine keep out of
-//! each other's way, and those of others don't.
+//! A file that stands for an export in locks, because an export itself can't be locked. It keeps
+//! apart commands of one user on one machine, but not those of other users or machines.
 
 use super::address::Address;
 use crate::notice::{EXPORT, own_folder, sweep};
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// The file, which somebody else removes once nobody has it locked.
+/// The lock file. A later `sweep` removes it once it is no longer locked.
 #[derive(Debug)]
 pub(crate) struct StandIn {
     file: File,
@@ -16,10 +16,11 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Made where there is none yet. `None` where this user has no place for it.
+    /// Opens the file; creates it if missing. `None` if this user has no place for it.
     pub(crate) fn of(address: &Address) -> Option<Self> {
         let server = address.server.identity();
-        // No address has a line break that is not escaped in it.
+        // Line breaks are unlikely in either part. A collision would only make two exports share a
+        // lock.
         let identity = format!("{server}\n{}", address.export);
         let algorithm = crc_fast::CrcAlgorithm::Crc64Nvme;
         let number = crc_fast::checksum(algorithm, identity.as_bytes());
@@ -32,7 +33,8 @@ impl StandIn {
         Some(Self { file, path })
     }
 
-    /// Whether it is still the one that others find: it may have been removed before it was locked.
+    /// Returns true if other processes still find this file: it may have been removed before it was
+    /// locked.
     pub(crate) fn is_there(&self) -> bool {
         let of = |found: fs::Metadata| (found.dev(), found.ino());
         let (own, found) = (self.file.metadata(), fs::metadata(&self.path));

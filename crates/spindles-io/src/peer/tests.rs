@@ -1,4 +1,5 @@
-//! Exports against servers that do what a test says: break off, keep silent, answer wrongly, forget, refuse.
+//! Tests exports against scripted servers, which disconnect, stay silent, answer wrongly, forget or
+//! refuse.
 
 use super::scripted::{Act, BLOCK, MIB, Served, flags, usual};
 use crate::{IoChoice, OpenOptions, PeerTimeouts, Target, open_device};
@@ -18,7 +19,7 @@ const TIMEOUTS: PeerTimeouts = PeerTimeouts {
     silence: Duration::from_secs(10),
 };
 
-/// With those that never will.
+/// For servers that never answer.
 const SHORT_TIMEOUTS: PeerTimeouts = PeerTimeouts {
     connect: Duration::from_millis(400),
     reconnect: Duration::from_millis(400),
@@ -37,7 +38,7 @@ fn open(served: &Served, io: IoChoice) -> Box<dyn Target> {
     open_device(&served.url(), &options(io)).unwrap()
 }
 
-/// Asks for one thing and waits for it.
+/// Submits one request and waits for its reply.
 fn ask(
     target: &mut dyn Target,
     operation: Operation,
@@ -72,7 +73,7 @@ fn can_be_had(io: IoChoice) -> bool {
         ..options(io)
     };
     match open_device("/proc/self/exe", &looks) {
-        // It was opened: its length does not matter here.
+        // The file was opened; its length does not matter here.
         Ok(_) | Err(crate::OpenError::NotWhole { .. }) => true,
         Err(crate::OpenError::NoUring { source }) => {
             eprintln!("SKIPPED: io_uring is not to be had here: {source}");
@@ -85,7 +86,7 @@ fn can_be_had(io: IoChoice) -> bool {
 #[test]
 fn what_is_written_is_there_and_in_one_piece() {
     for io in BOTH.into_iter().filter(|io| can_be_had(*io)) {
-        // Each access in several requests, since the server takes no more at once.
+        // Each access takes several requests, because the server allows no longer ones.
         let export = |_| Export {
             block_sizes: BlockSizes {
                 min_bytes: 512,
@@ -158,7 +159,7 @@ fn replies_come_in_any_order_and_in_pieces() {
     }
 }
 
-/// What a server refuses is told from a server that is gone.
+/// A request that a server refuses is distinguished from a lost server.
 #[test]
 fn refusals_are_as_those_of_a_disk() {
     for (failure, of_read, of_write) in [
@@ -186,7 +187,8 @@ fn refusals_are_as_those_of_a_disk() {
     }
 }
 
-/// Without FUA a flush follows; without write-zeroes, or where it is refused after all, zeros are written.
+/// Without FUA a flush follows. Without write-zeroes, or if it is refused after all, zeros are
+/// written as data.
 #[test]
 fn what_a_server_can_not_do_is_done_otherwise() {
     let all = [Flags::SEND_FLUSH, Flags::SEND_FUA, Flags::SEND_WRITE_ZEROES];
@@ -230,7 +232,8 @@ fn what_a_server_can_not_do_is_done_otherwise() {
     }
 }
 
-/// Row by row, the table of `backends/nbd.rs`: whether the device goes on after its connection was lost.
+/// Tests the table of `backends/nbd.rs` row by row: whether the device survives the loss of its
+/// connection.
 #[test]
 fn a_lost_connection_goes_on_where_nothing_is_in_doubt() {
     use Operation::{Flush, Read};
@@ -304,7 +307,8 @@ fn a_lost_connection_goes_on_where_nothing_is_in_doubt() {
     }
 }
 
-/// A write that comes when the server has ended the connection is not sent on that, and so not in doubt.
+/// A write that starts after the server ended the connection is not sent on it, and so is not in
+/// doubt.
 #[test]
 fn a_write_after_the_end_of_a_connection_is_not_in_doubt() {
     for io in BOTH.into_iter().filter(|io| can_be_had(*io)) {
@@ -327,7 +331,7 @@ fn a_write_after_the_end_of_a_connection_is_not_in_doubt() {
     }
 }
 
-/// What is answered after a flush was sent is not what that flush made durable.
+/// A flush does not cover changes that were answered after it was sent.
 #[test]
 fn a_flush_is_good_for_what_was_answered_before_it() {
     for (then, goes_on) in [(Operation::Read, false), (Operation::Flush, true)] {
@@ -367,10 +371,11 @@ fn a_flush_is_good_for_what_was_answered_before_it() {
     }
 }
 
-/// A write that waits here while the connection is lost was never sent: it is done on the next one.
+/// A write that is still queued when the connection is lost was never sent: it goes out on the next
+/// connection.
 #[test]
 fn a_write_that_waits_is_not_in_doubt() {
-    // The 128 requests that are under way are reads; the write behind them is not sent.
+    // The 128 requests in flight are reads; the write behind them is not sent.
     let script = |connection, at, _: &Asked| match (connection, at) {
         (0, 0..2) | (1.., _) => Act::Do,
         (_, 129) => Act::Close,
@@ -406,7 +411,7 @@ fn a_write_that_waits_is_not_in_doubt() {
     );
 }
 
-/// Whatever comes back must be what went away.
+/// A reconnection must find the same export as before.
 #[test]
 fn another_export_in_its_place_is_none_of_ours() {
     let smaller = Export {
@@ -443,7 +448,7 @@ fn another_export_in_its_place_is_none_of_ours() {
     }
 }
 
-/// What we wrote to a superblock slot ourselves is known again.
+/// A reconnection recognizes superblocks that we wrote ourselves.
 #[test]
 fn superblocks_that_were_written_are_known_again() {
     let script = |connection, _, request: &Asked| {
@@ -469,7 +474,7 @@ fn superblocks_that_were_written_are_known_again() {
     assert_eq!(read[0], 5, "{}", served.log());
 }
 
-/// Nothing that such a server says is believed, and it is not tried for ever.
+/// A hostile server's replies are not trusted, and attempts to reconnect to it end.
 #[test]
 fn a_hostile_server_is_given_up_in_time() {
     let reply = |text: &str| {
@@ -513,7 +518,7 @@ fn a_hostile_server_is_given_up_in_time() {
         let started = Instant::now();
         let read = ask(&mut *target, Operation::Read, 3, 1, 9);
         assert_eq!(read, Err(RequestError::BeyondTolerance), "{what}");
-        // It is given time from the first loss on; each try may end in silence.
+        // The timeout counts from the first loss; each try may end in silence.
         let most = SHORT_TIMEOUTS.reconnect + 4 * SHORT_TIMEOUTS.silence;
         assert!(started.elapsed() < most, "{what}: {:?}", started.elapsed());
         ask(&mut *target, WRITE, 3, 1, 9).unwrap_err();
@@ -530,7 +535,7 @@ fn a_hostile_server_is_given_up_in_time() {
     });
 }
 
-/// What is wrong with a server is told before anything is used.
+/// An unsuitable server is refused before anything is used.
 #[test]
 fn a_server_that_will_not_do_is_refused() {
     let no_flush = flags(&[Flags::SEND_FUA]);
@@ -612,7 +617,7 @@ fn a_server_that_will_not_do_is_refused() {
     ask(&mut *target, Operation::Read, 0, 1, 0).unwrap();
 }
 
-/// Before the handshake is over.
+/// The server fails before the handshake is over.
 #[test]
 fn who_speaks_no_nbd_is_told_so() {
     for (says, expected) in [
@@ -634,7 +639,7 @@ fn who_speaks_no_nbd_is_told_so() {
         std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             client.write_all(&says).unwrap();
-            // What the client said was read, so that it sees the end and no reset.
+            // Read what the client sent, so that it sees an end and not a reset.
             client.read_to_end(&mut Vec::new()).unwrap();
         });
         let url = format!("nbd+unix:///?socket={}", path.display());

@@ -1,4 +1,5 @@
-//! What goes over a connection: operations become requests, requests are sent, and replies are received.
+//! The traffic of a connection: turns operations into requests, sends them, and receives the
+//! replies.
 
 #![expect(unsafe_code, reason = "memory that the driver lends by its address")]
 
@@ -18,51 +19,52 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
-/// Requests under way at once; more wait here.
+/// Requests in flight at once; more wait here.
 const REQUESTS: usize = 128;
-/// Room for as many operations is made at the start.
+/// Initial capacity for operations.
 const ROOM: usize = 1024;
-/// Places in memory that one call sends from, at most.
+/// Most memory ranges that one call sends from.
 const PLACES: usize = 64;
-/// What is received beyond the data that is due: heads of the replies that follow, and as much data as it costs little
-/// to copy.
+/// Bytes to receive beyond the data that is due: heads of the following replies, and only as much
+/// data as is cheap to copy.
 const AHEAD_BYTES: usize = 512;
 
-/// Data of a read that is being received.
+/// A read whose data is being received.
 #[derive(Clone, Copy, Debug)]
 struct Receiving {
     slot: usize,
-    /// Where the rest goes in the memory of the operation.
+    /// Offset of the rest in the operation's memory.
     at_bytes: u64,
     left_bytes: u64,
 }
 
-/// Operations and requests, and what is on its way of them. It outlives connections.
+/// Operations and requests in progress. Outlives connections.
 #[derive(Debug)]
 pub(super) struct Traffic {
     terms: Terms,
     pub(super) zeros: Memory,
     can_zero: bool,
     pub(super) operations: Slots<Operating>,
-    /// Those of which not all is in requests.
+    /// Operations that are not fully turned into requests yet.
     waiting: VecDeque<usize>,
     requests: Slots<Asking>,
     requests_before: u64,
-    /// Requests that are to be sent; of the first so many bytes are.
+    /// Requests to send. `sent_bytes` of the first are sent.
     to_send: VecDeque<usize>,
     sent_bytes: usize,
-    /// Room in which a head is made.
+    /// Scratch space for encoding a request's head.
     head: Vec<u8>,
     receiver: Receiver,
     received: Vec<u8>,
     receiving: Option<Receiving>,
     pub(super) done: VecDeque<(Tag, MemberResult)>,
-    /// Changes that were answered and not durable then, and how many of these a flush made durable.
+    /// Counts changes answered before they were durable. A later flush made the first `flushed` of
+    /// them durable.
     changed: u64,
     flushed: u64,
-    /// What lies in the superblock slots.
+    /// Contents of the superblock slots.
     pub(super) pages: Pages,
-    /// When something last went over.
+    /// When bytes were last sent or received.
     pub(super) moved_at: Instant,
     /// Requests answered so far.
     pub(super) answers: u64,
@@ -93,7 +95,7 @@ impl Traffic {
         }
     }
 
-    /// Takes an operation.
+    /// Accepts an operation.
     pub(super) fn take(&mut self, job: Job) {
         if self.operations.in_use() == 0 {
             self.moved_at = Instant::now();
@@ -102,12 +104,13 @@ impl Traffic {
         self.waiting.push_back(at);
     }
 
-    /// Whether answers are due.
+    /// Returns true if requests await replies.
     pub(super) fn awaits(&self) -> bool {
         self.requests.in_use() > 0
     }
 
-    /// What may be lost, or may still be done, when the connection is lost now.
+    /// Describes what is in doubt if the connection is lost now: changes that may be lost, or a
+    /// write that may still happen. `None` if nothing is.
     pub(super) fn in_doubt(&self) -> Option<&'static str> {
         let mut requests = self.requests.all.iter().flatten();
         if self.changed > self.flushed {
@@ -119,8 +122,8 @@ impl Traffic {
         }
     }
 
-    /// Begins again on another connection: requests that were not answered are to be sent, in the order in which they
-    /// were.
+    /// Starts over on another connection: queues the unanswered requests again, in their original
+    /// order.
     pub(super) fn begin_again(&mut self) {
         self.received.clear();
         self.receiving = None;
@@ -135,7 +138,7 @@ impl Traffic {
         }
     }
 
-    /// Everything that is under way has failed.
+    /// Fails everything in progress.
     pub(super) fn give_up(&mut self) {
         self.to_send.clear();
         self.waiting.clear();
@@ -154,7 +157,7 @@ impl Traffic {
         }
     }
 
-    /// Makes requests of what waits, as far as there is room.
+    /// Turns waiting operations into requests, up to `REQUESTS` in flight.
     fn ask(&mut self) {
         while self.requests.in_use() < REQUESTS
             && let Some(&at) = self.waiting.front()
@@ -218,7 +221,7 @@ impl Traffic {
         self.name_request(slot);
     }
 
-    /// Gives a request its cookie, and puts it last of those to be sent.
+    /// Gives a request its cookie, and queues it for sending.
     fn name_request(&mut self, slot: usize) {
         self.requests_before += 1;
         let asking = self.requests.get_mut(slot);
@@ -245,7 +248,7 @@ impl Traffic {
         self.to_send.push_back(slot);
     }
 
-    /// Sends what is to be sent, as far as the socket takes it. Whether it took all.
+    /// Sends queued requests until the socket takes no more. Returns true if all are sent.
     pub(super) fn send(&mut self, socket: &Socket) -> io::Result<bool> {
         self.ask();
         while socket.flush()? {
@@ -276,8 +279,9 @@ impl Traffic {
                 }
                 skipped = 0;
             }
-            // SAFETY: heads are ours and stay where they are until this returns; payloads are memory that the driver
-            // lends until the operation is done, or the zeros, which live as long as the target. All is only read.
+            // SAFETY: the heads are ours and don't move until this returns. Payloads are memory
+            // that the driver lends until the operation is done, or the zeros, which live as long
+            // as the target. All of it is only read.
             let moved = match unsafe { socket.send(&mut places[..count]) } {
                 Ok(moved) => moved,
                 Err(error) if is_passing(&error) => {
@@ -291,7 +295,7 @@ impl Traffic {
         Ok(false)
     }
 
-    /// So many bytes of the requests to be sent are.
+    /// Counts `moved` more bytes of the queued requests as sent.
     fn note_sent(&mut self, moved: usize, head_bytes: usize) {
         let mut left = self.sent_bytes + moved;
         while let Some(&slot) = self.to_send.front() {
@@ -307,7 +311,7 @@ impl Traffic {
         self.sent_bytes = left;
     }
 
-    /// Receives what is there.
+    /// Receives all available bytes.
     pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<()> {
         loop {
             self.hear()?;
@@ -340,7 +344,8 @@ impl Traffic {
                 iov_base: ahead.as_mut_ptr().cast(),
                 iov_len: ahead.len(),
             };
-            // SAFETY: the first place is memory that the driver lends until the operation is done, the second ours.
+            // SAFETY: the first place is memory that the driver lends until the operation is done;
+            // the second is ours.
             let moved = unsafe { socket.receive(&mut [data, ahead]) };
             let into_data = moved.as_ref().map_or(0, |moved| bytes.min(*moved));
             let into_ahead = moved.as_ref().map_or(0, |moved| moved - into_data);
@@ -351,7 +356,7 @@ impl Traffic {
                     self.moved_at = Instant::now();
                     self.note_data(count(into_data));
                     if moved < room {
-                        // There is nothing more.
+                        // The socket has no more bytes.
                         return self.hear();
                     }
                 }
@@ -371,7 +376,7 @@ impl Traffic {
         }
     }
 
-    /// Takes what was received apart.
+    /// Parses the received bytes.
     fn hear(&mut self) -> io::Result<()> {
         let mut heard = 0;
         while self.receiving.is_none() {
@@ -391,8 +396,8 @@ impl Traffic {
                     let there = count(self.received.len() - heard).min(bytes);
                     let (memory, at_bytes) = self.memory_of(slot, from_bytes);
                     let part = &self.received[heard..heard + index(there)];
-                    // SAFETY: the driver lends the memory of a read until that is done, and the part lies within it:
-                    // the receiver has compared it with what was asked for.
+                    // SAFETY: the driver lends a read's memory until the read is done. The part
+                    // lies within that memory: the receiver has checked it against the request.
                     unsafe {
                         let start = at_memory(memory, at_bytes).start.as_ptr();
                         start.copy_from(part.as_ptr(), part.len());
@@ -424,14 +429,15 @@ impl Traffic {
         Ok(())
     }
 
-    /// The memory of a request's operation, and where in it a place of the request is.
+    /// Returns the memory of a request's operation, and where in it the request's byte `from_bytes`
+    /// lies.
     fn memory_of(&self, slot: usize, from_bytes: u64) -> (Memory, u64) {
         let asking = self.requests.get(slot);
         let memory = self.operations.get(asking.operation).job.memory;
         (memory, asking.from_bytes + from_bytes)
     }
 
-    /// A request is over.
+    /// Handles the result of a request.
     fn answered(&mut self, slot: usize, result: Result<(), Failure>) -> io::Result<()> {
         if result == Err(Failure::Shutdown) {
             return Err(io::Error::other("it is about to end"));
@@ -453,7 +459,7 @@ impl Traffic {
             }
             (_, Ok(())) => self.changed += u64::from(asking.leaves_undurable()),
             (_, Err(failure)) => {
-                // What was written of it nobody knows.
+                // It is unknown how much reached the export.
                 self.changed += 1;
                 let error = match failure {
                     Failure::NoSpace => MemberError::NoSpace,
@@ -469,7 +475,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// All requests of an operation are answered: it is done, or there is more to be asked for it.
+    /// Completes an operation whose requests are all answered, or makes the further requests that
+    /// it needs.
     fn settle(&mut self, at: usize) {
         let operating = self.operations.get_mut(at);
         let operation = operating.job.operation;
@@ -498,7 +505,7 @@ impl Traffic {
         self.done.push_back((operating.job.tag, result));
     }
 
-    /// Keeps in mind what lies in the superblock slots.
+    /// Records in `pages` what a write put into the superblock slots.
     fn note_pages(&mut self, operating: &Operating) {
         let job = operating.job;
         let end = job.offset_bytes + job.bytes;
@@ -518,7 +525,8 @@ impl Traffic {
             match job.operation {
                 Operation::Write { .. } => {
                     let memory = at_memory(job.memory, from - job.offset_bytes);
-                    // SAFETY: the driver lends the memory of the operation until it hears that it is done.
+                    // SAFETY: the driver lends the memory of the operation until it learns that the
+                    // operation is done.
                     unsafe {
                         part.as_mut_ptr()
                             .copy_from(memory.start.as_ptr(), part.len());

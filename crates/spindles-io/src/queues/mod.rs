@@ -1,5 +1,5 @@
-//! What carries transfers on files and devices to the kernel and back: `io_uring`,
-//! or a pool of threads where that is forbidden.
+//! Queues that carry transfers on files and devices to the kernel and back: `io_uring`, or a pool
+//! of threads if that is forbidden.
 
 mod queue;
 mod threads;
@@ -11,15 +11,15 @@ pub use queue::{Readiness, Watch, WatchId};
 use crate::buffers::Memory;
 use crate::{IoChoice, OpenError};
 
-/// A queue, and why it is not `io_uring` where it is not.
+/// A queue, and the reason if it is not `io_uring`.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) queue: Box<dyn Queue>,
     pub(crate) reason: Option<String>,
 }
 
-/// The queue that was asked for or, with `Auto`, the best to be had. `zeros` is memory from which
-/// as many zeros can be read as one call writes.
+/// Opens the requested queue, or with `Auto` the best available one. `zeros` is memory with as many
+/// zeros as one call writes.
 pub(crate) fn open(choice: IoChoice, zeros: Memory) -> Result<Chosen, OpenError> {
     let (choice, asked_by) = match choice {
         IoChoice::Auto => (from_environment()?, "SPINDLES_IO"),

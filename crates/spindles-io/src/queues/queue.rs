@@ -1,4 +1,4 @@
-//! What every queue does.
+//! The interface of all queues.
 
 use crate::transfer::{FileIndex, Tag, Transfer};
 use spindles_block::{BufferId, MemberResult};
@@ -8,81 +8,82 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long a turn may last.
+/// How long a turn may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// No longer than it takes.
+    /// Don't wait.
     No,
-    /// Until a transfer ends or a descriptor is ready, or so long.
+    /// Until a transfer ends or a descriptor is ready, at most this long.
     AtMost(Duration),
     /// Until a transfer ends or a descriptor is ready.
     Forever,
 }
 
-/// A descriptor that is looked out for, once.
+/// A descriptor to poll, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Stays open until its id was given back: a socket that is to be closed is shut down before.
+    /// Must stay open until `id` was returned: before closing a socket, shut it down.
     pub descriptor: RawFd,
-    /// What it is waited for.
+    /// The readiness to wait for.
     pub readiness: Readiness,
-    /// Names it when it is ready. Of each there is one at a time.
+    /// Identifies the watch once it is ready. No two watches have the same id at a time.
     pub id: WatchId,
 }
 
-/// What a descriptor is waited for. Where it was closed by the other side, or has an error, it is ready for both.
+/// What to poll a descriptor for. If the peer closed it, or it has an error, it is ready for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Something can be read.
+    /// Reading does not block.
     Read,
-    /// Something can be written.
+    /// Writing does not block.
     Write,
 }
 
-/// Names a watch.
+/// Identifies a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchId(pub u32);
 
-/// Takes transfers and gives results, in any order.
+/// Accepts transfers and returns their results, in any order.
 pub(crate) trait Queue: Debug {
-    /// For records.
+    /// Returns the queue's name, for records.
     fn name(&self) -> &'static str;
 
-    /// Takes a file; it stays open as long as the queue, or until it is removed.
+    /// Adds a file; it stays open until it is removed or the queue ends.
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex>;
 
-    /// Closes a file. What is still under way on it ends as the kernel ends it.
+    /// Closes a file. Transfers in flight on it end as the kernel ends them.
     fn remove_file(&mut self, file: FileIndex);
 
-    /// A buffer was made at this place; it stays there as long as the queue.
+    /// Announces a buffer at this place, where it stays as long as the queue.
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize);
 
-    /// Takes the operation; it goes to the kernel with the next turn, if not before.
+    /// Accepts a transfer. The next turn submits it, if nothing does earlier.
     fn start(&mut self, transfer: Transfer);
 
-    /// Looks out for a descriptor with the turns that follow, until it is ready.
+    /// Polls a descriptor in the following turns, until it is ready.
     fn watch(&mut self, watch: Watch) -> io::Result<()>;
 
-    /// Its threads, where it has some, begin anew: with what the calling thread may.
+    /// Restarts the queue's threads, if any, so that they inherit the calling thread's
+    /// restrictions.
     fn restart_threads(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The next descriptor that a turn has found ready.
+    /// Returns the next descriptor that a turn found ready.
     fn next_ready(&mut self) -> Option<WatchId>;
 
-    /// Whether a descriptor is looked out for, or one is ready.
+    /// Returns true if a descriptor is polled or ready.
     fn watches(&self) -> bool;
 
-    /// The next result that a turn has collected.
+    /// Returns the next result that a turn collected.
     fn next_done(&mut self) -> Option<(Tag, MemberResult)>;
 
-    /// Hands over what was started.
+    /// Submits started transfers.
     fn hand_over(&mut self);
 
-    /// Hands over what was started and collects what has ended.
+    /// Submits started transfers, and collects completed ones.
     fn turn(&mut self, wait: Wait);
 
-    /// Transfers started and not yet given back by `next_done`.
+    /// Transfers started, but not yet returned by `next_done`.
     fn in_flight(&self) -> usize;
 }

@@ -1,5 +1,4 @@
-//! Plain `pread` and `pwrite` in a pool of threads, for where `io_uring` is
-//! forbidden.
+//! `pread` and `pwrite` in a pool of threads, for systems that forbid `io_uring`.
 
 #![expect(
     unsafe_code,
@@ -21,34 +20,35 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use std::{io, mem, thread};
 
-/// Threads of a pool: as many operations are under way at once.
+/// Threads of a pool: this many operations run at once.
 const THREADS: usize = 16;
-/// Room for as many transfers is made at the start.
+/// Initial capacity for transfers.
 const ROOM: usize = 4096;
 
-/// What the owner and the threads share.
+/// Data shared by the owner and the threads.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// There is something to do, or the end has come.
+    /// Signaled when there is work, or when the threads are to end.
     work: Condvar,
-    /// Something was done.
+    /// Signaled when a transfer ended or a descriptor is ready.
     done: Condvar,
     zeros: Memory,
-    /// Written to when descriptors are to be looked out for; made with the first.
+    /// Written to when watches are added or the threads are to end; created with the first watch.
     wake: OnceLock<OwnedFd>,
 }
 
-// SAFETY: `zeros` is only an address of memory that nobody writes; the rest is made to be shared.
+// SAFETY: `zeros` is only an address of memory that is never written; the other fields can be
+// shared.
 unsafe impl Sync for Shared {}
 
 #[derive(Debug)]
 struct State {
-    /// `None` for those that were removed.
+    /// `None` for removed files.
     files: Vec<Option<(Arc<OpenFile>, Abilities)>>,
     todo: VecDeque<Transfer>,
     done: VecDeque<(Tag, MemberResult)>,
-    /// Descriptors that are looked out for, and those that were found ready.
+    /// Polled descriptors. `ready` holds those found ready.
     watched: Vec<Watch>,
     ready: VecDeque<WatchId>,
     closing: bool,
@@ -59,13 +59,13 @@ struct State {
 pub(super) struct Threads {
     shared: Arc<Shared>,
     workers: Vec<thread::JoinHandle<()>>,
-    /// Started, and to be handed over with the next turn.
+    /// Started transfers, for the next turn to submit.
     started: Vec<Transfer>,
-    /// Collected, and not yet given back.
+    /// Results collected, but not yet returned.
     collected: VecDeque<(Tag, MemberResult)>,
     files: usize,
     in_flight: usize,
-    /// Descriptors that are looked out for, and those that a turn found ready.
+    /// Number of polled descriptors. `ready` holds those that a turn found ready.
     watched: usize,
     ready: VecDeque<WatchId>,
 }
@@ -118,20 +118,21 @@ impl Threads {
         Ok(())
     }
 
-    /// What was handed over is done before they end.
+    /// Ends the threads, after they have done all submitted transfers.
     fn end_threads(&mut self) {
         self.shared.state().closing = true;
         self.shared.work.notify_all();
         self.shared.wake();
         for thread in mem::take(&mut self.workers) {
-            // A thread that panicked has said so itself.
+            // A thread that panicked has reported it.
             drop(thread.join());
         }
     }
 }
 
 impl Shared {
-    /// The state; a thread that panicked took the whole process with it or left it whole.
+    /// Locks the state. A thread that panicked either took the whole process with it or left the
+    /// state intact.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Looks out for descriptors.
+    /// Polls descriptors until the threads are to end.
     fn look_out(&self) {
         let wake = self.wake.get().expect("it begins with that");
         loop {
@@ -185,8 +186,9 @@ impl Shared {
                     Readiness::Read => PollFlags::IN,
                     Readiness::Write => PollFlags::OUT,
                 };
-                // SAFETY: who watches a descriptor keeps it open until it is ready; were it not, another of
-                // that number would be found ready, and `poll` does nothing else to it.
+                // SAFETY: the owner of a watch keeps its descriptor open until it is ready.
+                // Otherwise another descriptor with that number would be found ready, and `poll`
+                // does nothing else to it.
                 let descriptor = unsafe { BorrowedFd::borrow_raw(watch.descriptor) };
                 PollFd::from_borrowed_fd(descriptor, events)
             });
@@ -200,7 +202,7 @@ impl Shared {
             let ready = (0..watched.len()).filter(is_ready);
             let ready: Vec<WatchId> = ready.map(|at| watched[at].id).collect();
             if !descriptors[watched.len()].revents().is_empty() {
-                // It only wakes; how often does not matter.
+                // The descriptor only wakes; its count does not matter.
                 passes(rustix::io::read(wake, &mut [0; 8]));
             }
             let mut state = self.state();
@@ -212,7 +214,7 @@ impl Shared {
 
     fn wake(&self) {
         if let Some(wake) = self.wake.get() {
-            // Any number wakes. Where it was woken too often to count it is ready all the same.
+            // Any number wakes. If the counter is full, the descriptor is ready anyway.
             passes(rustix::io::write(wake, &[1; 8]));
         }
     }
@@ -245,8 +247,8 @@ impl Shared {
         };
         match transfer.call() {
             Call::Read => {
-                // SAFETY: the driver gave memory of `bytes` bytes, of which `done` are behind us,
-                // and leaves it to us until the transfer ends.
+                // SAFETY: the driver lends `bytes` bytes of memory until the transfer ends; the
+                // first `done` of them are read.
                 let moved = unsafe {
                     let start = transfer.memory.start.add(done);
                     libc::pread(descriptor, start.as_ptr().cast(), length, offset)
@@ -281,7 +283,7 @@ impl Shared {
     }
 }
 
-/// What a descriptor that only wakes may answer.
+/// Panics unless the call on the descriptor that wakes succeeded, would block or was interrupted.
 fn passes(result: Result<usize, Errno>) {
     let passing = [Errno::AGAIN, Errno::INTR];
     let is_fine = result.map_or_else(|error| passing.contains(&error), |_| true);
@@ -417,7 +419,7 @@ impl Queue for Threads {
 }
 
 impl Drop for Threads {
-    /// What was handed over is done before the buffers and files go.
+    /// Finishes all submitted transfers before the buffers and files go.
     fn drop(&mut self) {
         self.end_threads();
     }

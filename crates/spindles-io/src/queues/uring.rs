@@ -17,28 +17,29 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// Operations handed over in one call at most; more are handed over in several.
+/// Most operations submitted in one call; more take several calls.
 const SUBMISSIONS: u32 = 512;
-/// Operations in the kernel at most; more wait their turn here.
+/// Most operations in the kernel; more wait in the backlog.
 const SLOTS: u16 = 1024;
-/// Files of a ring at most.
+/// Most files of a ring.
 const FILES: u32 = 256;
-/// Pieces of buffers that are registered at most, where the kernel lets us; others go by address.
+/// Most registered pieces of buffers, if the kernel allows any; other memory goes by address.
 const PIECES: u32 = 4096;
-/// Bytes of a piece, the size of a large page. The kernel allocates and pins all memory of what is registered. For a whole
-/// buffer, of which a client often uses a small part, that took 0.4 s, in which no request was answered.
+/// Bytes of a piece, the size of a large page. The kernel allocates and pins all registered memory.
+/// For a whole buffer, of which a client often uses a small part, that took 0.4 s, in which no
+/// request was answered.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// Set in the number of what is no transfer, but a watch.
+/// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
 
-/// A piece of a buffer. It is registered once as many bytes were read and written through it as it has, so that a command
-/// that only reads superblocks does not pay for it.
+/// State of a piece of a buffer. A piece is registered once as many bytes went through it as it
+/// has. So a command that only reads superblocks does not pay for registration.
 #[derive(Clone, Copy, Debug)]
 enum Registration {
-    /// The kernel refused it.
+    /// The kernel refused to register it.
     None,
-    /// So many bytes are to go through it until then.
+    /// To be registered after `left` more bytes.
     After {
         start: NonNull<u8>,
         bytes: usize,
@@ -47,7 +48,7 @@ enum Registration {
     Done,
 }
 
-/// Where a buffer begins, and the number of its first piece.
+/// Start of a buffer, and the index of its first piece.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
     start: NonNull<u8>,
@@ -57,22 +58,22 @@ struct Pieces {
 /// A ring.
 #[derive(Debug)]
 pub(super) struct Uring {
-    /// Goes first: with the ring closed and drained, nothing works on what follows.
+    /// Dropped first: once the ring is closed and drained, the kernel no longer uses what follows.
     ring: Ring,
     slots: Vec<Option<Transfer>>,
     free: Vec<u16>,
     backlog: VecDeque<Transfer>,
-    /// Slots whose calls were put off, and when they are to be made again.
+    /// Slots whose calls are delayed, and when to repeat them.
     later: VecDeque<(Instant, u16)>,
     done: VecDeque<(Tag, MemberResult)>,
-    /// `None` for those that were removed.
+    /// `None` for removed files.
     files: Vec<Option<(OpenFile, Abilities)>>,
-    /// By the number of the buffer; `None` where there was no place for its pieces.
+    /// Indexed by buffer number; `None` if there was no room for its pieces.
     buffers: Vec<Option<Pieces>>,
     registrations: Vec<Registration>,
     registrations_max: usize,
     in_flight: usize,
-    /// Descriptors that are looked out for, and those that were found ready.
+    /// Number of polled descriptors. `ready` holds those found ready.
     watched: usize,
     ready: VecDeque<WatchId>,
     zeros: Memory,
@@ -90,7 +91,7 @@ impl Uring {
     pub(super) fn new(zeros: Memory) -> io::Result<Self> {
         let ring = build()?;
         ring.submitter().register_files_sparse(FILES)?;
-        // Without the table no buffer is registered, and everything else works.
+        // Without the table no buffer is registered; everything else works.
         let registrations_max = match ring.submitter().register_buffers_sparse(PIECES) {
             Ok(()) => usize::try_from(PIECES).expect("64 bits"),
             Err(_) => 0,
@@ -113,7 +114,7 @@ impl Uring {
         })
     }
 
-    /// Puts the slot's next call into the ring.
+    /// Pushes the slot's next call to the ring.
     fn push(&mut self, slot: u16) {
         let transfer = self.slots[usize::from(slot)]
             .as_ref()
@@ -124,9 +125,8 @@ impl Uring {
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: the memory of a call is the driver's, who leaves it to the transfer until
-            // it ends, and unmaps it only after this queue is gone; `drop` waits for all calls. A watch
-            // has no memory.
+            // SAFETY: the driver lends the memory of a call until its transfer ends, and unmaps it
+            // only after this queue is gone; `drop` waits for all calls. A watch has no memory.
             if unsafe { self.ring.0.submission().push(entry) }.is_ok() {
                 return;
             }
@@ -139,7 +139,7 @@ impl Uring {
         let offset = transfer.offset();
         let length = u32::try_from(transfer.length()).expect("one call moves less than 4 GiB");
         let done = usize::try_from(transfer.done()).expect("64 bits");
-        // The place is computed without `unsafe`: it is only an address until the kernel has it.
+        // This needs no `unsafe`: it is only an address until the kernel gets it.
         let start = transfer.memory.start.as_ptr().wrapping_add(done);
         let is_registered =
             |piece: &usize| matches!(self.registrations[*piece], Registration::Done);
@@ -171,7 +171,7 @@ impl Uring {
         }
     }
 
-    /// Takes what the kernel has finished.
+    /// Collects completed operations.
     fn reap(&mut self) {
         while let Some(entry) = { self.ring.0.completion().next() } {
             if entry.user_data() & WATCH != 0 {
@@ -209,13 +209,13 @@ impl Uring {
     fn occupy(&mut self, slot: u16, transfer: Transfer) {
         self.note_use(&transfer);
         let file = self.files[usize::from(transfer.file.0)].as_ref();
-        // Of one that was removed the kernel says so.
+        // For a removed file, the kernel returns an error.
         let abilities = file.map_or(Abilities::ALL, |(_, abilities)| *abilities);
         self.slots[usize::from(slot)] = Some(transfer.limited_to(abilities));
         self.push(slot);
     }
 
-    /// The piece that the memory of a transfer lies in, if it lies in one.
+    /// Returns the piece that a transfer's memory lies in; `None` if it is not within one.
     fn piece(&self, transfer: &Transfer) -> Option<usize> {
         let buffer = usize::try_from(transfer.memory.buffer.0).expect("64 bits");
         let pieces = (*self.buffers.get(buffer)?)?;
@@ -227,7 +227,8 @@ impl Uring {
         is_one.then(|| pieces.first + of(offset))
     }
 
-    /// A transfer goes through a piece of a buffer, which is worth registering when many have.
+    /// Counts the bytes of a transfer through its piece, and registers the piece after enough of
+    /// them.
     fn note_use(&mut self, transfer: &Transfer) {
         let Some(piece) = self.piece(transfer) else {
             return;
@@ -246,16 +247,16 @@ impl Uring {
         };
         let submitter = self.ring.0.submitter();
         let index = u32::try_from(piece).expect("few pieces");
-        // SAFETY: the driver keeps the memory where it is until this queue is gone.
+        // SAFETY: the driver keeps the memory in place until this queue is gone.
         let result = unsafe { submitter.register_buffers_update(index, &[vector], None) };
-        // Refused where the user may not lock so much memory: then transfers go by address.
+        // Refused if the user may not lock this much memory: transfers then go by address.
         self.registrations[piece] = match result {
             Ok(()) => Registration::Done,
             Err(_) => Registration::None,
         };
     }
 
-    /// Makes the calls again whose time has come. How long the next one has to wait.
+    /// Repeats the delayed calls that are due. Returns how long the next one has to wait.
     fn push_later(&mut self) -> Option<Duration> {
         while let Some(&(at, slot)) = self.later.front() {
             let left = at.saturating_duration_since(Instant::now());
@@ -268,13 +269,13 @@ impl Uring {
         None
     }
 
-    /// Whether anything is in the kernel or on its way.
+    /// Returns true if any transfer is in the kernel or delayed.
     fn busy(&self) -> bool {
         self.free.len() < self.slots.len()
     }
 }
 
-/// A ring as fast as this kernel can make one.
+/// Builds the fastest ring that this kernel offers.
 fn build() -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_clamp().setup_cqsize(u32::from(SLOTS) * 2);
@@ -284,7 +285,7 @@ fn build() -> io::Result<IoUring> {
         .setup_defer_taskrun()
         .setup_taskrun_flag();
     match single.build(SUBMISSIONS) {
-        // Linux before 6.1 does not know these.
+        // Linux before 6.1 does not know these flags.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(SUBMISSIONS),
         built => built,
     }
@@ -301,8 +302,8 @@ fn allocate(file: Fixed, mode: i32, offset: u64, length: u32) -> squeue::Entry {
         .build()
 }
 
-/// What entering the kernel may answer. Anything else means that the ring is broken, and with it
-/// every promise about memory in flight: there is nothing to go on with.
+/// Accepts the errors that a working ring may return. Panics on others: the ring is broken, and
+/// with it every guarantee about memory in flight.
 fn enter(result: io::Result<usize>) {
     if let Err(error) = result {
         let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY, libc::ETIME];
@@ -440,7 +441,7 @@ impl Queue for Uring {
 }
 
 impl Drop for Uring {
-    /// Whatever is in the kernel ends before the buffers and files go.
+    /// Waits for all operations in the kernel before the buffers and files go.
     fn drop(&mut self) {
         self.in_flight -= self.backlog.len();
         self.backlog.clear();
@@ -448,8 +449,8 @@ impl Drop for Uring {
             self.turn(Wait::Forever);
             self.done.clear();
         }
-        // The kernel takes a ring down some time after it is closed. The files go now, so that
-        // whoever opens them next does not find them in use.
+        // The kernel takes a ring down some time after it is closed. Release the files now, so that
+        // the next open does not find them in use.
         drop(self.ring.0.submitter().unregister_files());
     }
 }
@@ -460,7 +461,7 @@ mod tests {
     use crate::buffers::Region;
     use spindles_block::Operation;
 
-    /// The kernel pins the pieces that are used, and no others.
+    /// The kernel pins only the pieces that are used.
     #[test]
     fn pieces_of_a_buffer_are_registered_when_they_are_used() {
         let region = Region::new(4 * PIECE_BYTES).unwrap();
@@ -494,7 +495,7 @@ mod tests {
         let half = PIECE_BYTES / 2;
         assert_eq!(read(PIECE_BYTES, half), [false; 4]);
         assert_eq!(read(PIECE_BYTES, half), [false, true, false, false]);
-        // What lies in two pieces goes by address, and counts for neither.
+        // A transfer across two pieces goes by address, and counts for neither.
         for _ in 0..4 {
             read(2 * PIECE_BYTES + half, PIECE_BYTES);
         }

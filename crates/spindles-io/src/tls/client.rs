@@ -1,4 +1,4 @@
-//! A client's side: by which certificates it knows servers, and shows who it is.
+//! The client's side: certificates that verify servers, and the client's own.
 
 use super::pem::{self, CertificatesError};
 use super::words::explain;
@@ -11,20 +11,20 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who the client is, and the key that shows it.
+/// The client's certificate, and its private key in `KEY`.
 const CLIENT: &str = "client-cert.pem";
 const KEY: &str = "client-key.pem";
 
-/// What was read. A process that has closed its way to files goes on with that.
+/// Configurations read so far. A process that has given up access to files continues with these.
 static READ: Mutex<BTreeMap<PathBuf, Trust>> = Mutex::new(BTreeMap::new());
 
-/// Which servers are trusted, and who asks them.
+/// The authority that verifies servers, and the client's own certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Trust(Arc<ClientConfig>);
 
 impl Trust {
-    /// As the certificates in a folder say: `ca-cert.pem`, perhaps `ca-crl.pem`, and for servers that want to know
-    /// who asks `client-cert.pem` and `client-key.pem`. They are read once in a process.
+    /// Reads the certificates in a folder: `ca-cert.pem`, optionally `ca-crl.pem`, and for servers
+    /// that verify clients `client-cert.pem` and `client-key.pem`. Reads a folder once per process.
     pub(crate) fn of(folder: &Path) -> Result<Self, CertificatesError> {
         let path = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ impl Trust {
         Ok(Self(Arc::new(config)))
     }
 
-    /// The handshake with a server of that name, on a socket that waits.
+    /// Does the handshake with a server of this name, on a socket that waits.
     pub(crate) fn shake_hands(
         &self,
         name: &ServerName<'static>,

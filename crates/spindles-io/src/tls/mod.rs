@@ -1,4 +1,4 @@
-//! TLS, for clients of other servers and for servers of ours.
+//! TLS, for clients of other servers and for our servers.
 //!
 //! ```text
 //!  who receives and sends ⇄ session ⇄ socket

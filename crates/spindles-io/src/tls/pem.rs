@@ -1,4 +1,4 @@
-//! Certificates and keys as files, in the layout that nbdkit, libnbd, QEMU and libvirt have.
+//! Certificates and keys as files, in the layout of nbdkit, libnbd, QEMU and libvirt.
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
@@ -7,55 +7,55 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Whose signature the other side is known by.
+/// The authority that signs the other side's certificates.
 pub const AUTHORITY: &str = "ca-cert.pem";
-/// Certificates that it takes back.
+/// Certificates that the authority has revoked.
 const REVOKED: &str = "ca-crl.pem";
 
-/// No TLS with these certificates.
+/// Certificates that can't be used for TLS.
 #[derive(Debug, Error)]
 pub enum CertificatesError {
     /// A file can't be read.
     #[error("can't read {}: {source}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody could say who is a client.
+    /// No authority to verify clients with.
     #[error(
         "{} is not there: clients are known by the signature of this certificate authority; put its \
          certificate there, or let any client in with --tls-any-client",
         path.display()
     )]
     NoAuthority {
-        /// Where it is looked for.
+        /// The expected path.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The file holds something else.
     #[error("{}: there is no {what} in it, as PEM and not encrypted", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What should be in it.
+        /// Expected content.
         what: &'static str,
     },
-    /// They don't go together, or are of a kind that nobody should use.
+    /// The certificates don't match, or can't be used safely.
     #[error("{}: {reason}", path.display())]
     Unfit {
-        /// The file, or the folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The authority in a folder.
+/// Reads the authority's certificates in a folder.
 ///
 /// # Errors
 ///
-/// It is not there, or can't be used.
+/// The file is missing, or can't be used.
 pub fn authority(folder: &Path) -> Result<RootCertStore, CertificatesError> {
     let path = folder.join(AUTHORITY);
     let mut roots = RootCertStore::empty();
@@ -69,11 +69,11 @@ pub fn authority(folder: &Path) -> Result<RootCertStore, CertificatesError> {
     Ok(roots)
 }
 
-/// What the authority in a folder takes back; nothing, where there is no list.
+/// Reads the certificates that the authority in a folder has revoked; none if there is no list.
 ///
 /// # Errors
 ///
-/// It can't be read.
+/// The list can't be read.
 pub fn revoked(
     folder: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificatesError> {
@@ -84,26 +84,26 @@ pub fn revoked(
     all(&path, "list of revoked certificates")
 }
 
-/// The certificates in a file.
+/// Reads the certificates in a file.
 ///
 /// # Errors
 ///
-/// There are none.
+/// The file can't be read, or holds none.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificatesError> {
     all(path, "certificate")
 }
 
-/// The key in a file.
+/// Reads the private key in a file.
 ///
 /// # Errors
 ///
-/// There is none.
+/// The file can't be read, or holds none.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificatesError> {
     let key = PrivateKeyDer::from_pem_file(path);
     key.map_err(|error| unreadable(path, "private key", error))
 }
 
-/// All of a kind in a file, and at least one.
+/// Reads all items of a kind in a file; fails if there are none.
 fn all<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, CertificatesError> {
     let failed = |error| unreadable(path, what, error);
     let all = T::pem_file_iter(path).map_err(failed)?;

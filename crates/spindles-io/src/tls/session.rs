@@ -1,26 +1,26 @@
-//! A socket with TLS, which is used as one without.
+//! A socket with TLS, used like one without.
 //!
-//! What makes it so: a read takes all that there is, since nobody who looks out for the descriptor would hear of what
-//! lies deciphered here already; and a write says that bytes are sent when the last of their cipher text is, so that
-//! who still has bytes to send is who looks out for room.
+//! A read takes all available bytes, because polling the descriptor does not show bytes that are
+//! already decrypted here. A write reports bytes as sent only after the last of their ciphertext is
+//! sent. So the caller that still has bytes to send is the one that polls for room.
 
 use rustls::Connection;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
-/// A connection with TLS, of either side.
+/// A TLS connection, of either side.
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
-    /// Bytes that were enciphered, and of which nobody was told yet that they are sent.
+    /// Encrypted bytes that are not yet reported as sent.
     untold: usize,
 }
 
 impl Session {
-    /// TLS has begun on that connection.
+    /// Starts a session on a connection after its handshake.
     ///
     /// # Panics
     ///
-    /// If both sides have not agreed yet.
+    /// If the handshake is not complete.
     pub fn new(connection: impl Into<Connection>) -> Self {
         let connection = connection.into();
         assert!(!connection.is_handshaking());
@@ -30,11 +30,11 @@ impl Session {
         }
     }
 
-    /// Fills the places, as far as bytes are there. No bytes are the end.
+    /// Fills the places with the available bytes. Returns 0 at the end of the connection.
     ///
     /// # Errors
     ///
-    /// What the socket says, `WouldBlock` among it, or that it is no TLS.
+    /// An error of the socket, including `WouldBlock`, or invalid TLS.
     pub fn read_vectored(
         &mut self,
         stream: &mut (impl Read + Write),
@@ -44,7 +44,8 @@ impl Session {
         for place in places {
             let mut filled = 0;
             while filled < place.len() {
-                // Nothing more now, or ever: it is said again when nothing is left before it.
+                // No more bytes now, or ever: the next call returns the error again, if no bytes
+                // precede it.
                 let is_last =
                     |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::UnexpectedEof);
                 filled += match self.read(stream, &mut place[filled..]) {
@@ -61,7 +62,7 @@ impl Session {
         Ok(count)
     }
 
-    /// What is deciphered, or comes.
+    /// Reads decrypted bytes; receives more if there are none.
     fn read(&mut self, stream: &mut (impl Read + Write), place: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.connection.reader().read(place) {
@@ -73,19 +74,20 @@ impl Session {
                 result => result?,
             };
             let processed = self.connection.process_new_packets();
-            // There may be something to tell the other side: of an error, or of new keys. Where the socket takes
-            // it not now, it goes before whatever is sent next.
+            // Send any message to the other side, such as an alert or new keys. If the socket takes
+            // none now, the next send begins with it.
             let told = self.flush(stream);
             processed.map_err(io::Error::other)?;
             told?;
         }
     }
 
-    /// Sends from the pieces. Bytes of which this does not say that they were sent must come again, at the beginning.
+    /// Sends from the pieces; returns how many bytes are sent. The rest must come again, at the
+    /// start of the next call.
     ///
     /// # Errors
     ///
-    /// What the socket says, `WouldBlock` among it.
+    /// An error of the socket, including `WouldBlock`.
     pub fn write_vectored(
         &mut self,
         stream: &mut (impl Read + Write),
@@ -109,7 +111,8 @@ impl Session {
         Ok(sent)
     }
 
-    /// Enciphers from the pieces, as far as there is room; `flush` sends it.
+    /// Encrypts from the pieces, as far as there is room; `flush` sends the ciphertext. Returns how
+    /// many bytes it took.
     ///
     /// # Errors
     ///
@@ -118,11 +121,11 @@ impl Session {
         self.connection.writer().write_vectored(pieces)
     }
 
-    /// Sends cipher text. Whether all is sent.
+    /// Sends ciphertext. Returns true if all is sent.
     ///
     /// # Errors
     ///
-    /// What the socket says, but for `WouldBlock`.
+    /// An error of the socket, except `WouldBlock`.
     pub fn flush(&mut self, stream: &mut (impl Read + Write)) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(stream) {
@@ -138,7 +141,7 @@ impl Session {
     /// Sends the notice that the connection ends (`close_notify`).
     pub fn end(&mut self, stream: &mut (impl Read + Write)) {
         self.connection.send_close_notify();
-        // It may be gone, or read nothing.
+        // The other side may be gone, or not reading.
         drop(self.flush(stream));
     }
 }

@@ -1,9 +1,9 @@
-//! What went wrong with TLS, for people: what is wrong with which certificate, and so who has to do something.
+//! Explains TLS errors to users: what is wrong with which certificate, and so who must act.
 
 use rustls::{AlertDescription as Alert, CertificateError as Flaw, Error};
 use std::io;
 
-/// What an error of TLS means. What a certificate lacks is said of that of the other side.
+/// Explains a TLS error. A flaw in a certificate means the other side's certificate.
 #[must_use]
 pub fn explain(error: &Error) -> String {
     let text = match error {
@@ -22,7 +22,7 @@ pub fn explain(error: &Error) -> String {
     text.to_owned()
 }
 
-/// The same of an error of a socket, in which one of TLS may be.
+/// Explains an error of a socket, which may contain a TLS error.
 #[must_use]
 pub fn explain_io(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
@@ -51,7 +51,7 @@ fn of_certificate(flaw: &Flaw) -> String {
             "its certificate is for another purpose: a server needs one for TLS servers, a client one for TLS clients"
         }
         Flaw::NotValidForName => "its certificate has another name than it is asked by",
-        // That names both.
+        // For example, the text of `NotValidForNameContext` contains both names.
         other => return format!("its certificate does not hold: {other}"),
     };
     text.to_owned()

@@ -1,4 +1,4 @@
-//! The commands that make, start, take over and end devices. Each is waited for.
+//! The commands that create, start, take over and delete devices. Each call waits for its command.
 
 #![expect(unsafe_code, reason = "the kernel works on memory by address")]
 
@@ -15,10 +15,10 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 
 const DEVICE: &str = "/dev/ublk-control";
-/// Where the kernel names devices.
+/// The folder in which the kernel lists devices.
 const NAMED_IN: &str = "/sys/class/ublk-char";
 
-/// The driver.
+/// A connection to the driver.
 pub struct Control {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,
@@ -31,36 +31,37 @@ impl Debug for Control {
 }
 
 impl Control {
-    /// The way to the driver.
+    /// Opens the driver.
     ///
     /// # Errors
     ///
-    /// `NotFound` where the kernel has no such driver; otherwise as the system says.
+    /// `NotFound` if the kernel has no such driver; otherwise the error of the system.
     pub fn open() -> io::Result<Self> {
         let device = File::options().read(true).write(true).open(DEVICE)?;
         let ring = IoUring::builder().build(2)?;
         Ok(Self { ring, device })
     }
 
-    /// Waits until no other control is locked, of any process. Unlocked when it is dropped.
+    /// Locks out the other controls of all processes; waits for the lock. Dropping the control
+    /// unlocks it.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The error of the system.
     pub fn lock(&self) -> io::Result<()> {
         self.device.lock()
     }
 
-    /// Lets others go on.
+    /// Unlocks it for others.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The error of the system.
     pub fn unlock(&self) -> io::Result<()> {
         self.device.unlock()
     }
 
-    /// The numbers of all devices that there are.
+    /// Returns the numbers of all existing devices.
     #[must_use]
     pub fn numbers() -> Vec<u32> {
         let names = std::fs::read_dir(NAMED_IN).into_iter().flatten().flatten();
@@ -71,11 +72,11 @@ impl Control {
         numbers
     }
 
-    /// What the driver can do.
+    /// Returns the features of the driver.
     ///
     /// # Errors
     ///
-    /// As the driver says; one that is older than Linux 6.5 does not know the question.
+    /// The error of the driver. Before Linux 6.5 it does not know this command.
     pub fn features(&mut self) -> io::Result<u64> {
         let mut bytes = [0; 8];
         self.run(operations::FEATURES, None, Some(&mut bytes), 0)?;
@@ -86,44 +87,44 @@ impl Control {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Makes a device. Nobody can open it yet.
+    /// Creates a device. No program can open it yet.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn add(&mut self, device: &NewDevice) -> io::Result<DeviceInfo> {
         let mut bytes = device.encode();
         self.run(operations::ADD, device.number, Some(&mut bytes), 0)?;
         Ok(DeviceInfo::decode(&bytes))
     }
 
-    /// How a device is.
+    /// Returns the state of a device.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn info(&mut self, number: u32) -> io::Result<DeviceInfo> {
         let mut bytes = [0; INFO_BYTES];
         self.run(operations::INFO, Some(number), Some(&mut bytes), 0)?;
         Ok(DeviceInfo::decode(&bytes))
     }
 
-    /// Says what a device is, before it is started.
+    /// Sets the parameters of a device, before it is started.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn set_parameters(&mut self, number: u32, parameters: &Parameters) -> io::Result<()> {
         let mut bytes = parameters.encode();
         let operation = operations::SET_PARAMETERS;
         self.run(operation, Some(number), Some(&mut bytes), 0)
     }
 
-    /// What a device is to programs.
+    /// Returns the parameters of a device.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn parameters(&mut self, number: u32) -> io::Result<Parameters> {
         let mut bytes = header();
         let operation = operations::PARAMETERS;
@@ -131,52 +132,54 @@ impl Control {
         Parameters::decode(&bytes).ok_or_else(|| Errno::PROTO.into())
     }
 
-    /// Lets programs open a device. All requests of its queue must have been fetched, and somebody must answer them
-    /// meanwhile, in the process `server`: the kernel reads the table of partitions.
+    /// Lets programs open a device. All requests of its queue must have been fetched. Another
+    /// thread of the process `server` must answer them during the call, because the kernel reads
+    /// the partition table.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn start(&mut self, number: u32, server: u32) -> io::Result<()> {
         self.run(operations::START, Some(number), None, server.into())
     }
 
-    /// Begins to take over a device whose server died: its queue may be opened.
+    /// Begins to take over a device whose server died; its queue may be opened then.
     ///
     /// # Errors
     ///
-    /// As the driver says: `EBUSY` while the dead process still has it.
+    /// The error of the driver: `EBUSY` while the dead process still has it.
     pub fn begin_recovery(&mut self, number: u32) -> io::Result<()> {
         self.run(operations::BEGIN_RECOVERY, Some(number), None, 0)
     }
 
-    /// Ends that: all requests have been fetched, by the process `server`, and those come that were not answered.
+    /// Ends the takeover: the process `server` has fetched all requests, and the unanswered ones
+    /// arrive again.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn end_recovery(&mut self, number: u32, server: u32) -> io::Result<()> {
         self.run(operations::END_RECOVERY, Some(number), None, server.into())
     }
 
-    /// Ends a device: whoever has it open gets errors. Waits until what is under way is answered; then all tags of its
-    /// queue end.
+    /// Stops a device; programs that have it open get errors. Waits until pending requests are
+    /// answered; then all tags of its queue end.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn stop(&mut self, number: u32) -> io::Result<()> {
         self.run(operations::STOP, Some(number), None, 0)
     }
 
-    /// Deletes a device; where somebody has it open, its number is free when that has ended.
+    /// Deletes a device. If it is open, its number becomes free once it is closed.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
         match self.run(operations::DELETE_LATER, Some(number), None, 0) {
-            // Before Linux 6.9: who deletes waits for that end.
+            // Before Linux 6.9 the deletion waits for the last close.
             Err(error) if is_unknown(&error) => self.run(operations::DELETE, Some(number), None, 0),
             other => other,
         }
@@ -220,7 +223,7 @@ impl Control {
     }
 }
 
-/// What drivers answer to commands that they don't know: not all of them the same.
+/// Returns true for the answers to an unknown command, which differ between drivers.
 fn is_unknown(error: &io::Error) -> bool {
     const NOT_SUPPORTED_INSIDE: i32 = 524;
     let unknown = [

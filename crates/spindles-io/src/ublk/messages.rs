@@ -1,4 +1,4 @@
-//! What is said to the driver and what it says: numbers at fixed places, in the machine's own byte order
+//! Messages to and from the driver: numbers at fixed offsets, in native byte order
 //! (`include/uapi/linux/ublk_cmd.h`).
 
 #![allow(
@@ -9,31 +9,31 @@
 use rustix::io::Errno;
 use spindles_block::Operation;
 
-/// All that a command of the control says lies in its entry of the ring.
+/// The payload of a control command, inside its ring entry.
 pub(super) const COMMAND_BYTES: usize = 80;
 pub(super) const INFO_BYTES: usize = 64;
 pub(super) const PARAMETERS_BYTES: usize = 60;
 pub(super) const ASK_BYTES: usize = 24;
 pub(super) const ANSWER_BYTES: usize = 16;
 const SECTOR_BYTES: u32 = 512;
-/// A command is about no queue.
+/// The command concerns no queue.
 const NO_QUEUE: u16 = u16::MAX;
-/// The driver chooses a number.
+/// Lets the driver choose a number.
 const ANY_NUMBER: u32 = u32::MAX;
 
-/// What drivers can do, and what is chosen of that for a device.
+/// Features of the driver, of which a device uses some.
 pub mod features {
-    /// Who serves may die: the device waits for another.
+    /// The server may die: the device waits for another one.
     pub const RECOVERY: u64 = 1 << 3;
-    /// That one is asked again what the dead one had not answered.
+    /// The next server gets the requests that the dead one had not answered.
     pub const REISSUE: u64 = 1 << 4;
-    /// Commands have the numbers that are used here.
+    /// Commands have the numbers used here.
     pub const NUMBERS: u64 = 1 << 6;
-    /// Payload is read and written by calls.
+    /// Payload is read and written by system calls.
     pub const USER_COPY: u64 = 1 << 7;
 }
 
-/// A command of the control, about a device or for one to be made.
+/// Encodes a control command for a device, or for a new one.
 pub(super) fn command(
     number: Option<u32>,
     buffer: Option<(u64, u16)>,
@@ -49,18 +49,18 @@ pub(super) fn command(
     bytes
 }
 
-/// A device that is to be made, with one queue.
+/// A new device with one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewDevice {
-    /// Its number, or any that is free.
+    /// Its number; `None` for any free one.
     pub number: Option<u32>,
-    /// Requests at once.
+    /// Requests in flight.
     pub depth: u16,
     /// The longest read or write, in bytes.
     pub request_bytes_max: u32,
-    /// What is chosen of [`features`].
+    /// The [`features`] it uses.
     pub features: u64,
-    /// Kept by the driver for those who look for it.
+    /// A tag kept by the driver, which identifies the device to other programs.
     pub mark: u64,
 }
 
@@ -78,33 +78,33 @@ impl NewDevice {
     }
 }
 
-/// Where a device stands.
+/// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It is not started, or has ended.
+    /// Not started, or stopped.
     Dead,
-    /// Programs can open it, and somebody serves it, or died just now.
+    /// Programs can open it. A server has it, or has just died.
     Live,
-    /// Programs have it open, and wait for somebody who serves it.
+    /// Its server died; programs that have it open wait for the next one.
     Waiting,
 }
 
-/// A device that there is.
+/// An existing device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its number.
     pub number: u32,
-    /// Where it stands.
+    /// Its state.
     pub state: DeviceState,
-    /// The process that serves it, or did.
+    /// The process that serves or served it.
     pub server: Option<u32>,
-    /// Requests at once, of each queue.
+    /// Requests in flight in each queue.
     pub depth: u16,
-    /// How many queues it has.
+    /// Number of queues.
     pub queues: u16,
-    /// What was chosen for it.
+    /// The features it uses.
     pub features: u64,
-    /// What whoever made it gave it.
+    /// The tag that its creator set.
     pub mark: u64,
 }
 
@@ -115,7 +115,7 @@ impl DeviceInfo {
             state: match u16::from_ne_bytes(get(bytes, 4)) {
                 0 => DeviceState::Dead,
                 1 => DeviceState::Live,
-                // Newer kernels know a second one, in which requests fail meanwhile.
+                // Newer kernels have a second waiting state, in which requests fail.
                 _ => DeviceState::Waiting,
             },
             server: u32::try_from(i32::from_ne_bytes(get(bytes, 16))).ok(),
@@ -127,20 +127,20 @@ impl DeviceInfo {
     }
 }
 
-/// What a device is to programs. It has a volatile cache, and knows FUA.
+/// The parameters of a device. It has a volatile cache and supports FUA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Its size in bytes.
     pub bytes: u64,
-    /// The smallest that can be asked for, in bytes: a power of two from 512 to a page.
+    /// The smallest request, in bytes: a power of two from 512 to the page size.
     pub block_bytes: u32,
-    /// The smallest that costs no reading, in bytes: a power of two.
+    /// The smallest write that needs no read, in bytes: a power of two.
     pub physical_block_bytes: u32,
     /// The longest read or write, in bytes.
     pub request_bytes_max: u32,
     /// The longest discard or write-zeroes, in bytes.
     pub zeroing_bytes_max: u32,
-    /// Nothing is written.
+    /// True to refuse writes.
     pub read_only: bool,
 }
 
@@ -150,7 +150,7 @@ mod attributes {
     pub(super) const FUA: u32 = 1 << 3;
 }
 
-/// Both kinds of parameters that are given: basic ones, and those of discards.
+/// Both parameter sets: the basic one and the one for discards.
 const PARAMETER_TYPES: u32 = 0b11;
 
 impl Parameters {
@@ -180,7 +180,7 @@ impl Parameters {
         bytes
     }
 
-    /// `None` where it is nothing that was encoded here.
+    /// Returns `None` for bytes that `encode` can't have produced.
     pub(super) fn decode(bytes: &[u8; PARAMETERS_BYTES]) -> Option<Self> {
         let number = |at| u32::from_ne_bytes(get(bytes, at));
         let [block, physical, ..]: [u8; 4] = get(bytes, 12);
@@ -196,7 +196,7 @@ impl Parameters {
     }
 }
 
-/// Parameters as they are asked for: only their length.
+/// Returns a request for parameters: only their length.
 pub(super) fn header() -> [u8; PARAMETERS_BYTES] {
     let mut bytes = [0; PARAMETERS_BYTES];
     let length = u32::try_from(PARAMETERS_BYTES).expect("short");
@@ -204,16 +204,16 @@ pub(super) fn header() -> [u8; PARAMETERS_BYTES] {
     bytes
 }
 
-/// What a device is asked.
+/// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Names the request until it is answered.
+    /// Identifies the request until it is answered.
     pub tag: u16,
-    /// What to do; `None` where that is unknown here.
+    /// The operation; `None` if unknown here.
     pub operation: Option<Operation>,
     /// The first byte.
     pub offset_bytes: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
@@ -233,7 +233,7 @@ impl Ask {
         let sectors = u32::from_ne_bytes(get(bytes, 4));
         let first = u64::from_ne_bytes(get(bytes, 8));
         let (offset_bytes, bytes) = match operation {
-            // Wherever the driver says that it is.
+            // A flush has no position; ignore the driver's.
             Some(Operation::Flush) => (0, 0),
             _ => (
                 first.saturating_mul(SECTOR_BYTES.into()),
@@ -249,7 +249,7 @@ impl Ask {
     }
 }
 
-/// Says what came of a request: so many bytes were moved, or why not.
+/// Encodes the result of a request: the bytes moved, or the error.
 pub(super) fn answer(tag: u16, result: Result<u32, Errno>) -> [u8; ANSWER_BYTES] {
     let result = match result {
         Ok(bytes) => i32::try_from(bytes).expect("a request is short"),
@@ -261,7 +261,7 @@ pub(super) fn answer(tag: u16, result: Result<u32, Errno>) -> [u8; ANSWER_BYTES]
     bytes
 }
 
-/// Where the payload of a request is read and written.
+/// Returns the file position of a request's payload.
 pub(super) fn payload_position(tag: u16) -> u64 {
     const PAYLOAD: u64 = 0x8000_0000;
     const TAG_BIT: u32 = 25;
@@ -345,7 +345,7 @@ mod tests {
             (0, Some(Operation::Read)),
             (1, write(false)),
             (1 | 1 << 13, write(true)),
-            // What the kernel adds for its own reasons changes nothing.
+            // Flags for the kernel's own use change nothing.
             (1 | 1 << 11, write(false)),
             (3, Some(Operation::Discard)),
             (5, zeros(false)),
@@ -364,7 +364,7 @@ mod tests {
         let flush = asked(2, 0, u64::MAX);
         assert_eq!(flush.operation, Some(Operation::Flush));
         assert_eq!((flush.offset_bytes, flush.bytes), (0, 0));
-        // No sum goes wrong: the export refuses what ends behind it.
+        // The addition can't overflow: the export refuses accesses beyond its end.
         assert_eq!(asked(0, u32::MAX, u64::MAX).offset_bytes, u64::MAX);
     }
 

@@ -6,9 +6,10 @@
 //!                   control ─────┘  └──── payload, answers ◀─────┘
 //! ```
 //!
-//! The *control* makes, starts, takes over and deletes devices; a *queue* is where one thread gets the requests of a
-//! device and answers them. Everything goes by `io_uring`; what it says is in `messages`. Payload is read and written
-//! by the requester's own calls (`UBLK_F_USER_COPY`), so that the kernel never has an address in this process.
+//! The *control* creates, starts, takes over and deletes devices. A *queue* delivers the requests of a
+//! device to one thread and takes its answers. All commands go through `io_uring`; `messages` encodes
+//! them. The server reads and writes payload with its own system calls (`UBLK_F_USER_COPY`), so the
+//! kernel never holds an address in this process.
 
 mod control;
 mod messages;
@@ -19,7 +20,7 @@ pub use control::Control;
 pub use messages::{Ask, DeviceInfo, DeviceState, NewDevice, Parameters, features};
 pub use queue::{Arrived, Queue};
 
-/// The device that programs open.
+/// Returns the path of the block device.
 #[must_use]
 pub fn block_device(number: u32) -> String {
     format!("/dev/ublkb{number}")

@@ -2,7 +2,7 @@
 
 use rustix::ioctl::opcode;
 
-/// As long as what a command says, which is a part of its number.
+/// These sizes of the command payload are part of the command numbers.
 type Control = [u8; 32];
 type Answer = [u8; 16];
 
@@ -18,16 +18,16 @@ pub(super) const END_RECOVERY: u32 = opcode::read_write::<Control>(b'u', 0x11);
 pub(super) const FEATURES: u32 = opcode::read::<Control>(b'u', 0x13);
 pub(super) const DELETE_LATER: u32 = opcode::read::<Control>(b'u', 0x14);
 
-/// Gives the next request of a tag.
+/// Fetches the next request of a tag.
 pub(super) const FETCH: u32 = opcode::read_write::<Answer>(b'u', 0x20);
-/// Answers one, and gives the next.
+/// Answers a request and fetches the next one.
 pub(super) const ANSWER_AND_FETCH: u32 = opcode::read_write::<Answer>(b'u', 0x21);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As the macros of the kernel's header have them.
+    /// The values of the macros in the kernel's header.
     #[test]
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn commands_have_the_kernels_numbers() {

@@ -1,7 +1,8 @@
-//! Where the requests of a device come from and their answers go to.
+//! The queue that delivers the requests of a device and takes their answers.
 //!
-//! Each tag has one command in the ring at a time: it ends when a request of that tag has come, and the next command of
-//! the tag answers it and waits for another. What is asked lies in memory that the driver writes and nobody else.
+//! Each tag has one command in the ring at a time. It completes when a request for the tag arrives;
+//! the next command answers that request and waits for another. The requests themselves are in
+//! memory that only the driver writes.
 
 #![expect(unsafe_code, reason = "memory that the kernel writes")]
 
@@ -18,26 +19,26 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::ptr::{self, NonNull};
 
-/// Marks what is no tag.
+/// Marks a wake-up instead of a tag.
 const WOKEN: u64 = 1 << 63;
 
-/// What has come of a tag.
+/// An arrival for a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// A request, to be answered.
+    /// A request that must be answered.
     Ask(Ask),
-    /// No more will come of it: the device has ended.
+    /// The device has stopped; the tag gets no more requests.
     Ended,
 }
 
-/// The only queue of a device. Whoever fetched first is the only thread that may go on.
+/// The only queue of a device. Only the thread that fetched first may use it.
 pub struct Queue {
-    /// Goes first: then nothing works on what follows.
+    /// Dropped first, so that no command uses the fields below any longer.
     ring: IoUring,
     asks: Asks,
     device: File,
     depth: u16,
-    /// Commands wait in the ring that the kernel has not taken.
+    /// True if the ring has commands that the kernel has not taken.
     has_unsent: bool,
 }
 
@@ -48,15 +49,16 @@ impl Debug for Queue {
 }
 
 impl Queue {
-    /// The queue of a device that is made, or is to be taken over. Nobody else may have it.
+    /// Opens the queue of a device that is new or is to be taken over. No other process may have it
+    /// open.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// The error of the system.
     pub fn open(number: u32, depth: u16) -> io::Result<Self> {
         let path = format!("/dev/ublkc{number}");
         let device = File::options().read(true).write(true).open(path)?;
-        // One more, to wake.
+        // One more, for wake-ups.
         let ring = IoUring::new(u32::from(depth) + 1)?;
         let asks = Asks::map(&device, depth)?;
         Ok(Self {
@@ -68,26 +70,26 @@ impl Queue {
         })
     }
 
-    /// Ready to be read from when something has come.
+    /// Returns a descriptor that is readable once something has arrived.
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.ring.as_raw_fd()
     }
 
-    /// How many tags there are.
+    /// Returns the number of tags.
     #[must_use]
     pub fn depth(&self) -> u16 {
         self.depth
     }
 
-    /// Waits for requests of all tags, from the next [`Queue::send`] on. Once.
+    /// Waits for requests of all tags, from the next [`Queue::send`] on. Call it once.
     pub fn fetch_all(&mut self) {
         for tag in 0..self.depth {
             self.push(tag, operations::FETCH, Ok(0));
         }
     }
 
-    /// What has come next, if anything has.
+    /// Returns the next arrival; `None` if there is none yet.
     pub fn next_arrived(&mut self) -> Option<Arrived> {
         loop {
             let entry = { self.ring.completion() }.next()?;
@@ -102,40 +104,40 @@ impl Queue {
         }
     }
 
-    /// Gets what a request writes.
+    /// Reads the payload of a write request.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn read_payload(&self, tag: u16, into: &mut [u8]) -> io::Result<()> {
         self.device.read_exact_at(into, payload_position(tag))
     }
 
-    /// Gives what a request reads.
+    /// Supplies the payload of a read request.
     ///
     /// # Errors
     ///
-    /// As the driver says.
+    /// The error of the driver.
     pub fn write_payload(&self, tag: u16, from: &[u8]) -> io::Result<()> {
         self.device.write_all_at(from, payload_position(tag))
     }
 
-    /// Answers a request, with the next [`Queue::send`]: so many bytes were moved, or why not.
+    /// Answers a request with the bytes moved or an error, at the next [`Queue::send`].
     pub fn answer(&mut self, tag: u16, result: Result<u32, Errno>) {
         self.push(tag, operations::ANSWER_AND_FETCH, result);
     }
 
-    /// Whether something waits to be sent.
+    /// Returns true if commands are waiting to be sent.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.has_unsent
     }
 
-    /// Sends what waits for that. Afterwards some of it may still wait.
+    /// Sends waiting commands. Some may still be waiting afterwards.
     ///
     /// # Errors
     ///
-    /// The ring is broken.
+    /// If the ring is broken.
     pub fn send(&mut self) -> io::Result<()> {
         let sent = self.ring.submit();
         self.has_unsent = !{ self.ring.submission() }.is_empty();
@@ -145,11 +147,11 @@ impl Queue {
         }
     }
 
-    /// Whoever waits for the descriptor finds it ready.
+    /// Makes the descriptor readable, which wakes its waiter.
     ///
     /// # Errors
     ///
-    /// The ring is broken.
+    /// If the ring is broken.
     pub fn wake(&mut self) -> io::Result<()> {
         self.push_entry(&opcode::Nop::new().build().user_data(WOKEN));
         self.send()
@@ -163,7 +165,7 @@ impl Queue {
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
-        // SAFETY: these commands have no memory: payload is copied by other calls.
+        // SAFETY: these commands use no memory: payload is copied by other calls.
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.expect("a tag has one command at a time");
         self.has_unsent = true;
@@ -176,7 +178,7 @@ fn passes(error: &io::Error) -> bool {
     passing.contains(&error.raw_os_error())
 }
 
-/// What is asked, by tags.
+/// The requests, by tag.
 struct Asks {
     start: NonNull<u8>,
     bytes: usize,
@@ -196,7 +198,7 @@ impl Asks {
         Ok(Self { start, bytes })
     }
 
-    /// What the request of a tag asks, which has come and is not answered.
+    /// Reads the request of a tag that has arrived and is not answered.
     fn read(&self, tag: u16) -> [u8; ASK_BYTES] {
         let at = usize::from(tag) * ASK_BYTES;
         assert!(at + ASK_BYTES <= self.bytes, "there is no tag {tag}");

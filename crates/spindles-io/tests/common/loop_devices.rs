@@ -1,4 +1,4 @@
-//! Loop devices for tests, those of other crates too: these take this file in by its path.
+//! Loop devices for tests, also of other crates, which include this file by its path.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -7,16 +7,16 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// A loop device on a file; gone when dropped.
+/// A loop device on a file; detached when dropped.
 pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    /// Sets one up, or says why not.
+    /// Sets one up; returns the reason if it can't.
     pub(crate) fn new(file: &Path, sector_bytes: u32) -> Result<Self, String> {
         Self::with(file, &["--sector-size", &sector_bytes.to_string()])
     }
 
-    /// Sets one up with these arguments of `losetup` more, or says why not.
+    /// Sets one up with further arguments for `losetup`; returns the reason if it can't.
     pub(crate) fn with(file: &Path, arguments: &[&str]) -> Result<Self, String> {
         let output = Command::new("losetup")
             .args(["--find", "--show"])
@@ -37,7 +37,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let detached = Command::new("losetup").args(["--detach", &self.0]).status();
-        // A second panic would end all tests, without the reason of the first.
+        // A second panic would abort all tests and hide the reason of the first.
         assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
 }
@@ -45,12 +45,12 @@ impl Drop for Loop {
 /// Loop devices on sparse files in a folder of their own.
 pub(crate) struct Loops {
     devices: Vec<Loop>,
-    /// Dropped after them.
+    /// Dropped after the devices.
     _folder: tempfile::TempDir,
 }
 
 impl Loops {
-    /// Sets up `count` of them, of `bytes` each, or says why not.
+    /// Sets up `count` devices of `bytes` each; returns the reason if it can't.
     pub(crate) fn new(count: usize, bytes: u64) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let one = |number: usize| {
@@ -65,7 +65,7 @@ impl Loops {
         })
     }
 
-    /// Their names: `/dev/loop7`.
+    /// The names of the devices, such as `/dev/loop7`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.devices.iter().map(|device| device.0.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! What several tests of this crate need.
+//! Helpers shared by the tests of this crate.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
@@ -13,12 +13,12 @@ use spindles_io::Target;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says that a test was left out, in the words that `cargo xtask test` looks for.
+/// Reports that a test was skipped, in the words that `cargo xtask test` searches for.
 pub(crate) fn skip(name: &str, reason: &str) {
     println!("SKIPPED: {name}: {reason}");
 }
 
-/// A file system in memory; gone when dropped.
+/// A file system in memory; unmounted when dropped.
 pub(crate) struct Tmpfs(pub(crate) PathBuf);
 
 impl Tmpfs {
@@ -31,12 +31,12 @@ impl Tmpfs {
 impl Drop for Tmpfs {
     fn drop(&mut self) {
         let status = Command::new("umount").arg("--lazy").arg(&self.0).status();
-        // A second panic would end all tests, without the reason of the first.
+        // A second panic would abort all tests and hide the reason of the first.
         assert!(status.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
 }
 
-/// Mounts one, or changes it.
+/// Mounts a file system in memory, or remounts it with other options.
 pub(crate) fn mount(at: &Path, options: &str) -> Result<(), String> {
     let mut command = Command::new("mount");
     let command = command
@@ -52,7 +52,7 @@ pub(crate) fn mount(at: &Path, options: &str) -> Result<(), String> {
     Err(format!("no file system can be mounted here: {reason}"))
 }
 
-/// Does one request and waits for it.
+/// Runs one request and waits for it.
 pub(crate) fn run(
     target: &mut dyn Target,
     operation: Operation,
@@ -73,7 +73,7 @@ pub(crate) fn run(
     result
 }
 
-/// Bytes that differ everywhere and with the seed.
+/// Returns bytes that differ everywhere and with the seed.
 pub(crate) fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..bytes)

@@ -1,4 +1,4 @@
-//! The table of levels. A new one is a file, its `mod` line and its row.
+//! The table of levels. A new level is a file, its `mod` line and its row.
 
 use crate::Level;
 
@@ -11,7 +11,7 @@ mod raid5;
 mod raid6;
 mod raid7;
 
-/// Every level there is.
+/// All levels.
 pub static LEVELS: &[&Level] = &[
     &concat::LEVEL,
     &raid0::LEVEL,

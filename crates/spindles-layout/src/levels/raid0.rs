@@ -1,5 +1,5 @@
-//! Chunks on all members in turn. Members of unequal size are used up in zones, each striped over
-//! the members that reach it; the chunks are counted anew in each zone.
+//! Chunks on all members in turn. Members of unequal size are divided into zones, each striped over
+//! the members that reach it. Chunk numbers restart in each zone.
 
 use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Sizes};
 use spindles_block::MemberIndex;

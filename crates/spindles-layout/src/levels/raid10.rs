@@ -18,7 +18,7 @@ pub(super) static LEVEL: Level = Level {
             name: "near",
             summary: "copies side by side on neighbouring members",
             period: |shape| {
-                // Copies straddle rows where their number does not divide that of the members.
+                // Copies straddle rows if their number does not divide that of the members.
                 let common = common_divisor(shape.members, shape.copies);
                 Period {
                     groups: u32::from(shape.members / common),

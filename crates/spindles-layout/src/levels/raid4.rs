@@ -1,4 +1,4 @@
-//! Parity on the last member, always.
+//! Parity always on the last member.
 
 use crate::level::{LayoutRow, Level, Period, Redundancy, Sizes};
 use crate::rotation::{self, Order};

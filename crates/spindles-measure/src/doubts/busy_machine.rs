@@ -1,8 +1,8 @@
-//! Something else used the CPUs before the experiment had begun.
+//! Reports that other programs used the CPUs before the experiment began.
 
 use super::{Kind, Rank};
 
-/// Its row of the table. The runner measures the idle machine and records the doubt.
+/// Entry in the table of doubts. The runner measures the idle machine and records the doubt.
 pub(super) static KIND: Kind = Kind {
     name: "busy-machine",
     rank: Rank::Unsure,

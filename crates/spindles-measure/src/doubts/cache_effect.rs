@@ -1,15 +1,15 @@
-//! Figures that a cache may have made: bytes that never reached the members, members that were reached
-//! through the page cache, and whatever else the rules of caches see. What is to be done about it is another
-//! thing for workloads on files, which go through the page cache on purpose.
+//! Reports figures that a cache may explain: bytes that never reached the members, members read
+//! through the page cache, and findings of the cache rules. Workloads on files use the page cache
+//! on purpose, so they get a remedy of their own.
 
 use super::{Kind, Rank, by_workload, percent};
 use crate::verdicts::hit_share;
 use crate::{Analysis, Cell, Run, Traffic};
 
-/// Share of bytes that may be missing at the members before we speak of a cache.
+/// Share of bytes that may be missing at the members before a cache is suspected.
 const HIT_MAX: f64 = 0.05;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "cache-effect",
     rank: Rank::Untrue,
@@ -21,7 +21,7 @@ pub(super) static KIND: Kind = Kind {
     find: |analysis| found(analysis, |run| !is_on_files(run)),
 };
 
-/// The same of workloads on files.
+/// The same doubt for workloads on files.
 pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
     rank: Rank::Untrue,
@@ -32,16 +32,16 @@ pub(super) static OF_FILES: Kind = Kind {
     find: |analysis| found(analysis, is_on_files),
 };
 
-/// Whether a run worked on files of a file system.
+/// Returns true if a run worked on files of a file system.
 fn is_on_files(run: &Run) -> bool {
     run.io.backend == "files"
 }
 
 fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
-    // What is written is flushed within the time that counts.
+    // Writes don't count here: they are flushed within the measured time.
     let read = |run: &&Run| run.failed.is_none() && run.application.read > 0 && is_meant(run);
     let reads: Vec<&Run> = analysis.runs.iter().filter(read).collect();
-    // With evidence the rules of caches see more than that files were read.
+    // With evidence, the cache rules see more than the mere use of the page cache.
     let unseen = |run: &Run| !is_on_files(run) || run.evidence.is_none();
     let buffered = reads
         .iter()
@@ -58,15 +58,15 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
     }
     found.extend(by_workload(analysis, |cell| {
         let is_one = analysis.runs_of(cell).any(is_meant);
-        // A phase that is a flush asks for nothing that a cache could answer.
+        // A phase that only flushes reads nothing that a cache could serve.
         let moved = cell.application.total() > 0;
         (is_one && moved).then(|| note(analysis, cell)).flatten()
     }));
     found
 }
 
-/// What says of a cell that a cache answered: the rules of caches where there is evidence, else what was
-/// counted at the members and at their devices.
+/// Returns the signs of a cache in a cell: the findings of the cache rules if there is evidence,
+/// otherwise the bytes counted at the members and at their devices.
 fn note(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let Some(verdicts) = &cell.verdicts else {
         return member_hits(cell).or_else(|| device_hits(analysis, cell));
@@ -75,13 +75,13 @@ fn note(analysis: &Analysis, cell: &Cell) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// Reads that were not rebuilt from fewer members must be seen there in full.
+/// Reports bytes read that the members did not see.
 fn member_hits(cell: &Cell) -> Option<String> {
     let hit = hit_share(cell.application, cell.members)?;
     (hit > HIT_MAX).then(|| format!("{} of the bytes were not read from members", percent(hit)))
 }
 
-/// Runs whose physical devices moved fewer bytes than the members asked for.
+/// Reports bytes of the members' reads that did not come from the physical devices.
 fn device_hits(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let (mut asked, mut moved) = (Traffic::default(), Traffic::default());
     for run in analysis.runs_of(cell) {

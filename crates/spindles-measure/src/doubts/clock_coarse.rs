@@ -1,11 +1,11 @@
-//! Latencies near the resolution of the clock.
+//! Reports latencies near the resolution of the clock.
 
 use super::{Kind, Rank, by_workload};
 
-/// A median latency below this many ticks of the clock is called coarse.
+/// A median latency below this many clock ticks is coarse.
 const TICKS_MIN: u64 = 20;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "clock-coarse",
     rank: Rank::Note,

@@ -1,11 +1,11 @@
-//! The CPUs, not the disks, set the pace.
+//! Reports that the CPUs, not the disks, limited the rate.
 
 use super::{Kind, Rank, by_workload, percent};
 
-/// Share of all CPUs busy from which on they set the pace.
+/// Busy share of all CPUs from which they are taken as the limit.
 const BUSY: f64 = 0.9;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "cpu-bound",
     rank: Rank::Note,

@@ -1,8 +1,8 @@
-//! A program built without optimisation.
+//! Reports a program built without optimisation.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "debug-build",
     rank: Rank::Untrue,

@@ -1,11 +1,11 @@
-//! Systems beside each other that the kernel reaches in different ways.
+//! Reports systems that the kernel reaches in different ways.
 
 use std::collections::BTreeMap;
 
 use super::{Kind, Rank, listed};
 use crate::System;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "different-paths",
     rank: Rank::Unlike,

@@ -1,11 +1,11 @@
-//! Systems beside each other that promise different things of a crash.
+//! Reports systems with different guarantees after a crash.
 
 use std::collections::BTreeMap;
 
 use super::{Kind, Rank, listed};
 use crate::{Analysis, System};
 
-/// A promise: the option that chooses it, what holds where nothing was chosen, and whom it concerns.
+/// A guarantee: the option that selects it, its default value, and the systems it applies to.
 struct Promise {
     option: &'static str,
     default: &'static str,
@@ -13,7 +13,7 @@ struct Promise {
 }
 
 static PROMISES: &[Promise] = &[
-    // What has no redundancy has nothing that a crash could leave out of step.
+    // Without redundancy, a crash cannot leave members out of step.
     Promise {
         option: "consistency",
         default: "the default",
@@ -26,7 +26,7 @@ static PROMISES: &[Promise] = &[
     },
 ];
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "different-promises",
     rank: Rank::Unlike,
@@ -39,7 +39,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Who promises what, where that is not the same for all whom it concerns.
+/// Lists the systems by their choice. `None` if all make the same one.
 fn differing(analysis: &Analysis, promise: &Promise) -> Option<String> {
     let mut by_value: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for system in &analysis.experiment.systems {

@@ -1,14 +1,14 @@
-//! The machine grew faster or slower in the course of the experiment.
+//! Reports that the machine became faster or slower during the experiment.
 
 use super::{Kind, Rank, signed};
 use crate::analysis::SIGNIFICANCE;
 use crate::histogram::to_f64;
 use crate::statistics::{drift, median};
 
-/// A drift below this is of no consequence, as a log-ratio (2 %).
+/// Log-ratio below which a drift does not matter (2 %).
 const EXCURSION_MIN: f64 = 0.02;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "drifting",
     rank: Rank::Unsure,
@@ -17,7 +17,7 @@ pub(super) static KIND: Kind = Kind {
              other work). The random order within blocks keeps comparisons fair, but the absolute \
              figures depend on when they were taken.",
     find: |analysis| {
-        // Each figure against the median of its own cell, in the order of time.
+        // Each figure against the median of its own cell, in order of time.
         let points: Vec<(f64, f64)> = analysis
             .cells
             .iter()

@@ -1,8 +1,8 @@
-//! Runs that did not finish, or were discarded.
+//! Reports runs that did not finish or were discarded.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "failed-runs",
     rank: Rank::Untrue,

@@ -1,4 +1,4 @@
-//! Too few repetition blocks for an interval that can be relied on.
+//! Reports too few repetition blocks for a reliable interval.
 
 use super::{Kind, Rank};
 use crate::statistics::BOOTSTRAP_BLOCKS_MIN;
@@ -9,7 +9,7 @@ pub(crate) fn blocks(count: usize) -> String {
     format!("{count} repetition block{s}")
 }
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "few-blocks",
     rank: Rank::Unsure,

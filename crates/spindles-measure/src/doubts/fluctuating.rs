@@ -1,12 +1,12 @@
-//! Repetitions that jump rather than scatter: the middle ones lie far apart.
+//! Reports a large spread between the repetitions of a cell.
 
 use super::{Kind, Rank, by_workload};
 use crate::statistics::{deviation, mean};
 
-/// Slowest to fastest repetition, as a ratio, from which on we call it a jump.
+/// Ratio of the fastest to the slowest repetition from which a cell fluctuates.
 const SPREAD: f64 = 2.0;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "fluctuating",
     rank: Rank::Unsure,

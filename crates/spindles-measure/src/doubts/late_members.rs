@@ -1,8 +1,8 @@
-//! Members that answered late.
+//! Reports members that answered late.
 
 use super::{Kind, Rank, by_workload};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "late-members",
     rank: Rank::Unsure,

@@ -1,8 +1,8 @@
-//! Results that say more of the harness than of the system.
+//! Reports results that measure the harness rather than the system.
 
 use super::{Kind, Rank, by_workload, percent};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "load-generator",
     rank: Rank::Untrue,

@@ -1,9 +1,9 @@
-//! Bytes written by the workload that the members never saw, or members whose
-//! own counters do not add up.
+//! Reports bytes written by the workload that the members never saw, or members whose own counters
+//! do not add up.
 
 use super::{Kind, Rank, by_workload, percent};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "member-bytes-disagree",
     rank: Rank::Untrue,
@@ -12,7 +12,7 @@ pub(super) static KIND: Kind = Kind {
              counters contradict their sum. Please report this with the records: it is a fault \
              of the measurement or of the array.",
     find: |analysis| {
-        // What goes through a page cache may be written over or removed before it reaches a member.
+        // Data in the page cache may be overwritten or removed before it reaches a member.
         let on_files = |cell: &crate::Cell| {
             let mut runs = analysis.runs.iter();
             runs.any(|run| {

@@ -1,8 +1,8 @@
-//! Runs of a block that was begun and is not complete.
+//! Reports missing runs of a block that has begun.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "missing-runs",
     rank: Rank::Partial,

@@ -1,6 +1,5 @@
-//! The doubts there are about figures: each kind is a row of one table, finds its
-//! evidence in an analysis, and says what to do about it. A runner may record a
-//! doubt of any kind as well; what it recorded and what is found here are shown
+//! The table of doubts about figures. Each kind finds its evidence in an analysis and suggests a
+//! remedy. A runner may also record a doubt of any kind; recorded and found doubts are shown
 //! together.
 
 mod busy_machine;
@@ -47,19 +46,19 @@ use crate::{Analysis, Run};
 /// A kind of doubt.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its name in records: `few-blocks`.
+    /// Name in records, such as `few-blocks`.
     pub name: &'static str,
-    /// How much it matters: reports give the doubts in this order.
+    /// Severity, by which reports sort.
     pub rank: Rank,
-    /// A few plain words.
+    /// Short description.
     pub title: &'static str,
-    /// What it means for the reader and what to do about it.
+    /// Meaning for the reader, and the remedy.
     pub remedy: &'static str,
-    /// The evidence in an analysis, one sentence each. Empty when there is none.
+    /// Finds the evidence in an analysis, one sentence each. Empty if there is none.
     pub find: fn(&Analysis) -> Vec<String>,
 }
 
-/// How much a doubt matters, the most important first. Kinds of one rank come in the order of [`KINDS`].
+/// Severity of a doubt, the most important first. Kinds of one rank keep the order of [`KINDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// The figures are wrong, or measure something other than the systems.
@@ -70,7 +69,7 @@ pub enum Rank {
     Unsure,
     /// Less was measured than the report seems to say.
     Partial,
-    /// A circumstance to know, which explains no figure by itself.
+    /// Useful to know, but explains no figure by itself.
     Note,
 }
 
@@ -110,7 +109,8 @@ pub static KINDS: &[&Kind] = &[
     &virtual_machine::KIND,
 ];
 
-/// Kinds that doubt how systems compare with each other, not their figures: a change has doubts of its own for that.
+/// Kinds that doubt how systems compare with each other, not their figures. A
+/// [`Change`](crate::Change) has its own doubts about that.
 pub(crate) static OF_COMPARISONS: &[&str] = &[
     different_promises::KIND.name,
     different_paths::KIND.name,
@@ -119,30 +119,31 @@ pub(crate) static OF_COMPARISONS: &[&str] = &[
     undecided::KIND.name,
 ];
 
-/// Kinds that are about the machine, and were looked at once: the runs that record them are not listed.
+/// Kinds about the machine, checked once: findings don't list the runs that record them.
 static OF_THE_MACHINE: &[&Kind] = &[&busy_machine::KIND];
 
-/// Kinds that doubt an experiment because it ended.
+/// Kinds that only apply to an experiment that has ended.
 static OF_THE_END: &[&Kind] = &[&missing_runs::KIND, &stopped_early::KIND];
 
-/// Takes out what is no doubt about an experiment that goes on: that runs and blocks are to come.
+/// Removes doubts that don't apply to a running experiment, because runs and blocks are still to
+/// come.
 pub fn retain_while_going(findings: &mut Vec<Finding>) {
     findings.retain(|it| OF_THE_END.iter().all(|kind| kind.name != it.kind));
 }
 
-/// The kind of this name.
+/// Returns the kind of this name.
 pub fn by_name(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }
 
-/// A doubt with its evidence, ready to be read.
+/// A doubt with its evidence, ready to show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Name of its kind.
     pub kind: String,
-    /// A few plain words.
+    /// Short description.
     pub title: String,
-    /// What to do about it.
+    /// Suggested remedy.
     pub remedy: String,
     /// The evidence, one sentence each.
     pub details: Vec<String>,
@@ -159,8 +160,8 @@ impl Finding {
     }
 }
 
-/// Everything to be doubted in an analysis: the kinds by rank, then
-/// recorded doubts of kinds this version does not know.
+/// Returns all doubts about an analysis: the kinds by rank, then recorded doubts of kinds this
+/// version does not know.
 pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     let mut recorded = recorded(&analysis.runs);
     let mut findings = Vec::new();
@@ -183,7 +184,7 @@ pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     findings
 }
 
-/// What the runner doubted, by kind: each remark once, with where it was made.
+/// Doubts that the runner recorded, by kind: each remark once, with its runs.
 fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     let mut places: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for run in runs {
@@ -218,7 +219,7 @@ fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     by_kind
 }
 
-/// Names with commas, cut after four.
+/// Joins names with commas; cuts long lists after four.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 4;
     match names.get(SHOWN + 1..) {
@@ -231,8 +232,8 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// The cells for which `note` has something to say, one sentence for each workload:
-/// `block-write: raid5 (…), raid6 (…)`.
+/// Collects the notes on cells, one sentence for each workload: `block-write: raid5 (…), raid6
+/// (…)`.
 fn by_workload(analysis: &Analysis, note: impl Fn(&crate::Cell) -> Option<String>) -> Vec<String> {
     analysis
         .experiment
@@ -257,12 +258,12 @@ fn by_workload(analysis: &Analysis, note: impl Fn(&crate::Cell) -> Option<String
         .collect()
 }
 
-/// A fraction in percent without decimals.
+/// Formats a fraction in percent without decimals.
 fn percent(fraction: f64) -> String {
     format!("{:.0} %", fraction * 100.0)
 }
 
-/// A percentage with its sign and one decimal.
+/// Formats a percentage with its sign and one decimal.
 pub(crate) fn signed(percent: f64) -> String {
     format!("{percent:+.1}").replace('-', "−")
 }

@@ -1,8 +1,8 @@
-//! No A/A pair.
+//! Reports that the experiment has no A/A pair.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "no-control",
     rank: Rank::Partial,

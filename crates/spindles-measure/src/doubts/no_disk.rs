@@ -1,9 +1,9 @@
-//! Members that are memory or nothing at all.
+//! Reports members in memory, or null members.
 
 use super::{Kind, Rank};
 use crate::Run;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "no-disk",
     rank: Rank::Untrue,
@@ -20,7 +20,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Whether the members of a run are memory or null.
+/// Returns true if the members of a run are memory or null.
 pub(super) fn without_disk(run: &Run) -> bool {
     matches!(run.io.backend.as_str(), "mem" | "null")
 }

@@ -1,8 +1,8 @@
-//! Threads in place of `io_uring`. Only the runner can see why.
+//! Reports that threads replaced `io_uring`. Only the runner can see why.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "no-io-uring",
     rank: Rank::Note,

@@ -1,11 +1,11 @@
-//! Two identical systems came out different.
+//! Reports identical systems that came out different.
 
 use super::{Kind, Rank, signed};
 
-/// Difference of an A/A pair from which on it is worth a word, as a log-ratio (5 %).
+/// Difference of an A/A pair, as a log-ratio, from which it is reported (5 %).
 const FLOOR_MAX: f64 = 0.048_79;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "noise-floor-high",
     rank: Rank::Unsure,

@@ -1,9 +1,10 @@
-//! The steady state test fails: over the last five repetitions, or within a run that was timed.
+//! Reports cells that fail the steady state test, over the last five repetitions or within a timed
+//! run.
 
 use super::{Kind, Rank, by_workload, percent};
 use crate::statistics::{Steady, steady_over};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "not-steady",
     rank: Rank::Partial,

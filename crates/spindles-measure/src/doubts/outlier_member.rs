@@ -1,4 +1,4 @@
-//! A member that is far slower than its peers, alone or in the runs, or that fails.
+//! Reports a member that is far slower than its peers, alone or in the runs, or that fails.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::statistics::median;
 use crate::verdicts::Facts;
 use crate::{Analysis, Calibration, Cell, MemberRate};
 
-/// A member that does less than a part of this many of what the others do is no chance.
+/// Factor below the median of its peers from which a member's rate is out of line.
 const FAR: f64 = 3.0;
 
-/// A member that costs the actors less than this share of their time holds nothing back.
+/// Smallest share of the actors' time that a straggler must cost to be reported.
 const SHARE_MIN: f64 = 0.05;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "outlier-member",
     rank: Rank::Untrue,
@@ -35,7 +35,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Members that were measured alone and are far from their peers.
+/// Reports members that were far slower than their peers when measured alone.
 fn alone(analysis: &Analysis) -> Vec<String> {
     let Some(calibration) = &analysis.calibration else {
         return Vec::new();
@@ -50,13 +50,14 @@ fn alone(analysis: &Analysis) -> Vec<String> {
     details
 }
 
-/// Members that do the same work, by their names, and the device of their journal.
+/// Members of one array, by name, and the device of its journal.
 struct Group<'a> {
     members: Vec<&'a str>,
     journal: Option<&'a str>,
 }
 
-/// A group for each array as its driver counted it; or all that were measured, where no array was counted.
+/// Returns one group for each array whose driver counted its members, or one group of all measured
+/// members.
 fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for run in &analysis.runs {
@@ -106,10 +107,10 @@ impl Group<'_> {
     }
 }
 
-/// Something that each member was measured at.
+/// A rate measured for each member.
 struct RateOf {
     of: fn(&MemberRate) -> u64,
-    /// What is counted, and how much of it is one.
+    /// Unit in words, and its size in the rate's own unit.
     unit: &'static str,
     one: f64,
 }
@@ -135,14 +136,14 @@ static RATES: [&RateOf; 3] = [
 ];
 
 impl RateOf {
-    /// What a member does and its peers do, where these do far more.
+    /// Compares a member with its peers. `None` unless its rate is far below their median.
     fn far_below(&self, own: &MemberRate, others: &[&MemberRate]) -> Option<String> {
         let own = to_f64((self.of)(own));
         let mut others: Vec<f64> = others.iter().map(|it| to_f64((self.of)(it))).collect();
         others.retain(|&rate| rate > 0.0);
         others.sort_by(f64::total_cmp);
         let ends = [*others.first()?, *others.last()?];
-        // What could not be measured has a reason of its own.
+        // A rate of 0 was not measured; `failed` says why.
         (own > 0.0 && own * FAR < median(&others)).then(|| {
             let [least, most] = ends.map(|rate| self.figure(rate));
             let others = if least == most {
@@ -162,7 +163,7 @@ impl RateOf {
     }
 }
 
-/// A member that the actors of a cell waited for.
+/// Reports a member that the actors of a cell waited for.
 fn late(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let facts = Facts::of(analysis, cell)?;
     let straggler = facts.straggler().filter(|it| it.share >= SHARE_MIN)?;
@@ -175,7 +176,7 @@ fn late(analysis: &Analysis, cell: &Cell) -> Option<String> {
     ))
 }
 
-/// Members that failed requests in the runs of a cell.
+/// Reports members that failed requests in the runs of a cell.
 fn failed(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let mut errors: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for run in analysis.runs_of(cell) {

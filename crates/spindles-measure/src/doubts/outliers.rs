@@ -1,8 +1,8 @@
-//! Repetitions far from their fellows.
+//! Reports repetitions far from the others of their cell.
 
 use super::{Kind, Rank, by_workload, signed};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "outliers",
     rank: Rank::Note,

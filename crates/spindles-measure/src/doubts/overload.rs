@@ -1,8 +1,8 @@
-//! Systems that did not keep up with the rate at which operations came.
+//! Reports systems that did not keep up with the arrival rate.
 
 use super::{Kind, Rank, by_workload};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "overload",
     rank: Rank::Untrue,

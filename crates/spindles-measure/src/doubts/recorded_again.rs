@@ -1,8 +1,8 @@
-//! Runs that are in the records more than once.
+//! Reports runs that are in the records more than once.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "recorded-again",
     rank: Rank::Partial,

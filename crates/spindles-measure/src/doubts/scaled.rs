@@ -1,8 +1,8 @@
-//! Sizes smaller than the workloads define them.
+//! Reports sizes smaller than the workloads define.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "scaled",
     rank: Rank::Partial,

@@ -1,8 +1,8 @@
-//! All members on one physical device.
+//! Reports that all members lie on one physical device.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "shared-device",
     rank: Rank::Unlike,

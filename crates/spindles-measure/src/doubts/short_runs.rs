@@ -1,14 +1,14 @@
-//! Runs too short to mean much.
+//! Reports runs too short to mean much.
 
 use super::{Kind, Rank, by_workload};
 use crate::histogram::to_f64;
 use crate::statistics::median;
 use crate::{Analysis, Cell};
 
-/// Median time of a run below which it is called short, in seconds.
+/// Median duration of a cell's runs, in seconds, below which they are short.
 const SECONDS_MIN: f64 = 0.1;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "short-runs",
     rank: Rank::Partial,
@@ -23,7 +23,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// The median time of the runs of a cell, where it is too short to mean much.
+/// Returns the median duration of a cell's runs in seconds. `None` if it is long enough.
 pub(crate) fn seconds_if_short(analysis: &Analysis, cell: &Cell) -> Option<f64> {
     let runs = analysis.runs.iter().chain(&analysis.totals);
     let seconds: Vec<f64> = runs

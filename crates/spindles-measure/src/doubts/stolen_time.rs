@@ -1,8 +1,8 @@
-//! CPU time that the hypervisor gave to others.
+//! Reports CPU time that the hypervisor gave to others.
 
 use super::{Kind, Rank};
 
-/// Its row of the table. The runner reads the kernel's counters and records the doubt.
+/// Entry in the table of doubts. The runner reads the kernel's counters and records the doubt.
 pub(super) static KIND: Kind = Kind {
     name: "stolen-time",
     rank: Rank::Partial,

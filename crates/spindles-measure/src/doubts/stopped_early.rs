@@ -1,8 +1,8 @@
-//! Fewer repetition blocks than the experiment asks for.
+//! Reports fewer repetition blocks than the experiment asks for.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "stopped-early",
     rank: Rank::Partial,

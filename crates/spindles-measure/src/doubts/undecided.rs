@@ -1,13 +1,13 @@
-//! Comparisons whose interval is too wide to say anything of use.
+//! Reports comparisons whose interval is too wide to be useful.
 
 use super::{Kind, Rank, listed};
 use crate::Verdict;
 use crate::resolution::HALF_WIDTH_TARGET;
 
-/// More blocks than anybody waits for.
+/// Above this many blocks, the number needed is not given.
 const BLOCKS_MAX: u32 = 100;
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "undecided",
     rank: Rank::Partial,

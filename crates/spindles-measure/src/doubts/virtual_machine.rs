@@ -1,8 +1,8 @@
-//! A machine that shares its hardware with neighbours nobody here can see.
+//! Reports a virtual machine: its neighbours on the hardware are invisible.
 
 use super::{Kind, Rank};
 
-/// Its row of the table.
+/// Entry in the table of doubts.
 pub(super) static KIND: Kind = Kind {
     name: "virtual-machine",
     rank: Rank::Note,

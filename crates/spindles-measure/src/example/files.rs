@@ -1,5 +1,5 @@
-//! The second invented experiment: files on two single disks and arrays of both. Phases of whole
-//! workloads, sweeps, runs for a set time with their slots, an open loop, prices and evidence.
+//! The second invented experiment: files on two single disks and on arrays of both. It has phases
+//! of whole workloads, sweeps, timed runs with slots, an open loop, prices and evidence.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SLOT_NS: u64 = 1_000_000_000;
 const WARM_UP_SLOTS: u32 = 6;
 const TIMED_SLOTS: u32 = 40;
 
-/// Speed of reads, of writes and of small requests against the first disk, and the price.
+/// A system: speeds of reads, writes and small requests relative to the first disk, and its price.
 struct Side {
     name: &'static str,
     expression: &'static str,
@@ -71,7 +71,7 @@ const SIDES: &[Side] = &[
     },
 ];
 
-/// Which of the three speeds a workload goes by.
+/// Selects the speed that limits a workload.
 #[derive(Clone, Copy)]
 enum Bound {
     Reads,
@@ -82,7 +82,7 @@ enum Bound {
 /// A workload with its rate on the first disk.
 struct Row {
     kind: &'static str,
-    /// What the whole is called, and the phase. Without a phase it is the name of the workload.
+    /// Name of the whole workload. Without a phase it is the workload's own name.
     whole: String,
     phase: &'static str,
     summary: &'static str,
@@ -91,10 +91,10 @@ struct Row {
     operation_bytes: u64,
     operations: u64,
     bound: Bound,
-    /// Operations and how many there are of each in a hundred.
+    /// Operations, with their number in a hundred.
     mix: &'static [(&'static str, u64)],
     in_flight: u32,
-    /// CPU time of an operation on the side that asks.
+    /// CPU time of an operation on the client's side.
     cpu_ns: f64,
     parameters: &'static [(&'static str, u64)],
     is_timed: bool,
@@ -133,7 +133,7 @@ impl Row {
 const READ: &[(&str, u64)] = &[("read", 100)];
 const WRITE: &[(&str, u64)] = &[("write", 100)];
 const BOTH: &[(&str, u64)] = &[("read", 50), ("write", 50)];
-/// The loop of the mail server: thirteen operations.
+/// One loop of the mail server: thirteen operations.
 const MAIL: &[(&str, u64)] = &[
     ("delete", 1),
     ("create", 1),
@@ -156,7 +156,7 @@ const BONNIE_PLUS: &[(&str, u64)] = &[
     ("size", 256 << 20),
 ];
 
-/// Phase, summary, rate of the first disk, what is asked, which speed, CPU time.
+/// Phase, summary, rate of the first disk, mix of operations, limiting speed, CPU time.
 type BonnieRow = (
     &'static str,
     &'static str,
@@ -359,7 +359,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// The records of the second experiment with this many repetition blocks: files.
+/// Returns the records of the second experiment with this many repetition blocks: files.
 pub fn file_records(blocks: u32) -> Vec<Record> {
     let rows = rows();
     let mut records = vec![
@@ -472,7 +472,7 @@ fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> R
     }];
     let deviation = if row.rate == Rate::Bytes { 0.03 } else { 0.05 };
     let noise = (deviation * random.normal()).exp();
-    // What comes at a set rate is answered at that rate.
+    // An open loop answers at the rate of its arrivals.
     let per_second = match row.arrivals_per_s {
         0 => row.per_second * speed * noise,
         rate => to_f64(rate),
@@ -498,7 +498,7 @@ fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> R
     let each = elapsed / to_f64(operations) * f64::from(row.in_flight);
     let latency = latency(row, operations, each / speed.sqrt(), random);
     let response = if row.arrivals_per_s > 0 {
-        // Each waits for those before it, the longer the slower the disk is.
+        // Each operation waits for those before it; a slower disk makes it wait longer.
         let wait = 1.0 + 3.0 / speed.powi(3);
         latency
             .iter()
@@ -582,7 +582,7 @@ fn latency(
     let mut latency = BTreeMap::new();
     for (operation, part) in row.mix.iter().filter(|(_, part)| *part > 0) {
         let count = operations * part / parts;
-        // A flush takes most of the time of those that ask, names next to none of it.
+        // Flushes take most of the time of the clients, operations on names almost none.
         let share = match *operation {
             "fsync" => 4.2,
             "close" | "open" | "utime" => 0.05,
@@ -608,7 +608,7 @@ fn stretched(histogram: &Histogram, factor: f64) -> Histogram {
     longer
 }
 
-/// A cache that fills during the warm-up; the second disk goes on getting slower, and the mirror has a
+/// A cache fills during the warm-up. The second disk keeps getting slower, and the mirror has a
 /// hiccup.
 fn series(side: &Side, row: &Row, run: &Run, random: &mut Random) -> Series {
     let per_slot = run.per_second() * to_f64(SLOT_NS) / 1e9;

@@ -1,14 +1,15 @@
-//! How many repetition blocks an interval of a wanted width takes.
+//! Estimates the number of repetition blocks for an interval of a given width.
 
 use super::{Estimate, student_t_quantile};
 use crate::histogram::to_f64;
 
-/// More blocks than anybody waits for: the search ends here.
+/// The search ends at this many blocks.
 pub const BLOCKS_NEEDED_MAX: u32 = 1000;
 
-/// About so many blocks bring the half-width of an estimate like this one to `target`: the least n with
-/// `t × s / √n` at most that, where `s` is read off the present width and `t` is Student's. `None`: it
-/// rests on fewer than two blocks, or would take more than [`BLOCKS_NEEDED_MAX`].
+/// Returns the number of blocks at which the half-width of an estimate like this one falls to
+/// `target`. It is the least n with `t × s / √n` ≤ `target`, where `s` is derived from the present
+/// width and `t` is Student's. `None` if the estimate has fewer than two blocks, or for more than
+/// [`BLOCKS_NEEDED_MAX`].
 pub fn blocks_needed(estimate: &Estimate, target: f64) -> Option<u32> {
     let blocks = u32::try_from(estimate.blocks).ok()?;
     let half = estimate.half_width();
@@ -20,7 +21,8 @@ pub fn blocks_needed(estimate: &Estimate, target: f64) -> Option<u32> {
         .find(|&needed| t(needed) * deviation / to_f64(needed.into()).sqrt() <= target)
 }
 
-/// Student's t for the mean of so many blocks. Past 100 degrees it is the normal one but for 1 %.
+/// Student's t quantile for the mean of this many blocks. Past 100 degrees of freedom it is within
+/// 1 % of the normal quantile.
 fn t(blocks: u32) -> f64 {
     student_t_quantile(
         f64::midpoint(1.0, super::interval::LEVEL),
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_formula() {
-        // (1.96 × CV / 5 %)² is 7.5 and 61.5; Student's t of so few blocks asks for some more.
+        // (1.96 × CV / 5 %)² is 7.5 and 61.5; Student's t for few blocks needs a few more.
         assert_eq!(blocks_needed(&estimate(0.07, 5), 0.05), Some(11));
         assert_eq!(blocks_needed(&estimate(0.20, 5), 0.05), Some(64));
         assert_eq!(blocks_needed(&estimate(0.20, 12), 0.05), Some(64));

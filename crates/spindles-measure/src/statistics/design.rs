@@ -1,22 +1,22 @@
-//! What is left of the scatter when blocks and systems are taken out: the error of
-//! a randomised complete block design (Fisher). All systems of a workload
-//! contribute to it, so that few blocks are enough to tell large differences.
+//! The scatter that remains after removing the effects of blocks and systems: the error of a
+//! randomised complete block design (Fisher). All systems of a workload contribute to it, so few
+//! blocks are enough to show large differences.
 
 use super::{count, mean, student_t_two_sided};
 
 /// The error of a block design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DesignError {
-    /// Mean square of what neither the block nor the system explains.
+    /// Mean square that neither the block nor the system explains.
     pub mean_square: f64,
-    /// Its degrees of freedom.
+    /// Degrees of freedom.
     pub degrees: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: f64,
 }
 
 impl DesignError {
-    /// Probability that the means of two equal systems come out this far apart.
+    /// Probability that the means of two equal systems differ this much.
     pub fn p_value(&self, difference: f64) -> f64 {
         let error = (2.0 * self.mean_square / self.blocks).sqrt();
         if error > 0.0 {
@@ -29,8 +29,8 @@ impl DesignError {
     }
 }
 
-/// The error of a table with one row for each system and one column for each block. `None`
-/// below two rows or columns, or when rows differ in length.
+/// Computes the error of a table with one row for each system and one column for each block. `None`
+/// below two rows or columns, or if rows differ in length.
 pub fn design_error(rows: &[Vec<f64>]) -> Option<DesignError> {
     let blocks = rows.first()?.len();
     if rows.len() < 2 || blocks < 2 || rows.iter().any(|row| row.len() != blocks) {

@@ -24,7 +24,7 @@ pub fn normal_cdf(x: f64) -> f64 {
     0.5 + sum * (-x * x / 2.0).exp() / TAU.sqrt()
 }
 
-/// The value that a standard normal one does not exceed with this probability.
+/// The value that a standard normal variable does not exceed with this probability.
 pub fn normal_quantile(probability: f64) -> f64 {
     bisect(-8.0, 8.0, |x| normal_cdf(x) < probability)
 }
@@ -64,7 +64,7 @@ pub fn student_t_quantile(probability: f64, degrees: u32) -> f64 {
     bisect(0.0, 1e6, |t| student_t_two_sided(t, degrees) > outside)
 }
 
-/// The place where `below` turns from true to false, to the last bit or nearly.
+/// Bisects for the point where `below` turns from true to false, nearly to the last bit.
 fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);

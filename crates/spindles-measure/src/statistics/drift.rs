@@ -1,17 +1,17 @@
-//! Whether a machine grew faster or slower while the experiment ran.
+//! Tests whether a machine became faster or slower during an experiment.
 
 use super::{count, mean, student_t_two_sided};
 
 /// A straight line through figures in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Drift {
-    /// What the line rises by from the first to the last figure.
+    /// Rise of the line from the first to the last figure.
     pub excursion: f64,
     /// Probability of a line this steep if there were no drift.
     pub p_value: f64,
 }
 
-/// Fits the line. `None` for fewer than 5 points or when all share one place.
+/// Fits the line. `None` for fewer than 5 points, or if all have the same x.
 pub fn drift(points: &[(f64, f64)]) -> Option<Drift> {
     if points.len() < 5 {
         return None;

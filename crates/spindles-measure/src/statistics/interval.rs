@@ -1,14 +1,12 @@
-//! How sure we are of a mean over repetition blocks: intervals by resampling
-//! whole blocks, never single requests, because requests of one run resemble
-//! each other more than runs do.
+//! Intervals for means over repetition blocks. They resample whole blocks, never single requests,
+//! because requests of one run resemble each other more than runs do.
 //!
-//! The plain bootstrap is too narrow for few blocks (at 8 it covers 91 of 100
-//! instead of 95). Hesterberg (2015, "What Teachers Should Know About the
-//! Bootstrap") reads wider percentiles off the same resamples, so that the width
-//! agrees with Student's t for normal data: that is done here, and for 8 blocks and
-//! more the percentiles are also corrected for bias and skew (`BCa`, Efron 1987).
-//! Below 5 blocks no resample is far enough out to cover 95 of 100: there the
-//! interval is Student's.
+//! The plain bootstrap is too narrow for few blocks (at 8 it covers 91 of 100 instead of 95).
+//! Hesterberg (2015, "What Teachers Should Know About the Bootstrap") reads wider percentiles off
+//! the same resamples, so that the width agrees with Student's t for normal data. This module does
+//! the same; from 8 blocks on it also corrects the percentiles for bias and skew (`BCa`, Efron
+//! 1987). Below 5 blocks no resample is far enough out to cover 95 of 100, so the interval is
+//! Student's.
 
 use super::{
     Random, count, deviation, mean, median, median_in_place, normal_cdf, normal_quantile,
@@ -24,11 +22,11 @@ pub const BOOTSTRAP_BLOCKS_MIN: usize = 5;
 /// Fewest blocks for the correction of bias and skew.
 pub const BCA_BLOCKS_MIN: usize = 8;
 
-/// How an interval was found.
+/// Method by which an interval was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// One block or none: nothing can be said.
+    /// One block or none: no interval.
     None,
     /// Student's t, fewer than 5 blocks.
     StudentT,
@@ -38,35 +36,35 @@ pub enum Method {
     Bca,
 }
 
-/// A mean (or median) and how sure we are of it.
+/// A mean (or median) with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Estimate {
-    /// The figure.
+    /// The mean or median.
     pub value: f64,
     /// Lower end of the interval.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Probability of a mean this far from 0 if the truth were 0 (Student's t).
+    /// Probability of a mean at least this far from 0 if the true mean were 0 (Student's t).
     pub p_value: f64,
-    /// Blocks it rests on.
+    /// Number of blocks.
     pub blocks: usize,
-    /// How the interval was found.
+    /// Method by which the interval was computed.
     pub method: Method,
 }
 
 impl Estimate {
-    /// Whether the interval leaves out 0.
+    /// Returns true if the interval excludes 0.
     pub fn excludes_zero(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
 
-    /// Half of what the interval spans.
+    /// Half the width of the interval.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// The same of the inverse ratio.
+    /// The estimate of the inverse ratio.
     #[must_use]
     pub fn negated(&self) -> Self {
         Self {
@@ -89,7 +87,7 @@ impl Estimate {
     }
 }
 
-/// The mean of one value per block.
+/// Estimates the mean of one value per block.
 pub fn mean_of_blocks(values: &[f64], seed: u64) -> Estimate {
     let value = mean(values);
     if values.len() < 2 {
@@ -126,7 +124,7 @@ pub fn mean_of_blocks(values: &[f64], seed: u64) -> Estimate {
     }
 }
 
-/// The median of one value per block. Below 5 blocks there is no interval for it.
+/// Estimates the median of one value per block. It has no interval below 5 blocks.
 pub fn median_of_blocks(values: &[f64], seed: u64) -> Estimate {
     let value = median(values);
     if values.len() < BOOTSTRAP_BLOCKS_MIN {
@@ -144,7 +142,7 @@ pub fn median_of_blocks(values: &[f64], seed: u64) -> Estimate {
     }
 }
 
-/// The mean of `after` less the mean of `before`, whose blocks are not pairs.
+/// Estimates the mean of `after` minus the mean of `before`, whose blocks are not paired.
 pub fn difference_of_means(before: &[f64], after: &[f64], seed: u64) -> Estimate {
     let value = mean(after) - mean(before);
     let fewer = before.len().min(after.len());
@@ -196,7 +194,7 @@ fn degrees_of(degrees: usize) -> u32 {
 }
 
 fn p_of(value: f64, error: f64, degrees: u32) -> f64 {
-    // Figures that do not vary at all: a difference is certain, no difference is none.
+    // Without any scatter, a difference is certain, and equal means are equal.
     if error > 0.0 {
         student_t_two_sided(value / error, degrees)
     } else if value.abs() > 0.0 {
@@ -216,7 +214,7 @@ fn welch_degrees(before: &[f64], after: &[f64]) -> u32 {
         return most;
     }
     let degrees = (b + a).powi(2) / divisor;
-    // A float to a count without a cast: at most a few dozen steps.
+    // Converts a float to a count without a cast: at most a few dozen steps.
     (1..=most)
         .take_while(|&whole| f64::from(whole) <= degrees)
         .last()
@@ -242,7 +240,7 @@ fn resample(values: &[f64], seed: u64, statistic: impl Fn(&[f64]) -> f64) -> Vec
     resampled
 }
 
-/// The percentiles of the resamples corrected for bias (`z0`) and skew (`acceleration`).
+/// Percentile levels of the resamples, corrected for bias (`z0`) and skew (`acceleration`).
 fn bca_levels(values: &[f64], value: f64, resampled: &[f64], z: f64) -> (f64, f64) {
     let below = resampled.partition_point(|&x| x < value);
     let at_most = resampled.partition_point(|&x| x <= value);
@@ -262,14 +260,14 @@ fn bca_levels(values: &[f64], value: f64, resampled: &[f64], z: f64) -> (f64, f6
 
     let level = |z: f64| {
         let shifted = z0 + z;
-        // Past this point the correction would turn around: stay at the outermost resample.
+        // Beyond this point the correction would reverse, so stay at the outermost resample.
         let divisor = (1.0 - acceleration * shifted).max(0.1);
         normal_cdf(z0 + shifted / divisor)
     };
     (level(-z), level(z))
 }
 
-/// The value at a share of the sorted resamples, between two of them on a line.
+/// The quantile of sorted resamples, interpolated linearly.
 fn at(sorted: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (count(sorted) - 1.0);
     let index = sorted.len().min(whole(place));

@@ -1,6 +1,6 @@
-//! Small statistics for few repetitions: intervals, tests, outliers, drift, the
-//! steady state, warm-up, plateaus and hills. All of it deterministic: the same figures and the same
-//! seed give the same answer on every machine of the same floating point.
+//! Statistics for few repetitions: intervals, tests, outliers, drift, steady state, warm-up,
+//! plateaus and modes. All are deterministic: the same figures and seed give the same result on
+//! every machine with the same floating point.
 
 mod blocks_needed;
 mod design;
@@ -31,7 +31,7 @@ pub use steady::{Steady, WINDOW, steady, steady_over};
 pub use two_modes::{TwoModes, two_modes};
 pub use warm_up::warm_up;
 
-/// The arithmetic mean; 0 of nothing.
+/// The arithmetic mean. 0 if empty.
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() {
         0.0
@@ -40,13 +40,13 @@ pub fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// The median; 0 of nothing.
+/// The median. 0 if empty.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     median_in_place(&mut sorted)
 }
 
-/// The median, sorting the values given; 0 of nothing.
+/// The median; sorts the values. 0 if empty.
 fn median_in_place(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -57,7 +57,7 @@ fn median_in_place(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The geometric mean of positive values; 0 of nothing.
+/// The geometric mean of positive values. 0 if empty.
 pub fn geometric_mean(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -66,7 +66,7 @@ pub fn geometric_mean(values: &[f64]) -> f64 {
     mean(&logs).exp()
 }
 
-/// The standard deviation of a sample (divided by n - 1); 0 of fewer than two values.
+/// The standard deviation of a sample (divided by n - 1). 0 for fewer than two values.
 pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -76,12 +76,12 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / (count(values) - 1.0)).sqrt()
 }
 
-/// How many there are, as a float.
+/// Number of values, as a float.
 fn count<T>(values: &[T]) -> f64 {
     crate::histogram::to_f64(u64::try_from(values.len()).expect("a length fits u64"))
 }
 
-/// Holm's correction: each p-value as it must be read when all of them are looked at together.
+/// Applies Holm's correction: returns each p-value adjusted for testing all of them together.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

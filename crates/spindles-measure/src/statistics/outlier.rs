@@ -1,15 +1,15 @@
-//! Figures far from their fellows. They are shown and kept: a disk that now and
-//! then takes five times as long is a finding, not dirt.
+//! Flags figures far from the others. They are shown and still count: a disk that sometimes takes
+//! five times as long is a finding, not dirt.
 
 use super::median;
 
-/// A figure further from the median than this many scaled median deviations is flagged
-/// (Iglewicz and Hoaglin 1993).
+/// Figures further from the median than this many scaled median deviations are flagged (Iglewicz
+/// and Hoaglin 1993).
 pub const MODIFIED_Z_MAX: f64 = 3.5;
-/// Median deviation to standard deviation for normal data.
+/// Ratio of the standard deviation to the median deviation for normal data.
 const SCALE: f64 = 1.482_602_218_505_602;
 
-/// For each value whether it is an outlier. Fewer than 4 values have none.
+/// Returns true for each value that is an outlier. Fewer than 4 values have none.
 pub fn outliers(values: &[f64]) -> Vec<bool> {
     let centre = median(values);
     let distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();

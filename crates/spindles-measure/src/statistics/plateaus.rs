@@ -1,6 +1,6 @@
-//! Where a curve that falls in steps has its steps: change points of rates over the logarithm of a size.
-//! The best division into level pieces by least squares, each further piece at a price (Bayesian
-//! information criterion), found by dynamic programming.
+//! Finds the steps of a curve that falls in steps: change points of rates over the logarithm of a
+//! size. It takes the best division into level pieces by least squares, with a penalty for each
+//! further piece (Bayesian information criterion). Dynamic programming finds it.
 
 use super::{count, mean, median};
 
@@ -19,12 +19,12 @@ pub struct Plateau {
 
 /// Plateaus differ by at least this factor.
 const STEP_MIN: f64 = 1.25;
-/// Scatter of a rate that is assumed at least, as a fraction: points that happen to agree would
-/// otherwise make steps of nothing.
+/// Smallest scatter of a rate that is assumed, as a fraction. Otherwise points that agree by chance
+/// would produce spurious steps.
 const SCATTER_MIN: f64 = 0.03;
 
-/// The plateaus of points (size, rate), all above 0, from the smallest size on. A point on the slope
-/// between two plateaus belongs to the nearer one. Fewer than 5 points have none.
+/// Returns the plateaus of points (size, rate), all above 0, from the smallest size on. A point on
+/// the slope between two plateaus belongs to the nearer one. Fewer than 5 points have none.
 pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
     if points.len() < 5
         || points
@@ -51,17 +51,17 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
         .collect()
 }
 
-/// What a further piece costs: 3 parameters' worth of the variance of neighbours, ln n each.
+/// Cost of a further piece: 3 parameters at ln n each, in units of the variance between neighbours.
 fn price(logs: &[f64]) -> f64 {
     let steps: Vec<f64> = logs.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
-    // Few neighbours are at a step, so the median of the differences is that of the scatter.
+    // Few neighbours are at a step, so the median difference measures the scatter.
     let scatter = (median(&steps) / 0.6745 / std::f64::consts::SQRT_2).max(SCATTER_MIN);
     3.0 * scatter.powi(2) * count(logs).ln()
 }
 
-/// Where the pieces of the cheapest division begin.
+/// Start indices of the pieces of the cheapest division.
 fn divided(logs: &[f64], price: f64) -> Vec<usize> {
-    // For each end the least cost of what is before it, and where its last piece begins.
+    // For each end: the least cost up to it, and the start of its last piece.
     let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
     for end in 1..=logs.len() {
         let costs = (0..end).map(|begin| {
@@ -83,7 +83,7 @@ fn divided(logs: &[f64], price: f64) -> Vec<usize> {
     bounds
 }
 
-/// Single points on slopes go to the nearer neighbour, and neighbours that are nearly level are one.
+/// Joins single points on slopes to the nearer neighbour, and neighbours at nearly the same level.
 fn join_small_steps(logs: &[f64], bounds: &mut Vec<usize>) {
     loop {
         let ends: Vec<usize> = bounds.iter().skip(1).copied().chain([logs.len()]).collect();

@@ -1,11 +1,11 @@
-//! A small generator for resampling: `SplitMix64`. Not for anything secret.
+//! A small generator for resampling: `SplitMix64`. Not for cryptography.
 
 /// Pseudo-random numbers from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

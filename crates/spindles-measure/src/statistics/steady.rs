@@ -4,28 +4,28 @@
 
 use super::{count, mean};
 
-/// Rounds the test looks at.
+/// Number of rounds tested.
 pub const WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 const EXCURSION_MAX: f64 = 0.10;
 
-/// The test's outcome, as fractions of the mean.
+/// Result of the test, as fractions of the mean.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Steady {
-    /// Largest less smallest of the window.
+    /// Largest minus smallest value of the window.
     pub range: f64,
-    /// What the best-fit line rises by over the window.
+    /// Rise of the best-fit line over the window.
     pub excursion: f64,
 }
 
 impl Steady {
-    /// Whether both bounds hold.
+    /// Returns true if both bounds hold.
     pub fn holds(&self) -> bool {
         self.range <= RANGE_MAX && self.excursion.abs() <= EXCURSION_MAX
     }
 }
 
-/// Tests the last [`WINDOW`] rounds. `None` when there are fewer.
+/// Tests the last [`WINDOW`] rounds. `None` if there are fewer.
 pub fn steady(rounds: &[f64]) -> Option<Steady> {
     let window = rounds.last_chunk::<WINDOW>()?;
     let centre = mean(window);
@@ -47,8 +47,8 @@ pub fn steady(rounds: &[f64]) -> Option<Steady> {
     })
 }
 
-/// Tests the slots of one run, without its warm-up: they are joined to [`WINDOW`] rounds of equal
-/// length; what is left over at the begin is not looked at. `None` when there are fewer slots.
+/// Tests the slots of one run without its warm-up. They are joined into [`WINDOW`] rounds of equal
+/// length; excess slots at the start are ignored. `None` if there are fewer slots.
 pub fn steady_over(slots: &[f64]) -> Option<Steady> {
     let length = slots.len() / WINDOW;
     let rounds = slots.get(slots.len() - length * WINDOW..)?;
@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn slots_are_joined_to_five_rounds() {
-        // 13 slots: the first three are left over, then pairs of 90 and 110, which are steady together.
+        // 13 slots: the first three are ignored, then five pairs of 90 and 110, which are steady
+        // together.
         let mut slots = vec![5.0, 5.0, 5.0];
         slots.extend([90.0, 110.0].repeat(5));
         let found = steady_over(&slots).unwrap();

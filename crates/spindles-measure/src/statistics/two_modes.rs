@@ -1,36 +1,36 @@
-//! Whether latencies are of two kinds, such as hits and misses of a cache: two hills in the histogram
+//! Detects latencies of two kinds, such as hits and misses of a cache: two peaks in the histogram
 //! over the logarithm of time, with a valley between them.
 
 use super::count;
 use crate::Histogram;
 use crate::histogram::to_f64;
 
-/// Two hills of a histogram.
+/// The two peaks of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct TwoModes {
-    /// Top of the lower hill, in what the histogram counts.
+    /// Top of the lower peak, in the unit of the histogram.
     pub low: f64,
-    /// Bottom of the valley: what is below it is of the lower kind.
+    /// Bottom of the valley: values below it are of the lower kind.
     pub antimode: f64,
-    /// Top of the higher hill.
+    /// Top of the higher peak.
     pub high: f64,
     /// Share of the values below the antimode.
     pub share_below: f64,
 }
 
-/// Bins to a doubling.
+/// Bins for each doubling.
 const BINS: f64 = 4.0;
-/// Each hill holds at least this share of all.
+/// Smallest share of all values in each peak.
 const SHARE_MIN: f64 = 0.02;
-/// The valley is at most this much of the lower of the two tops.
+/// Largest height of the valley, as a fraction of the lower peak.
 const VALLEY_MAX: f64 = 0.25;
-/// The tops are at least this factor apart.
+/// Smallest factor between the two peaks.
 const APART_MIN: f64 = 4.0;
-/// Fewest values from which anything is said.
+/// Fewest values for a result.
 const VALUES_MIN: u64 = 200;
 
-/// Finds the two hills. `None`: there is one, or more than two kinds blur into each other, or fewer
-/// than 200 values.
+/// Finds two peaks. `None` if there is one, if more than two kinds blur into each other, or with
+/// fewer than 200 values.
 pub fn two_modes(histogram: &Histogram) -> Option<TwoModes> {
     if histogram.total() < VALUES_MIN {
         return None;
@@ -41,7 +41,7 @@ pub fn two_modes(histogram: &Histogram) -> Option<TwoModes> {
     let top = |range: std::ops::Range<usize>| {
         range.max_by(|&a, &b| bins[a].total_cmp(&bins[b]).then(b.cmp(&a)))
     };
-    // Every bin may be the valley; the deepest against the lower of its two tops is.
+    // Every bin may be the valley; take the deepest relative to the lower of its two peaks.
     let valleys = (1..bins.len().saturating_sub(1)).filter_map(|valley| {
         let (low, high) = (top(0..valley)?, top(valley + 1..bins.len())?);
         let lower = bins[low].min(bins[high]);
@@ -55,7 +55,7 @@ pub fn two_modes(histogram: &Histogram) -> Option<TwoModes> {
     });
     let valleys: Vec<(f64, usize, usize, usize)> = valleys.collect();
     let least = valleys.iter().map(|it| it.0).min_by(f64::total_cmp)?;
-    // A valley may be broad: its middle.
+    // Take the middle of a broad valley.
     let deepest: Vec<_> = valleys.iter().filter(|it| it.0 <= least + 1e-9).collect();
     let &&(_, valley, low, high) = deepest.get(deepest.len() / 2)?;
     let antimode = value_of(valley);
@@ -84,7 +84,7 @@ fn binned(histogram: &Histogram) -> Vec<f64> {
     bins
 }
 
-/// Each bin with its neighbours, 1 : 2 : 1, twice: a hill of few values has no teeth then.
+/// Smooths each bin with its neighbours, 1 : 2 : 1, twice, so that sparse peaks become smooth.
 fn smoothed(bins: &[f64]) -> Vec<f64> {
     let once = |bins: &[f64]| -> Vec<f64> {
         let at = |index: Option<usize>| index.and_then(|it| bins.get(it)).copied().unwrap_or(0.0);
@@ -107,7 +107,7 @@ fn bin_of(value: f64) -> usize {
     (value.log2() * BINS).floor().max(0.0) as usize
 }
 
-/// The middle of a bin.
+/// Value in the middle of a bin.
 fn value_of(bin: usize) -> f64 {
     let doublings = (count(&vec![(); bin]) + 0.5) / BINS;
     doublings.exp2()

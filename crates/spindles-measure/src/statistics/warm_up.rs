@@ -1,27 +1,29 @@
-//! How much of the begin of a run is warm-up: MSER-5 (White, Cobb and Spratt 2000). Cut off as much as makes the standard
-//! error of the mean of the rest smallest. Slots are joined by fives, which evens out single ones.
+//! Finds the warm-up at the start of a run: MSER-5 (White, Cobb and Spratt 2000). It cuts off the
+//! part that minimises the standard error of the mean of the rest. Batches of five slots even out
+//! single ones.
 
 use super::{count, mean};
 
-/// Slots to a batch.
+/// Slots in a batch.
 const BATCH: usize = 5;
-/// Fewest batches from which anything is said.
+/// Fewest batches for a result.
 const BATCHES_MIN: usize = 4;
 
-/// So many slots at the begin are warm-up: a multiple of five, at most half of them. Whether the rest is
-/// steady is for [`super::steady_over`] to say. `None`: there are fewer than 20 slots.
+/// Returns the number of slots at the start that are warm-up: a multiple of five, at most half of
+/// them. Use [`super::steady_over`] to test whether the rest is steady. `None` with fewer than 20
+/// slots.
 pub fn warm_up(slots: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = slots.chunks_exact(BATCH).map(mean).collect();
     if batches.len() < BATCHES_MIN {
         return None;
     }
-    // A few batches at the end may agree by chance: the cut is looked for in the first half.
+    // A few batches at the end may agree by chance, so search the first half only.
     let cut = (0..=batches.len() / 2)
         .min_by(|&a, &b| error(&batches[a..]).total_cmp(&error(&batches[b..])))?;
     Some(cut * BATCH)
 }
 
-/// The squared standard error of the mean, but for a constant.
+/// The squared standard error of the mean, up to a constant factor.
 fn error(rest: &[f64]) -> f64 {
     let centre = mean(rest);
     let squares: f64 = rest.iter().map(|value| (value - centre).powi(2)).sum();

@@ -1,5 +1,5 @@
-//! What the rules look at: the counters of all repetitions of one cell, as shares and rates over the time
-//! they took, beside what the parts can do by themselves.
+//! Input of the rules: the counters of all repetitions of one cell, as shares and rates over their
+//! time, together with the limits of the single components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,185 +12,194 @@ use crate::{
     Rate, Requests, Run, Series, System, Traffic, Workload,
 };
 
-/// Operations after which what was written is durable.
+/// Operations that make earlier writes durable.
 const SYNCS: &[&str] = &["fsync", "fdatasync", "flush", "sync"];
 /// Operations on names and attributes.
 const METADATA: &[&str] = &[
     "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "delete", "rename", "stat",
     "utime", "chmod",
 ];
-/// Operations that change something: durable when they return on a file system that is mounted `sync`.
+/// Operations that change something. On a file system mounted `sync` they are durable when they
+/// return.
 const CHANGES: &[&str] = &[
     "write", "append", "mkdir", "rmdir", "create", "link", "unlink", "delete", "rename", "utime",
     "chmod",
 ];
-/// Devices that read fewer blocks at random in a second than this have to move an arm: they do one
-/// thing at a time.
+/// Devices with fewer random reads per second than this have to move an arm: they handle one
+/// request at a time.
 const SEEKS_PER_S_MAX: f64 = 1000.0;
-/// Where more of the time was watched beside the workload, nothing is said to idle.
+/// If the counters cover more time than this share without the workload, nothing is called idle.
 const BESIDE_MAX: f64 = 0.2;
-/// The largest packet that the kernel hands to an interface.
+/// Largest packet that the kernel hands to an interface.
 const PACKET_BYTES: f64 = 65536.0;
-/// A link that carried more than this of what it can did not carry it at that rate.
+/// A link that carried more than this multiple of its capacity let a burst pass.
 const BURST: f64 = 1.2;
-/// From this multiple of what was measured alone on, that was measured wrongly.
+/// Rates above this multiple of the rate alone prove that measurement wrong.
 const REFUTED: f64 = 1.5;
-/// Below this share of a run's time, what was written was on the devices when it ended.
+/// If writes settle within this share of a run's time, they were already on the devices at its end.
 const SETTLED_AT_ONCE: f64 = 0.01;
-/// From this multiple of what a run wrote on, dirty pages are other programs' too.
+/// From this multiple of the run's writes on, some dirty pages belong to other programs.
 const MORE_DIRTY: f64 = 1.1;
-/// Shorter than this nothing is said of bottlenecks: the kernel counts CPU time by ticks of 10 ms.
+/// Shorter cells get no bottleneck: the kernel counts CPU time in ticks of 10 ms.
 const SHORT_NS: f64 = 50e6;
-/// A member that takes this many times as long as its peers is no chance.
+/// Ratio of answer times to the peers' from which a member is a straggler.
 const FAR: f64 = 3.0;
-/// Of fewer answers no mean is taken.
+/// Fewest answers for a mean.
 const ANSWERS_MIN: f64 = 4.0;
-/// Its share of the bytes and requests, against the mean of the others, from which on a member is hot and not slow.
+/// A member's load relative to the mean of the others, in bytes or requests, from which it is hot
+/// rather than slow.
 pub(super) const HOT: f64 = 1.25;
-/// Bytes of a read at a random place in the calibration.
+/// Size of a random read in the calibration, in bytes.
 const RANDOM_BYTES: f64 = 4096.0;
 
-/// The facts of one cell. Shares are of the time that all its repetitions took together; 1 is all of it.
+/// The facts of one cell. Shares are of the time of all its repetitions together; 1 is all of it.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What it is counted in.
+    /// Unit of the rate.
     pub rate: Rate,
-    /// The result, a second.
+    /// Rate per second.
     pub per_second: f64,
-    /// What the harness does a second on a target that does nothing.
+    /// Rate per second of the harness on a target that does nothing.
     pub ceiling: Option<f64>,
-    /// CPUs of the machine that may be used.
+    /// Number of usable CPUs of the machine.
     pub cpus: f64,
-    /// Share of them that was busy, with whatever.
+    /// Share of these CPUs that was busy, with any program.
     pub cpu_busy: f64,
     /// Threads that took part, the busiest first.
     pub threads: Vec<ThreadFacts>,
-    /// Those who ask.
+    /// Number of actors.
     pub actors: f64,
-    /// Share of the actors' time by operation, without waiting for each other.
+    /// Share of the actors' time in each operation, without waiting for each other.
     pub actor_share: BTreeMap<String, f64>,
-    /// The same workload with at least 1.5 times the actors: by how much their number and the rate grow.
+    /// Factors by which the actors and the rate grow in the same workload with at least 1.5 times
+    /// the actors.
     pub more_actors: Option<(f64, f64)>,
-    /// The members, or where none is known as one, the devices that carry everything.
+    /// The members; if none is known, the devices that carry everything.
     pub members: Vec<MemberFacts>,
-    /// Each member by itself, as its array asks it; where several are files on one disk, `members` is that disk.
+    /// Each member as its array counts it. If several are files on one disk, `members` is that
+    /// disk.
     pub each: Vec<MemberFacts>,
-    /// The device that the array has for its journal alone.
+    /// The dedicated journal device of the array.
     pub journal: Option<MemberFacts>,
-    /// What all members read together, bytes a second, measured alone.
+    /// Bytes per second that all members read together, measured without a workload.
     pub together_bytes_per_s: Option<f64>,
-    /// The network interfaces: share of what they can carry in the busier direction (`None`: unknown),
-    /// and packets held back or dropped a second.
+    /// The network interfaces: load in the busier direction and packets delayed or dropped.
     pub links: Vec<LinkFacts>,
-    /// Share of the time in which counters were watched and the workload did not run: what idles then may
-    /// be busy otherwise.
+    /// Share of the counters' time in which the workload did not run. Resources that were idle then
+    /// may have been busy during the workload.
     pub beside: f64,
-    /// Why no bottleneck can be seen, if so: then no rule is asked but those that refuse.
+    /// Reason why no bottleneck can be found, if any. Only the rules that refuse a result are asked
+    /// then.
     pub not_sought: Option<String>,
-    /// Bytes that the workload moved.
+    /// Bytes moved by the workload.
     pub application: Traffic,
-    /// Bytes that moved at the lowest layer that was counted: devices, or else members. `None`: neither was.
+    /// Bytes moved at the lowest layer that was counted: the devices, otherwise the members. `None`
+    /// if neither was.
     pub moved: Option<Traffic>,
-    /// Whether the file system is mounted `sync`: what changes something waits until that is durable.
+    /// True if the file system is mounted `sync`: changes wait until they are durable.
     pub mounted_sync: bool,
-    /// Least number of bytes to be written at members for one of the workload.
+    /// Smallest number of bytes that members must write for each byte of the workload.
     pub write_amplification_min: f64,
-    /// The page cache: shares and sizes of the repetition with the largest. What waited in it is in the two fields below.
+    /// The page cache: the largest shares and sizes of any repetition. The data waiting in it is in
+    /// the next two fields.
     pub cache: CacheUse,
-    /// Bytes that a run left in memory when its clock stopped: median over the repetitions. See `waiting_bytes()`.
+    /// Bytes that a run left in memory when its clock stopped: median over the repetitions. See
+    /// `waiting_bytes()`.
     pub waiting_bytes: f64,
-    /// The same as a share of what the run wrote: median over the repetitions.
+    /// The same as a share of the run's writes: median over the repetitions.
     pub waiting_share: f64,
-    /// How long it then took until everything was on the devices: median over the repetitions.
+    /// Time until these bytes were on the devices: median over the repetitions.
     pub settle_ns: f64,
-    /// Whether every repetition passed the page cache by.
+    /// True if every repetition bypassed the page cache.
     pub direct: bool,
     /// Latencies of reads.
     pub reads: Histogram,
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: f64,
-    /// Operations of the workload a second.
+    /// Operations of the workload per second.
     pub operations_per_s: f64,
-    /// The same workload with other sizes: bytes it works on and its rate. Holds this one too.
+    /// The same workload with other sizes, and this one: size in bytes and rate.
     pub sweep: Vec<(f64, f64)>,
-    /// The rate of the same with caches passed by or emptied before.
+    /// Rate of the same work with caches bypassed or emptied before.
     pub without_cache: Option<f64>,
 }
 
-/// What one member did, and can do.
+/// Activity and limits of one member.
 #[derive(Clone, Debug, Default)]
 pub struct MemberFacts {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Share of the time in which it had something to do.
+    /// Share of the time in which it had requests.
     pub busy: f64,
-    /// Requests in flight at it, on average, flushes included.
+    /// Mean number of requests in flight, flushes included.
     pub in_flight: f64,
-    /// Share of the time in which it flushed, if known.
+    /// Share of the time in which it flushed. `None` if unknown.
     pub flushing: Option<f64>,
-    /// Reads and writes a second.
+    /// Reads and writes per second.
     pub requests_per_s: f64,
-    /// Reads, writes and flushes, all repetitions together.
+    /// Number of reads, writes and flushes over all repetitions.
     pub answers: f64,
-    /// How long one of them took on average, in seconds; 0 where there were none.
+    /// Mean time of a request in seconds. 0 if there were no requests.
     pub answer_s: f64,
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub read_bytes_per_s: f64,
-    /// Bytes written a second.
+    /// Bytes written per second.
     pub written_bytes_per_s: f64,
-    /// What it does alone.
+    /// Its rates alone.
     pub alone: Option<MemberRate>,
-    /// Whether it is known to have an arm to move.
+    /// True if it is known to have an arm to move.
     pub rotational: bool,
 }
 
-/// A member that takes far longer than its peers for the same.
+/// A member that takes far longer than its peers for the same work.
 #[derive(Clone, Debug)]
 pub struct Straggler<'a> {
     /// The member.
     pub member: &'a MemberFacts,
-    /// Median over the others of how long they took to answer, in seconds.
+    /// Median time of the other members' answers, in seconds.
     pub peers_s: f64,
-    /// Share of the time that actors wait for it, and would not if it answered as the others do.
+    /// Share of the time that actors spend waiting for it, beyond the time they would wait for one
+    /// of the others.
     pub share: f64,
 }
 
-/// What one thread did.
+/// Activity of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadFacts {
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Share of the time in which it was on a CPU.
+    /// Share of the time in which it ran on a CPU.
     pub on_cpu: f64,
-    /// Share of the time in which it waited for one, as far as that was counted.
+    /// Share of the time in which it waited for a CPU, as far as it was counted.
     pub waits: f64,
 }
 
 impl ThreadFacts {
-    /// Share of the time in which it was on a CPU or waited for one: where that is all of it, everything else
-    /// waits for it.
+    /// Share of the time in which it ran or waited for a CPU. If this is all of the time,
+    /// everything else waits for it.
     pub fn ready(&self) -> f64 {
         self.on_cpu + self.waits
     }
 }
 
-/// What one network interface did.
+/// Load of one network interface.
 #[derive(Clone, Debug, Default)]
 pub struct LinkFacts {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Share of what it can carry in one direction, the busier one; `None`: that is unknown.
+    /// Share of its capacity used in the busier direction. `None` if the capacity is unknown.
     pub busy: Option<f64>,
-    /// What it can carry, bytes a second.
+    /// Capacity in bytes per second.
     pub bytes_per_s_max: Option<f64>,
-    /// Packets held back or dropped, for each 64 KiB that it carried: the largest that the kernel hands down.
+    /// Packets delayed or dropped for each 64 KiB carried, which is the largest packet from the
+    /// kernel.
     pub held_back: f64,
 }
 
 impl MemberFacts {
-    /// Whether it does one thing at a time, so that being busy is being at its limit. What was measured
-    /// decides; else what the kernel says, which says it of most virtual disks: one that does more than
-    /// arms can is none.
+    /// Returns true if it handles one request at a time, so that a busy member is at its limit. The
+    /// calibration decides, otherwise the kernel's flag. The kernel also sets that flag for most
+    /// virtual disks, so a disk that is faster than an arm does not count.
     pub fn seeks(&self) -> bool {
         match self.alone.as_ref().map_or(0, |it| it.random_reads_per_s) {
             0 => self.rotational && self.requests_per_s <= SEEKS_PER_S_MAX * self.busy,
@@ -198,11 +207,11 @@ impl MemberFacts {
         }
     }
 
-    /// Share of the time that it needs at least for these bytes: all of them in order.
+    /// Smallest share of the time that it needs for these bytes: all of them sequential.
     pub fn demand_min(&self) -> Option<f64> {
         let alone = self.alone.as_ref().filter(|it| it.read_bytes_per_s > 0)?;
         let read = to_f64(alone.read_bytes_per_s);
-        // Where nothing may be written, writing is taken to be as fast.
+        // If writing is not allowed, assume that it is as fast.
         let write = match alone.write_bytes_per_s {
             0 => read,
             write => to_f64(write),
@@ -210,13 +219,13 @@ impl MemberFacts {
         Some(self.read_bytes_per_s / read + self.written_bytes_per_s / write)
     }
 
-    /// Share of the time that it needs at most: every request at a random place, one at a time.
+    /// Largest share of the time that it needs: every request random, one at a time.
     pub fn demand_max(&self) -> Option<f64> {
         let alone = self.alone.as_ref().filter(|it| it.random_reads_per_s > 0)?;
         Some(self.demand_min()? + self.requests_per_s / to_f64(alone.random_reads_per_s))
     }
 
-    /// How many times as long as alone its requests take: above 1 they wait for each other.
+    /// Ratio of its requests' time to their time alone. Above 1 they wait for each other.
     pub fn stretch(&self) -> Option<f64> {
         let alone = self.alone.as_ref()?;
         if self.requests_per_s <= 0.0 || alone.random_reads_per_s == 0 {
@@ -229,7 +238,7 @@ impl MemberFacts {
         Some(answer_s / (place_s.max(0.0) + transfer_s))
     }
 
-    /// Share of the time of its requests in which they wait for each other.
+    /// Share of its requests' time in which they wait for each other.
     pub fn waiting(&self) -> Option<f64> {
         if self.seeks() {
             return Some(1.0 - self.busy / self.in_flight.max(self.busy).max(f64::MIN_POSITIVE));
@@ -237,25 +246,25 @@ impl MemberFacts {
         Some(1.0 - 1.0 / self.stretch()?.max(1.0))
     }
 
-    /// How near its limit it is at least, for saying that it is not: `None` where that can't be known.
-    /// `direct`: its requests are those of actors who wait for them.
+    /// Lower bound for how close it is to its limit, to rule it out as one. `None` if unknown.
+    /// `direct` means that actors wait for its requests.
     pub fn load(&self, direct: bool) -> Option<f64> {
-        // Data waits while a device flushes.
+        // Data waits while the device flushes.
         let busy = (self.busy + self.flushing.unwrap_or(0.0)).min(1.0);
         if self.seeks() {
-            // Where half of the time is waiting, enough is asked for at once.
+            // If requests wait half of the time, enough of them are in flight.
             let waiting = self.waiting().filter(|_| direct).unwrap_or(0.0);
             return Some(busy.max(1.2 * waiting));
         }
         if busy < 0.6 {
             return Some(busy);
         }
-        // A device that does many things at once is idle enough as long as nothing waits there.
+        // A parallel device is idle enough if nothing waits there.
         let waits = self.stretch()? - 1.0;
         Some(self.demand_min()?.max((waits * 2.0).clamp(0.0, 1.0)))
     }
 
-    /// Whether it moved so much that it can't be what was measured of it alone.
+    /// Returns true if it moved more than its rates alone allow, so that these must be wrong.
     fn refutes_alone(&self) -> bool {
         let beyond = |rate: f64, alone: u64| alone > 0 && rate > REFUTED * to_f64(alone);
         self.alone.as_ref().is_some_and(|alone| {
@@ -264,14 +273,14 @@ impl MemberFacts {
         })
     }
 
-    /// Bytes a second, both directions.
+    /// Bytes per second in both directions.
     pub fn bytes_per_s(&self) -> f64 {
         self.read_bytes_per_s + self.written_bytes_per_s
     }
 }
 
 impl Straggler<'_> {
-    /// In words, with the figures.
+    /// The straggler in words, with the figures.
     pub fn words(&self) -> String {
         format!(
             "{} took {} to answer and the others {}, and {} of the actors' time passed with waiting for that",
@@ -284,7 +293,7 @@ impl Straggler<'_> {
 }
 
 impl Facts {
-    /// The facts of a cell. `None` where no run of it has evidence.
+    /// Collects the facts of a cell. `None` if none of its runs has evidence.
     pub fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
         let runs: Vec<(&Run, &Evidence)> = analysis
             .runs_of(cell)
@@ -321,10 +330,10 @@ impl Facts {
 
     fn add_cpu(&mut self, runs: &[(&Run, &Evidence)], window_ns: f64) {
         let busy: f64 = runs.iter().map(|(run, _)| to_f64(run.cpu_ns.machine)).sum();
-        // This one is of the run alone, as all of a record is but its evidence.
+        // This figure covers the run alone, like everything in a record except its evidence.
         let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
         self.cpu_busy = busy / elapsed_ns / self.cpus.max(1.0);
-        // Several threads of one name are told apart by which of them is busier.
+        // Threads of the same name are distinguished by how busy they are.
         let mut threads: BTreeMap<(&str, usize), ThreadFacts> = BTreeMap::new();
         for (_, evidence) in runs {
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -398,7 +407,7 @@ impl Facts {
         if self.each.is_empty() && any_member {
             self.each.clone_from(&self.members);
         }
-        // Nothing is known of exports below what the array counts itself.
+        // Exports are known only from the array's own counters.
         if self.members.is_empty() {
             self.members.clone_from(&self.each);
         }
@@ -424,7 +433,7 @@ impl Facts {
             sums.sent_bits_per_s = link.sent_bits_per_s.or(sums.sent_bits_per_s);
         }
         for (name, sums) in links {
-            // A queue shapes what is sent, and nothing that comes.
+            // A queue shapes outgoing traffic only.
             let bytes =
                 |bits: Option<u64>| bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
             let receives_max = bytes(sums.bits_per_s);
@@ -440,7 +449,8 @@ impl Facts {
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             self.links.push(LinkFacts {
                 name: name.to_owned(),
-                // Beyond that a queue let a burst pass: a rate says nothing of so short a time.
+                // A higher share means that a queue let a burst pass: the rate says nothing about
+                // such a short time.
                 busy: busiest.map(|it| it.0).filter(|share| *share <= BURST),
                 bytes_per_s_max: busiest.and_then(|it| it.1),
                 held_back: sums.held_back * PACKET_BYTES / sums.received.max(sums.sent).max(1.0),
@@ -478,7 +488,7 @@ impl Facts {
         self.reads_per_s = to_f64(self.reads.total()) * 1e9 / elapsed_ns;
     }
 
-    /// What all members do alone, in sum. `None` where it is not known of each.
+    /// Sum of the members' rates alone. `None` if one is unknown.
     pub fn sum_alone(&self, of: fn(&MemberRate) -> u64) -> Option<f64> {
         let alone = self.members.iter().map(|it| it.alone.as_ref());
         let sum = alone
@@ -487,17 +497,18 @@ impl Facts {
         sum.filter(|&sum| sum > 0.0)
     }
 
-    /// Whether an operation makes things durable.
+    /// Returns true if an operation makes data durable.
     fn makes_durable(&self, operation: &str) -> bool {
         SYNCS.contains(&operation) || self.mounted_sync && CHANGES.contains(&operation)
     }
 
-    /// Share of the actors' time in operations that make things durable.
+    /// Share of the actors' time in operations that make data durable.
     pub fn sync_share(&self) -> f64 {
         self.share_of(|operation| self.makes_durable(operation))
     }
 
-    /// Share of the actors' time in operations on names and attributes, without those that make them durable.
+    /// Share of the actors' time in operations on names and attributes, except those that also make
+    /// them durable.
     pub fn metadata_share(&self) -> f64 {
         self.share_of(|it| METADATA.contains(&it) && !self.makes_durable(it))
     }
@@ -510,7 +521,8 @@ impl Facts {
             .fold(0.0, |a, b| a + b)
     }
 
-    /// The member that takes at least `FAR` times as long to answer as the others and is asked for no more, if one does.
+    /// Returns the member that takes at least `FAR` times as long to answer as the others, without
+    /// being asked for more.
     pub fn straggler(&self) -> Option<Straggler<'_>> {
         let known = |it: &&MemberFacts| it.answers >= ANSWERS_MIN;
         let ratio_of = |place: usize, member: &MemberFacts| {
@@ -540,7 +552,7 @@ impl Facts {
         })
     }
 
-    /// What a member is asked for beside the mean of the others: the larger of bytes and requests.
+    /// Load of a member relative to the mean of the others: the larger ratio of bytes and requests.
     pub fn asked(&self, place: usize) -> f64 {
         let beside = |of: fn(&MemberFacts) -> f64| {
             let others = self
@@ -554,42 +566,43 @@ impl Facts {
         beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
     }
 
-    /// Share of the time of actors that passes while they wait for this one longer than they would if it answered in `sound_s`.
+    /// Share of the actors' time spent waiting for this member, beyond their wait if it answered in
+    /// `sound_s`.
     pub fn share_for(&self, member: &MemberFacts, sound_s: f64) -> f64 {
         let excess = 1.0 - sound_s / member.answer_s.max(f64::MIN_POSITIVE);
         let waiting = member.in_flight * excess;
-        // Several requests of one operation keep one actor waiting.
+        // Several requests of one operation block only one actor.
         let at_once = member.requests_per_s / self.operations_per_s.max(f64::MIN_POSITIVE);
         let actors = (waiting / at_once.max(1.0)).max(waiting.min(1.0));
         (member.busy * excess).min(actors / self.actors.max(1.0))
     }
 
-    /// So many of the actors wait at members, on average, at least (Little's law).
+    /// Lower bound for the mean number of actors that wait at members (Little's law).
     pub fn actors_at_members(&self) -> f64 {
         let in_flight: f64 = self.members.iter().map(|it| it.in_flight).sum();
         let requests: f64 = self.members.iter().map(|it| it.requests_per_s).sum();
-        // An operation may be several requests at once, and its actor is one all the same.
+        // An operation may issue several requests at once, but has one actor.
         let at_once = requests / self.operations_per_s.max(f64::MIN_POSITIVE);
         in_flight / at_once.max(1.0)
     }
 
-    /// So many of the actors are seen somewhere, on average, at least: at members, on links, on a CPU,
-    /// waiting for a flush or a name. Many fewer than there are: the others wait at something that is
-    /// not counted.
+    /// Lower bound for the mean number of actors accounted for: at members, on links, on a CPU, or
+    /// waiting for a flush or a name. If it is far below their number, the others wait for
+    /// something that is not counted.
     pub fn actors_seen(&self) -> f64 {
         let elsewhere = self.actors * (self.sync_share() + self.metadata_share());
         let links: f64 = self.links.iter().filter_map(|it| it.busy).sum();
         self.actors_at_members() + links + self.cpu_busy * self.cpus + elsewhere
     }
 
-    /// The most that any part of the machine is used, with its name. `None` where something may be at its
-    /// limit and nothing says whether it is.
+    /// Returns the most used resource of the machine, with its name. `None` if a resource may be at
+    /// its limit without showing it.
     pub fn busiest(&self) -> Option<(String, f64)> {
         if self.beside > BESIDE_MAX {
             return None;
         }
         let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
-        // One that waits for a CPU is in want of it, and does not idle.
+        // A thread that waits for a CPU is short of CPU time, not idle.
         loads.extend(self.threads.iter().map(|it| (it.name.clone(), it.ready())));
         for member in &self.members {
             loads.push((member.name.clone(), member.load(self.direct)?));
@@ -601,7 +614,7 @@ impl Facts {
     }
 }
 
-/// What one member did in one run.
+/// Counters of one member in one run.
 struct SumOf {
     busy_ns: u64,
     in_flight_ns: u64,
@@ -634,7 +647,7 @@ impl From<&MemberUse> for SumOf {
     }
 }
 
-/// What one member did in all repetitions.
+/// Counters of one member over all repetitions.
 #[derive(Default)]
 struct Sums {
     busy_ns: f64,
@@ -680,7 +693,7 @@ impl Sums {
             alone,
             rotational: false,
         };
-        // A device that does more now than alone was measured at a bad moment.
+        // A device that is faster than it was alone was calibrated at a bad moment.
         if member.refutes_alone() {
             member.alone = None;
         }
@@ -688,7 +701,7 @@ impl Sums {
     }
 }
 
-/// Each name once, in the order in which they come.
+/// Removes duplicate names and keeps their order.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     for name in all {
@@ -699,13 +712,13 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// How long a run took, with its warm-up.
+/// Duration of a run including its warm-up.
 fn ran_ns(run: &Run) -> u64 {
     let warm_up_ns = run.series.as_ref().map_or(0, Series::warm_up_ns);
     run.elapsed_ns.saturating_add(warm_up_ns)
 }
 
-/// How long the counters of a run were watched.
+/// Length of the time that a run's counters cover.
 fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
     to_f64(match evidence.window_ns {
         0 => run.elapsed_ns,
@@ -713,14 +726,14 @@ fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
     })
 }
 
-/// The devices that carry a run: members, or where none is known as one, whatever carries everything.
+/// The devices that carry a run: members; if none is known, all devices.
 fn carriers(evidence: &Evidence) -> impl Iterator<Item = &DeviceUse> {
     let any_member = evidence.devices.iter().any(|it| it.member);
     let devices = evidence.devices.iter();
     devices.filter(move |it| it.member || !any_member)
 }
 
-/// Bytes that moved at the lowest layer that was counted, during the run without its warm-up. `None`:
+/// Bytes moved at the lowest layer that was counted, in the run without its warm-up. `None` if
 /// nothing was counted.
 fn moved(run: &Run) -> Option<Traffic> {
     let evidence = run.evidence.as_ref().filter(|it| !it.devices.is_empty());
@@ -733,7 +746,7 @@ fn moved(run: &Run) -> Option<Traffic> {
     for device in carriers(evidence) {
         add(&mut sum, device.bytes);
     }
-    // The warm-up is counted there, and as much moved in it as later.
+    // The counters include the warm-up; assume that it moved bytes at the same rate.
     let part = |bytes: u64| {
         let scaled =
             u128::from(bytes) * u128::from(run.elapsed_ns) / u128::from(ran_ns(run).max(1));
@@ -745,7 +758,7 @@ fn moved(run: &Run) -> Option<Traffic> {
     })
 }
 
-/// Why no bottleneck can be seen in a cell, if so.
+/// Returns why no bottleneck can be found in a cell, if so.
 fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
     let is_open = analysis.experiment.workloads.iter().any(|it| is_open(&it));
@@ -760,9 +773,9 @@ fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     })
 }
 
-/// Bytes that a run left in memory when its clock stopped. The kernel counts dirty pages of the whole machine: what passes
-/// the page cache by or flushes what it wrote left none of them, and where there are more than it wrote, others did; so they
-/// did where the rest of the run's was on the devices in no time.
+/// Bytes that a run left in memory when its clock stopped. The kernel counts dirty pages of the
+/// whole machine. They are not the run's if it used direct I/O or flushed its writes, if they
+/// exceed its writes, or if they settled almost at once.
 fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
     let flushes = |it: &&str| run.latency.contains_key(*it) || evidence.actor_ns.contains_key(*it);
     let cache = &evidence.cache;
@@ -773,7 +786,7 @@ fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
     }
     let more_dirty = to_f64(cache.dirty_after.saturating_sub(cache.dirty_before));
     let written = to_f64(run.application.written);
-    // A little more is its file system's.
+    // A small excess belongs to the file system.
     if more_dirty <= MORE_DIRTY * written {
         more_dirty.min(written)
     } else {
@@ -781,29 +794,31 @@ fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
     }
 }
 
-/// Adds, and stays at the most there is: records may hold anything.
+/// Adds and saturates, because records may hold any value.
 fn add(sum: &mut Traffic, more: Traffic) {
     sum.read = sum.read.saturating_add(more.read);
     sum.written = sum.written.saturating_add(more.written);
 }
 
-/// Bytes to be written for one of the workload, at least: no code over n members that survives any s
-/// losses does with less than n / (n − s) (Singleton's bound). Members that are missing write nothing.
-/// Whether a file system is mounted `sync`, as the experiment asked for or as it was found.
+/// Returns true if a file system is mounted `sync`, as requested by the experiment or as found.
 fn is_mounted_sync(system: &System) -> bool {
     let options = ["mount", System::MOUNTED].into_iter();
     let mut options = options.filter_map(|name| system.options.get(name));
     options.any(|it| it.split([',', ';', ' ']).any(|option| option == "sync"))
 }
 
+/// Lower bound for the bytes written for each byte of the workload: a code over n members that
+/// survives any s losses needs at least n / (n − s) (Singleton bound). Missing members write
+/// nothing.
 fn write_amplification_min(system: &System) -> f64 {
     let data = system.members.saturating_sub(system.survives).max(1);
     let there = system.members.saturating_sub(system.missing);
     (f64::from(there) / f64::from(data)).max(1.0)
 }
 
-/// What a device does alone: that of its name, or of the only member that it holds, or of its place where there are as
-/// many. One device beneath several members is as fast as the fastest of them, or as they are together.
+/// Finds the rates of a device alone: those of its name, of the only member it holds, or of its
+/// position if the numbers match. One device that holds several members is as fast as the fastest
+/// of them, or as all together.
 fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Option<MemberRate> {
     if let Some(known) = calibration.member(name) {
         return Some(known.clone());
@@ -827,7 +842,7 @@ fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Opti
     })
 }
 
-/// Workload and cell of all cells of a system whose workload is `alike`.
+/// Cells of a system whose workload is `alike`, with that workload.
 fn alike<'a>(
     analysis: &'a Analysis,
     cell: &'a Cell,
@@ -857,7 +872,7 @@ fn sweep(analysis: &Analysis, cell: &Cell) -> Vec<(f64, f64)> {
     let same = |a: &Workload, b: &Workload| {
         same_but_for_size(a, b) && a.in_flight_max == b.in_flight_max && b.size_bytes > 0
     };
-    // The same work under another name is no other size.
+    // The same work under another name is not another size.
     let mut sizes = BTreeSet::new();
     let own = |other: &Cell| other.workload == cell.workload;
     let mut all: Vec<_> = alike(analysis, cell, same).collect();
@@ -869,7 +884,7 @@ fn sweep(analysis: &Analysis, cell: &Cell) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The nearest workload with at least 1.5 times the actors.
+/// Compares with the nearest workload that has at least 1.5 times the actors.
 fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
     let same = |a: &Workload, b: &Workload| {
         same_but_for_size(a, b) && a.size_bytes == b.size_bytes && a.in_flight_max > 0
@@ -885,8 +900,8 @@ fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
     ))
 }
 
-/// The same without caches: as it was tried; or the same work on a system of the same expression whose runs all
-/// passed the page cache by or found it empty, where those of this cell did not.
+/// Rate of the same work without caches, from a trial. Otherwise from a system with the same
+/// expression whose runs all bypassed the page cache or found it empty, if this cell's did not.
 fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
     let tried = tried(&analysis.trials, &cell.system, &cell.workload);
     let tried = tried
@@ -953,7 +968,8 @@ mod tests {
         assert_eq!(of(&facts), "0.6 0.1");
     }
 
-    /// The share of a link that received or sent so many of 1000 bytes a second, and to how much its queue shapes.
+    /// Load of a link that received or sent this many of 1000 bytes per second, with its queue
+    /// shaping to that rate.
     fn busy(received: u64, sent: u64, sent_bits_per_s: Option<u64>) -> Option<f64> {
         let evidence = Evidence {
             links: vec![LinkUse {
@@ -971,7 +987,7 @@ mod tests {
         facts.links[0].busy
     }
 
-    /// What run by run is left in memory of 100 bytes, each run with so many dirty ones more.
+    /// Bytes left in memory of 100 written, with this many more dirty bytes in each run.
     fn waiting(more_dirty: &[u64], change: fn(&mut Run, &mut Evidence)) -> (f64, f64) {
         let one = |&more_dirty: &u64| {
             let (mut run, mut evidence) = (Run::default(), Evidence::default());
@@ -992,15 +1008,15 @@ mod tests {
     fn what_waits_in_memory_is_that_of_a_run() {
         assert_eq!(waiting(&[60, 70, 80], |_, _| {}), (70.0, 0.7));
         assert_eq!(waiting(&[105], |_, _| {}), (100.0, 1.0));
-        // Other programs'.
+        // These belong to other programs.
         assert_eq!(waiting(&[300], |_, _| {}), (0.0, 0.0));
         assert_eq!(waiting(&[60], |run, _| run.io.direct = true), (0.0, 0.0));
-        // It made durable what it wrote.
+        // The run made its writes durable.
         let flushes = |_: &mut Run, it: &mut Evidence| {
             it.actor_ns.insert("fsync".to_owned(), 1);
         };
         assert_eq!(waiting(&[60], flushes), (0.0, 0.0));
-        // The file system is mounted `sync`: it took no time until all was on the devices.
+        // The file system is mounted `sync`: everything was on the devices at once.
         let settled = |run: &mut Run, it: &mut Evidence| {
             run.elapsed_ns = 1_000_000;
             it.cache.settle_ns = 9_999;

@@ -1,5 +1,5 @@
-//! What would confirm a verdict: a change of one thing, and what the rate does then if the verdict is right.
-//! A lab that can make the change may do so; otherwise a reader can.
+//! Interventions that would confirm a verdict: one change, and its effect on the rate if the
+//! verdict is right. A lab that can make the change may do so; otherwise a reader can.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,64 +7,64 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Intervention {
-    /// Ask with twice as many actors.
+    /// Use twice as many actors.
     DoubleActors,
     /// Run the workload twice at once, on two arrays.
     TwoStreams,
-    /// Let everything use a fifth less CPU time.
+    /// Allow a fifth less CPU time.
     LimitCpu,
-    /// Let the link carry a fifth less.
+    /// Limit the link to a fifth less.
     ShapeLink,
-    /// Leave one member out, another than those that are slow or hot.
+    /// Leave out one member that is neither slow nor hot.
     LeaveMemberOut,
-    /// Put a sound device in the place of this one.
+    /// Replace this member with a healthy device.
     ReplaceMember {
-        /// Its name.
+        /// Name of the member.
         member: String,
     },
     /// Spread the same requests evenly, with another layout or chunk.
     SpreadLoad,
-    /// Make the array of twice as many members.
+    /// Use twice as many members.
     DoubleMembers,
     /// Leave out the flushes.
     FsyncOff,
-    /// Ask with half as many actors.
+    /// Use half as many actors.
     HalveActors,
-    /// Ask from a second machine as well.
+    /// Add a second machine that generates load.
     SecondGenerator,
-    /// Empty the caches before, or pass them by.
+    /// Empty the caches before, or bypass them.
     WithoutCache,
-    /// Work on at least twice the memory.
+    /// Work on files of at least twice the memory.
     LargerFiles,
-    /// Count the time until everything is on the devices.
+    /// Include the time until everything is on the devices.
     CountFlush,
 }
 
-/// What the rate does after a change.
+/// Expected effect of a change on the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effect {
-    /// It grows at least by this factor.
+    /// The rate grows at least by this factor.
     Grows(f64),
-    /// It falls at least to this factor.
+    /// The rate falls at least to this factor.
     Falls(f64),
-    /// It stays within this fraction.
+    /// The rate stays within this fraction.
     Stays(f64),
 }
 
-/// What a change says of the verdict that it was to confirm.
+/// Result of a trial for the verdict it tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialOutcome {
-    /// The rate did what it should: all of the interval says so.
+    /// The whole interval shows the expected effect.
     Confirmed,
-    /// It did not: all of the interval says so.
+    /// The whole interval contradicts the expected effect.
     Refuted,
-    /// The interval has both in it.
+    /// The interval includes both.
     NotResolved,
 }
 
 impl Effect {
-    /// What it says that the rate came to between `low` and `high` times what it was.
+    /// Judges a trial after which the rate was between `low` and `high` times as high as before.
     pub fn judge(self, low: f64, high: f64) -> TrialOutcome {
         let (confirmed, refuted) = match self {
             Self::Grows(factor) => (low >= factor, high < factor),
@@ -83,7 +83,7 @@ impl Effect {
 }
 
 impl Intervention {
-    /// What the rate does if the verdict is right.
+    /// Expected effect if the verdict is right.
     pub fn effect(&self) -> Effect {
         match self {
             Self::DoubleActors | Self::TwoStreams | Self::SecondGenerator => Effect::Grows(1.5),
@@ -96,7 +96,7 @@ impl Intervention {
         }
     }
 
-    /// Whether rates before and after the change say that the verdict is right.
+    /// Returns true if the rates before and after the change confirm the verdict.
     pub fn is_confirmed(&self, before: f64, after: f64) -> bool {
         let ratio = after / before;
         self.effect().judge(ratio, ratio) == TrialOutcome::Confirmed

@@ -1,6 +1,6 @@
-//! Verdicts on one cell, from the evidence in its records: whether a cache made the figure, and what the
-//! bottleneck was. The rules are two tables of pure functions on the same facts; each verdict carries its
-//! evidence in words and the intervention that would confirm it.
+//! Verdicts on one cell, from the evidence in its records: whether a cache explains the figure, and
+//! which bottleneck limits it. The rules are two tables of pure functions on the same facts. Each
+//! verdict has its evidence in words and the intervention that would confirm it.
 
 mod bottleneck;
 mod cache;
@@ -21,20 +21,20 @@ use serde::Serialize;
 
 use crate::{Analysis, Cell};
 
-/// What is said of one cell.
+/// The verdicts on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellVerdicts {
-    /// What caches did, in the order of the rules. Empty: nothing was seen of one.
+    /// Signs of caches, in the order of the rules. Empty if there are none.
     pub cache: Vec<CacheVerdict>,
-    /// What the bottleneck was.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
-    /// Changes that were tried to confirm these.
+    /// Trials of changes that would confirm these verdicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
 }
 
 impl CellVerdicts {
-    /// The verdicts on a cell. `None` where no run of it has evidence.
+    /// Judges a cell. `None` if none of its runs has evidence.
     pub(crate) fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
         let mut verdicts = Self::on(&Facts::of(analysis, cell)?);
         verdicts.tried = trial::tried(&analysis.trials, &cell.system, &cell.workload);
@@ -42,7 +42,7 @@ impl CellVerdicts {
             let tried = verdicts.tried.iter().find(|it| it.change == *change)?;
             Some(tried.outcome)
         };
-        // What does not do what it should with the change has another cause.
+        // If the change did not have the expected effect, the cause is another.
         if let Bottleneck::Named { intervention, .. } = &verdicts.bottleneck
             && tried(intervention) == Some(TrialOutcome::Refuted)
         {
@@ -51,7 +51,7 @@ impl CellVerdicts {
         Some(verdicts)
     }
 
-    /// The changes that would confirm what is said, each once.
+    /// The changes that would confirm these verdicts, each once.
     pub fn interventions(&self) -> Vec<&Intervention> {
         let mut all: Vec<&Intervention> = Vec::new();
         let named = match &self.bottleneck {
@@ -69,7 +69,7 @@ impl CellVerdicts {
         all
     }
 
-    /// The verdicts on these facts.
+    /// Judges these facts.
     pub fn on(facts: &Facts) -> Self {
         Self {
             cache: cache::decide(facts),
@@ -79,12 +79,13 @@ impl CellVerdicts {
     }
 }
 
-/// A share in percent, without decimals. Counters that are read one after the other may come to a little more than all.
+/// Formats a share in percent, without decimals. Counters read one after the other may add up to
+/// slightly more than 1.
 fn percent(share: f64) -> String {
     format!("{:.0} %", share.min(1.0) * 100.0)
 }
 
-/// A time in seconds, as people write short ones.
+/// Formats a time in seconds as milliseconds.
 pub(crate) fn milliseconds(seconds: f64) -> String {
     let ms = seconds * 1e3;
     match ms {
@@ -94,12 +95,12 @@ pub(crate) fn milliseconds(seconds: f64) -> String {
     }
 }
 
-/// Bytes a second, as people write them.
+/// Formats bytes per second in MB/s.
 fn megabytes(bytes_per_s: f64) -> String {
     format!("{:.0} MB/s", bytes_per_s / 1e6)
 }
 
-/// Bytes, as people write them.
+/// Formats bytes in a binary unit.
 fn bytes(count: f64) -> String {
     const KIB: f64 = 1024.0;
     match count {

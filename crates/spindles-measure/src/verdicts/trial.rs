@@ -1,4 +1,4 @@
-//! What came of a change that was tried, to confirm a verdict: pairs of runs, one as it was and one with the
+//! Results of trials, which test a verdict with pairs of runs: one unchanged and one with the
 //! change, in random order.
 
 use super::{Intervention, TrialOutcome};
@@ -7,19 +7,19 @@ use crate::statistics::{Estimate, mean_of_blocks};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A change that was tried on one cell.
+/// The trial of a change on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tried {
-    /// What was changed.
+    /// The change.
     pub change: Intervention,
-    /// Natural logarithm of what the rate was multiplied by: mean over the pairs.
+    /// Natural logarithm of the factor by which the rate changed: mean over the pairs.
     pub log_ratio: Estimate,
-    /// What it says of the verdict.
+    /// Result for the verdict.
     pub outcome: TrialOutcome,
 }
 
-/// What was tried on a system with a workload, one for each change. `trials` are all runs of the experiment that were
-/// trials.
+/// Returns the trials of a system with a workload, one for each change. `trials` holds all trial
+/// runs of the experiment.
 pub(crate) fn tried(trials: &[Run], system: &str, workload: &str) -> Vec<Tried> {
     let mut changes: Vec<Intervention> = Vec::new();
     let mut pairs: Vec<BTreeMap<u32, [f64; 2]>> = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn tried(trials: &[Run], system: &str, workload: &str) -> Vec<Tried> 
 }
 
 impl Tried {
-    /// What was done and what came of it, in words.
+    /// The change and its effect in words.
     pub fn words(&self) -> String {
         let Estimate {
             value, low, high, ..
@@ -135,7 +135,7 @@ mod tests {
         assert!(fell.contains("and it fell by 40 % (3"), "{fell}");
     }
 
-    /// One pair has no interval, and half a pair says nothing.
+    /// One pair has no interval, and an incomplete pair says nothing.
     #[test]
     fn too_few_runs_decide_nothing() {
         let one = [run(0, false, 1000), run(0, true, 3000)];

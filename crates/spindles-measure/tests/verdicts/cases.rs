@@ -1,6 +1,6 @@
-//! Machines with one planted bottleneck each, drawn from a seed, and the records that the lab would keep
-//! of them. Whether what was planted is the bottleneck is not assumed: the machine is simulated once more
-//! with that part faster, and the draw repeated unless the rate follows.
+//! Machines with one planted bottleneck each, drawn from a seed, and the records the lab would keep
+//! of them. That the planted part really is the bottleneck is checked: the machine is simulated
+//! again with that part faster, and redrawn unless the rate follows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::verdicts::simulation::{
     Counters, Level, Link, Machine, Member, as_f64, simulate, whole,
 };
 
-/// What may be planted.
+/// Causes that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     LoadGenerator,
@@ -35,7 +35,7 @@ pub(crate) enum Class {
     ControllerCache,
     /// Writes that stay in memory.
     DeferredWrites,
-    /// Two causes that hold equally: no one of them is the bottleneck.
+    /// Two equal causes: neither of them is the bottleneck.
     TwoCauses,
     /// Three parts that take a third of the time each.
     NoCause,
@@ -63,7 +63,7 @@ impl Class {
         Self::NoCause,
     ];
 
-    /// What it is called in the table.
+    /// Name in the table.
     pub(crate) fn name(self) -> String {
         let planted = match self {
             Self::SmallCache => "reads from memory",
@@ -76,7 +76,7 @@ impl Class {
         planted.to_owned()
     }
 
-    /// The rule that is to name it; `None` where no bottleneck is planted.
+    /// The rule that should name it. `None` if no bottleneck is planted.
     pub(crate) fn rule(self) -> Option<&'static str> {
         Some(match self {
             Self::LoadGenerator => "load-generator",
@@ -100,29 +100,29 @@ impl Class {
     }
 }
 
-/// One machine, with what was planted.
+/// One machine, with the planted cause.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) class: Class,
     pub(crate) seed: u64,
     pub(crate) machine: Machine,
-    /// CPUs that the machine has, of which it may use `machine.cores`.
+    /// CPUs of the machine, of which the run may use `machine.cores`.
     cpus: usize,
-    /// The member that is slow.
+    /// The slow member.
     odd: usize,
-    /// Whether it was slow already when each was measured alone.
+    /// True if it was already slow when each member was measured alone.
     known_slow: bool,
     has_ceiling: bool,
-    /// Whether others have more threads than there are CPUs.
+    /// True if other programs have more threads than there are CPUs.
     pub(crate) is_noisy: bool,
-    /// What can't be read on this machine.
+    /// Evidence missing on this machine.
     lacks: Lacks,
-    /// Those that hold equally.
+    /// The equal causes.
     equals: Vec<Class>,
     pub(crate) counters: [Counters; 2],
 }
 
-/// What can't be read.
+/// Missing evidence.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "five things that are there or not"
@@ -136,7 +136,7 @@ struct Lacks {
     link_speed: bool,
 }
 
-/// A repetition that takes long enough for counters to say something.
+/// Simulates a repetition long enough for its counters to be meaningful.
 fn long_enough(machine: &Machine, seed: u64) -> Counters {
     const LEAST_NS: u64 = 60_000_000;
     let mut operations = operations(machine);
@@ -149,7 +149,7 @@ fn long_enough(machine: &Machine, seed: u64) -> Counters {
     }
 }
 
-/// How many operations a repetition has.
+/// Number of operations in a repetition.
 fn operations(machine: &Machine) -> u64 {
     let actors = u64::try_from(machine.actors).unwrap();
     (25 * actors).max(600)
@@ -164,7 +164,7 @@ fn between(random: &mut Random, least: f64, most: f64) -> f64 {
 }
 
 impl Case {
-    /// The case of a class and a seed.
+    /// Draws the case of a class and a seed.
     pub(crate) fn draw(class: Class, seed: u64) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9) ^ (class as u64) << 40);
         for _ in 0..2000 {
@@ -179,9 +179,9 @@ impl Case {
         panic!("{class:?} can't be planted with seed {seed}");
     }
 
-    /// Whether the rate follows what was planted: its elasticity is above one half. All elasticities
-    /// together are 1, since a machine of which everything is faster is as much faster, so no other part
-    /// has more.
+    /// Returns true if the rate follows the planted part: its elasticity is above one half. All
+    /// elasticities add up to 1, since a machine whose parts are all faster is faster by the same
+    /// factor. No other part can then have more.
     fn is_true(&self, repetition: u64) -> bool {
         const FASTER: f64 = 1.25;
         if self.machine.kernel_cpu_ns < 0.0 {
@@ -207,7 +207,7 @@ impl Case {
             rate(&machine)
         };
         match self.class {
-            // Not a part that could be faster: the rate follows the number of those who ask.
+            // Not a part that could be faster: the rate follows the number of actors.
             Class::TooFewActors => doubled() > 1.6 * before,
             Class::SmallCache | Class::ControllerCache | Class::DeferredWrites => true,
             Class::TwoCauses => {
@@ -218,13 +218,13 @@ impl Case {
                 let mut all = self.equals.iter();
                 all.all(|&one| (0.1..=0.5).contains(&elasticity(one))) && doubled() < 1.3 * before
             }
-            // Nor is a member the bottleneck whose answers just take their time, one beside the other.
+            // Members with slow but parallel answers are not the bottleneck either.
             Class::Members => elasticity(Class::Members) > 0.55 && doubled() < 1.3 * before,
             class => elasticity(class) > 0.55,
         }
     }
 
-    /// The machine with one part faster.
+    /// The machine with one faster part.
     fn faster(&self, class: Class, factor: f64) -> Machine {
         let mut machine = self.machine.clone();
         let quicken = |member: &mut Member| {
@@ -239,7 +239,7 @@ impl Case {
                 machine.engine_cpu_ns /= factor;
                 machine.kernel_cpu_ns /= factor;
             }
-            // The thread that is busiest: of the engine, or of the only actor.
+            // The busiest thread: the engine's, or the only actor's.
             Class::CpuOfOneThread if machine.actors > 1 => machine.engine_cpu_ns /= factor,
             Class::CpuOfOneThread => {
                 machine.actor_cpu_ns /= factor;
@@ -268,7 +268,7 @@ impl Case {
         machine
     }
 
-    /// A machine whose parts are all ample, and of one of them too little.
+    /// A machine with ample parts except one.
     #[expect(clippy::too_many_lines, reason = "one arm for each class")]
     fn planted(class: Class, seed: u64, random: &mut Random) -> Self {
         let flash = match class {
@@ -296,7 +296,7 @@ impl Case {
                 machine.actor_cpu_ns = between(random, 1e4, 1e5);
                 machine.kernel_cpu_ns = between(random, 2e5, 1e6);
                 case.has_ceiling &= random.unit() < 0.8;
-                // A limit on CPU time, below what the machine has.
+                // A CPU limit below the machine's CPUs.
                 let has_limit = random.unit() < 0.3;
                 case.cpus = if has_limit {
                     machine.others = 0.0;
@@ -341,7 +341,7 @@ impl Case {
                 machine.actors = 1 + random.below(16);
                 machine.reads = choose(random, &[0.0, 0.1, 0.3]);
                 machine.operation_bytes = choose(random, &[4096, 16384, 65536]);
-                // A throttled one, or a disk beside flash.
+                // A throttled device, or a disk next to flash.
                 let mut journal = machine.members[0];
                 journal.latency_ns = between(random, 1e6, 4e7);
                 journal.channels = choose(random, &[1, 1, 4]);
@@ -351,7 +351,7 @@ impl Case {
                 machine.actors = many(random) + 8;
                 case.odd = random.below(members);
                 case.known_slow = random.unit() < 0.5;
-                // One is worn, another broken.
+                // Some are worn, others broken.
                 let slow = if random.unit() < 0.3 {
                     between(random, 10.0, 1000.0)
                 } else {
@@ -430,7 +430,7 @@ impl Case {
         case
     }
 
-    /// Makes the second cause ask for as much time of an operation as the members do.
+    /// Makes the second cause take as much time of an operation as the members do.
     fn balance(&mut self, second: Class, random: &mut Random) {
         let rate = self.data_rate() / as_f64(self.machine.operation_bytes);
         let each_ns = 1e9 / rate * between(random, 0.9, 1.1);
@@ -454,7 +454,7 @@ impl Case {
         }
     }
 
-    /// Bytes a second that the members move if they have nothing to wait for.
+    /// Bytes per second that the members move if nothing delays them.
     fn data_rate(&self) -> f64 {
         let machine = &self.machine;
         let wide = as_f64(machine.operation_bytes.div_ceil(machine.chunk_bytes))
@@ -470,7 +470,7 @@ impl Case {
         machine.members.iter().map(of).sum()
     }
 
-    /// A machine with no bottleneck planted.
+    /// A machine without a planted bottleneck.
     fn ample(class: Class, seed: u64, flash: bool, random: &mut Random) -> Self {
         let fewest = match class {
             Class::TooFewActors => 4,
@@ -544,13 +544,13 @@ impl Case {
             equals: Vec::new(),
             counters: [Counters::default(), Counters::default()],
         };
-        // A neighbour takes all it gets, and what holds the run back is something else.
+        // A neighbour takes all the CPU time it gets, but another part limits the run.
         let of_cpus = [Class::LoadGenerator, Class::Cpu, Class::CpuOfOneThread];
         case.is_noisy = class.rule().is_some() && !of_cpus.contains(&class) && random.unit() < 0.25;
         if case.is_noisy {
             case.machine.others = 2.0;
         }
-        // Half of the machines have a bus and a link that are wide enough.
+        // Half of the machines have a wide enough bus, some a wide enough link.
         if random.unit() < 0.5 {
             case.machine.bus_bytes_per_s = Some(6.0 * case.data_rate());
         }
@@ -564,13 +564,13 @@ impl Case {
         case
     }
 
-    /// The machine after a change of one thing.
+    /// The machine after an intervention.
     pub(crate) fn changed(&self, change: &Intervention) -> Machine {
         let mut machine = self.machine.clone();
         match change {
             Intervention::DoubleActors => machine.actors *= 2,
             Intervention::HalveActors => machine.actors = machine.actors.div_ceil(2),
-            // Two generators or two arrays are twice of everything: each has a half of the whole.
+            // Two generators or two arrays double everything, and each has half of the work.
             Intervention::TwoStreams | Intervention::SecondGenerator => {
                 machine.engine_cpu_ns /= 2.0;
                 machine.actors *= 2;
@@ -602,7 +602,7 @@ impl Case {
         machine
     }
 
-    /// The machine in short.
+    /// Summary of the machine.
     pub(crate) fn summary(&self) -> String {
         let mut machine = self.machine.clone();
         machine.members.truncate(1);
@@ -614,7 +614,7 @@ impl Case {
         simulate(machine, operations(machine), self.seed).per_second()
     }
 
-    /// What the lab would have recorded.
+    /// The records that the lab would keep.
     pub(crate) fn records(&self) -> Vec<Record> {
         let machine = &self.machine;
         let members = u32::try_from(machine.members.len()).unwrap();
@@ -695,7 +695,8 @@ impl Case {
     fn evidence(&self, counters: &Counters, random: &mut Random) -> Evidence {
         let link = self.machine.link.map(|link| LinkUse {
             name: "eth0".to_owned(),
-            // Of a shaped interface the kernel knows its own speed, not what shapes it; the lab does.
+            // The kernel only knows the interface's own speed, not the shaper's; the lab knows
+            // both.
             bits_per_s: (!self.lacks.link_speed).then(|| whole(link.bytes_per_s * 8.0)),
             overlimits: counters.overlimits,
             received: noisy(counters.received, random),
@@ -703,7 +704,7 @@ impl Case {
             ..LinkUse::default()
         });
         let devices = counters.devices.iter().map(|it| DeviceUse {
-            // Others read and write a little too.
+            // Other programs read and write a little too.
             busy_ns: noisy(it.busy_ns, random).min(counters.window_ns),
             queue_ns: noisy(it.queue_ns, random),
             flush_ns: it.flush_ns.filter(|_| !self.lacks.flush_time),
@@ -787,7 +788,7 @@ impl Case {
     }
 }
 
-/// A counter that is not read exactly when the clock stops.
+/// Adds the error of a counter that is read slightly after the clock stops.
 fn noisy(count: u64, random: &mut Random) -> u64 {
     whole(as_f64(count) * (1.01 + 0.01 * random.normal()))
 }

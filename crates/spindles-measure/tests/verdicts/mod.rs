@@ -1,6 +1,6 @@
-//! The verdicts against planted truth: machines with one known bottleneck each are simulated, the rules see
-//! the counters that Linux would give, and what they say is held against what was planted. Rules were tuned
-//! on the even seeds; the promises are kept on the odd ones.
+//! Tests the verdicts against planted truth. Machines with one known bottleneck each are simulated,
+//! the rules see the counters that Linux would provide, and the verdicts are compared with the
+//! planted cause. The rules were tuned on the even seeds; the limits are tested on the odd ones.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
@@ -11,7 +11,7 @@ use cases::{Case, Class};
 use spindles_measure::Analysis;
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Grade};
 
-/// Cases of each class, half of them even. `SEEDS=160` draws more.
+/// Number of cases of each class, half of them with even seeds. `SEEDS=160` draws more.
 const SEEDS: u64 = 24;
 
 fn verdicts(case: &Case) -> CellVerdicts {
@@ -30,13 +30,13 @@ fn cases(odd: u64, seeds: u64) -> impl Iterator<Item = Case> {
         .map(|(class, seed)| Case::draw(class, seed))
 }
 
-/// How often a class was planted and named.
+/// How often a class was planted and how often it was named.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     planted: u32,
     right: u32,
     undetermined: u32,
-    /// Named where something else was planted.
+    /// Named although another class was planted.
     wrongly: u32,
 }
 
@@ -56,7 +56,7 @@ impl Row {
         f64::from(self.right) / f64::from(self.planted.max(1))
     }
 
-    /// As a row of a table.
+    /// Formats the row for a table.
     fn words(self, name: &str) -> String {
         format!(
             "| {name} | {} | {} | {} | {} | {:.2} | {:.2} |",
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// The classes that are named in one case: a bottleneck, and caches.
+/// The classes named in a case: a bottleneck, and caches.
 fn named(case: &Case) -> Vec<Class> {
     let verdicts = verdicts(case);
     let bottleneck = verdicts.bottleneck.cause();
@@ -79,7 +79,7 @@ fn named(case: &Case) -> Vec<Class> {
         all.any(|it| it.rule == rule && it.grade >= least)
     };
     let is_named = |class: &Class| {
-        // Where none was planted, even a note would be wrong.
+        // If the class was not planted, even a note would be wrong.
         let planted = case.class == *class;
         let least = if planted {
             Grade::CacheFigure
@@ -89,7 +89,8 @@ fn named(case: &Case) -> Vec<Class> {
         match class {
             Class::SmallCache => cache("read-hits", least),
             Class::DeferredWrites => cache("deferred-writes", least),
-            // Never more than a note, of arms as well: only where one was planted is it looked for.
+            // Never more than a note, which arms cause as well. It only counts if a cache was
+            // planted.
             Class::ControllerCache => planted && cache("two-latencies", Grade::Note),
             Class::TwoCauses | Class::NoCause => planted && bottleneck.is_none(),
             class => bottleneck.is_some() && class.rule() == bottleneck,
@@ -98,7 +99,7 @@ fn named(case: &Case) -> Vec<Class> {
     Class::ALL.into_iter().filter(is_named).collect()
 }
 
-/// Each verdict names a change that would confirm it: whether it does, carried out on the same machine.
+/// Returns true if the suggested intervention, made on the same machine, confirms the verdict.
 fn is_confirmed(case: &Case) -> bool {
     let Bottleneck::Named { intervention, .. } = verdicts(case).bottleneck else {
         return false;
@@ -109,7 +110,7 @@ fn is_confirmed(case: &Case) -> bool {
 
 #[test]
 fn planted_bottlenecks_and_caches_are_named() {
-    // `TUNE=1` shows the half on which the rules were tuned, with every miss.
+    // `TUNE=1` shows the seeds on which the rules were tuned, with every miss.
     let is_tuning = std::env::var_os("TUNE").is_some();
     let mut rows = [Row::default(); Class::ALL.len()];
     let mut noisy = Row::default();
@@ -122,7 +123,7 @@ fn planted_bottlenecks_and_caches_are_named() {
         let is_right = all.contains(&case.class);
         let none_is_right = matches!(case.class, Class::TwoCauses | Class::NoCause);
         let has_bottleneck = case.class.rule().is_some();
-        // A cache says nothing of the bottleneck, so that of a case with a planted cache is not judged.
+        // Cases with a planted cache may have any bottleneck, so theirs is not judged.
         let judged = |class: &Class| class.rule().is_none() || has_bottleneck || none_is_right;
         let wrong: Vec<Class> = all
             .iter()
@@ -178,7 +179,7 @@ fn planted_bottlenecks_and_caches_are_named() {
         let most = 0.3 * f64::from(all.planted);
         assert!(f64::from(all.undetermined) <= most, "{all:?}");
     }
-    // A class that is never named would hide behind the others.
+    // A class that is never named must not hide behind the others.
     let worst = Class::ALL
         .into_iter()
         .zip(rows)

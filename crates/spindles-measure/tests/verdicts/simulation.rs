@@ -1,5 +1,6 @@
-//! A closed queueing network in virtual time: actors ask, CPUs, a thread of the engine, a lock, links, a
-//! bus and members serve. It counts what Linux would count, and nothing of it knows the rules.
+//! A closed queueing network in virtual time: actors issue operations; CPUs, an engine thread, a
+//! lock, links, a bus and members serve them. It counts what Linux would count and is independent
+//! of the rules.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -7,42 +8,42 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use spindles_measure::statistics::Random;
 use spindles_measure::{DeviceUse, Histogram, Requests, ThreadUse, Traffic};
 
-/// What is simulated.
+/// The simulated machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) actors: usize,
-    /// CPUs that may be used.
+    /// Number of usable CPUs.
     pub(crate) cores: usize,
-    /// CPU time of an operation on the thread of its actor, on that of the engine, and in the kernel on
-    /// behalf of the actor where it is not answered from memory.
+    /// CPU time of an operation on its actor's thread, on the engine's, and in the kernel on the
+    /// actor's behalf if memory does not answer it.
     pub(crate) actor_cpu_ns: f64,
     pub(crate) engine_cpu_ns: f64,
     pub(crate) kernel_cpu_ns: f64,
-    /// Share of the CPUs that others would use by themselves; 2: they have twice as many threads as there are
-    /// CPUs, which never pause.
+    /// Share of the CPUs that other programs would use on their own. 2 means twice as many threads
+    /// as CPUs, which never pause.
     pub(crate) others: f64,
     pub(crate) operation_bytes: u64,
-    /// Share of operations that read; the others write.
+    /// Share of operations that read; the rest write.
     pub(crate) reads: f64,
-    /// Share of all operations that create a name, under the lock.
+    /// Share of all operations that create a name under the lock.
     pub(crate) creates: f64,
     pub(crate) lock_ns: f64,
-    /// An `fsync` after every so many writes of an actor; 0: never.
+    /// Number of writes of an actor after which it issues an `fsync`. 0 for never.
     pub(crate) writes_per_sync: u32,
     pub(crate) flush_ns: f64,
     /// Share of reads answered from memory, and of writes that stay there.
     pub(crate) hits: f64,
     pub(crate) deferred: f64,
-    /// Share of member reads that a cache in the member answers, which the kernel does not see.
+    /// Share of member reads answered by a cache in the member, invisible to the kernel.
     pub(crate) controller_hits: f64,
     pub(crate) level: Level,
     pub(crate) chunk_bytes: u64,
     pub(crate) members: Vec<Member>,
-    /// What every write goes to first. Its place is after those of the members.
+    /// Device to which every write goes first. Its index follows those of the members.
     pub(crate) journal: Option<Member>,
-    /// Share of member requests at another place than where the arm is.
+    /// Share of member requests that move the arm.
     pub(crate) seeks: f64,
-    /// Share of the requests that go to the first member whatever their address.
+    /// Share of the requests that go to the first member, whatever their address.
     pub(crate) hot: f64,
     pub(crate) bus_bytes_per_s: Option<f64>,
     pub(crate) link: Option<Link>,
@@ -50,11 +51,11 @@ pub(crate) struct Machine {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
-    /// To get to another place, and to answer at all.
+    /// Time to move to another position, and time of any answer.
     pub(crate) seek_ns: f64,
     pub(crate) latency_ns: f64,
     pub(crate) bytes_per_s: f64,
-    /// Requests that it serves at once.
+    /// Number of requests served in parallel.
     pub(crate) channels: usize,
 }
 
@@ -68,12 +69,12 @@ pub(crate) enum Level {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) bytes_per_s: f64,
-    /// Between array and members; otherwise between actors and array.
+    /// True if it is between array and members, false if between actors and array.
     pub(crate) to_members: bool,
 }
 
 impl Machine {
-    /// The members, and the device of the journal.
+    /// The members and the journal device.
     fn devices(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().chain(&self.journal)
     }
@@ -83,7 +84,7 @@ impl Machine {
     }
 }
 
-/// What was counted.
+/// Counters of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) window_ns: u64,
@@ -111,7 +112,7 @@ enum Step {
     Acquire(usize),
     Release(usize),
     Delay(u64),
-    /// On a CPU that is held, on account of a thread.
+    /// Runs on an acquired CPU, charged to a thread.
     Compute(usize, u64),
     Begin(usize),
     End(usize),
@@ -142,7 +143,7 @@ struct Task {
     children: usize,
     actor: Option<usize>,
     begun_ns: u64,
-    /// When it last asked for a CPU.
+    /// Time of its last request for a CPU.
     asked_ns: u64,
     kind: &'static str,
 }
@@ -172,16 +173,17 @@ struct Simulation<'a> {
     actors: Vec<Actor>,
     in_flight: Vec<InFlight>,
     counters: Counters,
-    /// Time on a CPU, and waiting for one, of threads: actors, the engine, others'.
+    /// Time running on a CPU and time waiting for one, by thread: actors, the engine, other
+    /// programs.
     thread_ns: Vec<(u64, u64)>,
 }
 
-/// Simulates so many operations.
+/// Simulates this many operations.
 pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counters {
     let mut seeds = Random::new(seed);
     let devices = machine.devices().count();
     let mut stations: Vec<usize> = vec![machine.cores, 1, 1, 1, 1, 1];
-    // Of each member its channels, its transfer and its flush.
+    // For each member: its channels, its transfer and its flush.
     for member in machine.devices() {
         stations.extend([member.channels, 1, 1]);
     }
@@ -241,7 +243,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Does the steps of a task up to one that takes time.
+    /// Executes the steps of a task up to one that takes time.
     fn advance(&mut self, id: usize, seeds: &mut Random) {
         loop {
             let task = &mut self.tasks[id];
@@ -298,7 +300,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A shaper lets a burst pass, and holds back what comes on top.
+    /// A shaper lets a burst pass and delays the rest.
     fn hold_back(&mut self, station: usize) {
         const BURST_BYTES: u64 = 131_072;
         let waiting = u64::try_from(self.stations[station].queue.len()).unwrap() + 1;
@@ -362,7 +364,7 @@ impl Simulation<'_> {
                     "write" => counted.application.written += bytes,
                     _ => {}
                 }
-                // An fsync is part of the write before it: it counts nothing of its own.
+                // An fsync belongs to the write before it and does not count as an operation.
                 self.counters.operations += u64::from(kind != "fsync");
                 self.ask(actor);
             }
@@ -387,7 +389,7 @@ impl Simulation<'_> {
         in_flight.flushes = by(in_flight.flushes, flushes);
     }
 
-    /// The next operation of an actor.
+    /// Issues the next operation of an actor.
     fn ask(&mut self, actor: usize) {
         let machine = self.machine;
         let state = &mut self.actors[actor];
@@ -427,7 +429,7 @@ impl Simulation<'_> {
         self.ready.push(id);
     }
 
-    /// What an operation does that memory does not answer.
+    /// Adds the steps of an operation that memory does not answer.
     fn data(&mut self, actor: usize, reads: bool, steps: &mut Vec<Step>, random: &mut Random) {
         let machine = self.machine;
         let bytes = machine.operation_bytes;
@@ -446,7 +448,7 @@ impl Simulation<'_> {
         } else {
             random.below(members)
         };
-        // Of a row of chunks one is parity.
+        // One chunk of each row is parity.
         let parity = usize::from(machine.level == Level::Parity);
         let wide = chunks.min(members - parity);
         let each = bytes / u64::try_from(wide).unwrap();
@@ -464,7 +466,7 @@ impl Simulation<'_> {
                 phases.push(both.collect());
             }
             (Level::Parity, false) => {
-                // Read, modify, write; the parity of a range lies on the member after it.
+                // Read, modify, write; the parity of a range is on the next member.
                 let mut touched = targets.clone();
                 touched.push(next(targets[wide - 1]));
                 touched.dedup();
@@ -509,7 +511,7 @@ impl Simulation<'_> {
         if reads && random.unit() < machine.controller_hits {
             place_ns = 1e4;
         } else if random.unit() < machine.seeks {
-            // From next to nothing to the whole stroke.
+            // From almost no distance to the whole stroke.
             place_ns += own.seek_ns * 2.0 * random.unit();
         }
         let station = MEMBERS + 3 * member;
@@ -534,7 +536,7 @@ impl Simulation<'_> {
         steps
     }
 
-    /// Bytes over the link, with what frames add.
+    /// Carries bytes over the link, including the overhead of frames.
     fn carry(&mut self, reads: bool, bytes: u64, steps: &mut Vec<Step>) {
         let Some(link) = self.machine.link else {
             return;
@@ -551,7 +553,7 @@ impl Simulation<'_> {
         steps.push(Step::Release(station));
     }
 
-    /// What others do with a CPU, one burst after the other.
+    /// Other programs' use of a CPU, in bursts.
     fn other(&mut self, random: &mut Random) {
         const BURST_NS: f64 = 300_000.0;
         let busy = self.machine.others / as_f64(count(self.machine.others_each_cpu()));
@@ -600,7 +602,8 @@ impl Simulation<'_> {
                 run_delay_ns: Some(waited_ns),
             })
             .collect();
-        // The lab takes off what the machine does without the run, and counts the run's own at least.
+        // The lab subtracts the machine's activity without the run, but counts at least the run's
+        // own.
         let own_ns: u64 = threads.iter().map(|thread| thread.cpu_ns).sum();
         let others_ns = self.thread_ns[actors + 1].0;
         let all_ns = as_f64(count(self.machine.cores)) * as_f64(self.now_ns);
@@ -625,7 +628,7 @@ fn compute(thread: usize, ns: f64, random: &mut Random) -> Vec<Step> {
 fn flush(machine: &Machine, member: usize, random: &mut Random) -> Vec<Step> {
     let station = MEMBERS + 3 * member;
     vec![
-        // The kernel has one flush of a device under way at a time.
+        // The kernel runs one flush of a device at a time.
         Step::Acquire(station + 2),
         Step::BeginFlush(member),
         Step::Acquire(station),
@@ -636,7 +639,7 @@ fn flush(machine: &Machine, member: usize, random: &mut Random) -> Vec<Step> {
     ]
 }
 
-/// A time around this mean: half to one and a half.
+/// A random time around this mean: half to one and a half.
 fn about(mean_ns: f64, random: &mut Random) -> u64 {
     whole(mean_ns * (0.5 + random.unit()))
 }

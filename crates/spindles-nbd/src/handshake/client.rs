@@ -1,4 +1,4 @@
-//! The client's side: it wants one export, and all that the server can do.
+//! The client's side: it wants one export, with the best features that the server supports.
 
 use super::{
     ALLOCATION, Agreed, BlockSizes, FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC,
@@ -14,34 +14,34 @@ use alloc::{
     vec::Vec,
 };
 
-/// Longest data of a reply.
+/// Longest data of a reply, in bytes.
 const REPLY_BYTES_MAX: u32 = 64 << 10;
 
-/// What a client asks for.
+/// The client's wishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The name of the export.
     pub export: String,
-    /// Nothing is asked for without TLS.
+    /// Set to require TLS before any other option.
     pub tls: bool,
-    /// The best headers to ask for.
+    /// The best header format to ask for.
     pub headers: Headers,
 }
 
-/// Where a handshake stands after some bytes came.
+/// State of a handshake after some bytes arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More must come.
+    /// More bytes are needed.
     Receive,
-    /// TLS begins now, and then [`Client::encrypted`] is called.
+    /// Start TLS now, then call [`Client::encrypted`].
     StartTls,
-    /// Requests may follow.
+    /// The handshake is complete; requests may follow.
     Transmit(Agreed),
-    /// The server does not give it, and says why. The connection ends.
+    /// The server refuses, for this reason. The connection ends.
     Refused(String),
 }
 
-/// What was sent last, and is to be answered.
+/// The message sent last, whose reply is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Greeting,
@@ -51,7 +51,7 @@ enum State {
     StructuredReply,
     MetaContext,
     Go,
-    /// The old way to choose an export, for a server that does not know how to go.
+    /// `NBD_OPT_EXPORT_NAME`, for a server that does not support `NBD_OPT_GO`.
     ExportName,
     Over,
 }
@@ -68,7 +68,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// It has connected.
+    /// Starts the handshake of a new connection.
     #[must_use]
     pub fn new(wanted: Wanted) -> Self {
         let agreed = Agreed {
@@ -89,26 +89,27 @@ impl Client {
         }
     }
 
-    /// What is to be sent; whoever sends it takes it out.
+    /// Returns the bytes to send; the caller removes those that it sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// TLS has begun.
+    /// Continues the handshake after TLS has started.
     ///
     /// # Panics
     ///
-    /// If it was not to.
+    /// If the last step was not [`Progress::StartTls`].
     pub fn encrypted(&mut self) {
         assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
         self.negotiate();
     }
 
-    /// These bytes came. How many of them belong to the handshake: the rest is that of replies.
+    /// Processes received bytes. Returns how many belong to the handshake: the rest belong to
+    /// replies.
     ///
     /// # Errors
     ///
-    /// The connection ends at once.
+    /// The server violated the protocol. The connection ends at once.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Violation> {
         let mut received = core::mem::take(&mut self.received);
         let taken = take_messages(&mut received, bytes, |rest| {
@@ -231,7 +232,7 @@ impl Client {
         self.option(State::Go, option::GO, &parts);
     }
 
-    /// A reply to what was sent last.
+    /// Processes a reply to the option sent last.
     fn answered(&mut self, kind: u32, data: &[u8]) -> Result<Progress, Violation> {
         let failed = kind & answer::IS_ERROR != 0;
         let done = kind == answer::ACK;
@@ -303,7 +304,7 @@ impl Client {
         Ok(())
     }
 
-    /// The answer to the old way.
+    /// Parses the reply to `NBD_OPT_EXPORT_NAME`.
     fn described(&mut self, rest: &mut Cursor<'_>) -> Option<Progress> {
         let mut message = *rest;
         let (bytes, flags) = message.u64().zip(message.u16())?;

@@ -1,4 +1,5 @@
-//! The handshake: the server greets, the client sends options, each is answered, and the last one chooses an export.
+//! The handshake: the server greets, the client sends options, the server answers each. The last
+//! option chooses an export.
 //!
 //! ```text
 //!              ┌──── option ⇄ replies ────┐
@@ -26,15 +27,15 @@ const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 const FIXED_NEWSTYLE: u16 = 1;
 const NO_ZEROES: u16 = 2;
 
-/// What follows the flags of an export where nobody asked for it to be left out.
+/// Bytes of zeros after the flags of an export, unless the client negotiated `NO_ZEROES`.
 const ZEROES: usize = 124;
 
-/// The one context that this protocol defines: where there is data.
+/// The only context that the protocol defines: the allocation status.
 const ALLOCATION: &str = "base:allocation";
-/// What its number is.
+/// The ID of that context.
 const ALLOCATION_CONTEXT: u32 = 1;
 
-/// What a client may say in the handshake.
+/// Options of a client.
 mod option {
     pub(super) const EXPORT_NAME: u32 = 1;
     pub(super) const ABORT: u32 = 2;
@@ -48,7 +49,7 @@ mod option {
     pub(super) const EXTENDED_HEADERS: u32 = 11;
 }
 
-/// What a server may say to it.
+/// Reply types of a server.
 mod answer {
     pub(super) const ACK: u32 = 1;
     pub(super) const SERVER: u32 = 2;
@@ -64,9 +65,10 @@ mod answer {
     pub(super) const EXTENDED_HEADERS_REQUIRED: u32 = IS_ERROR | 0xa;
 }
 
-/// Takes whole messages from what was received before and now, until one ends this part of the handshake. `next` takes
-/// one message: `None` where it is not whole, then whether it was the last and what it came to. Returns how many of the
-/// new bytes were used, and that; what is not whole stays in `received`.
+/// Parses whole messages from the bytes received before and now, until one ends this part of the
+/// handshake. `next` parses one message. It returns `None` if the message is incomplete, or else
+/// the result of the message if that was the last one. Returns the number of new bytes used, and
+/// the result. An incomplete message stays in `received`.
 fn take_messages<T>(
     received: &mut Vec<u8>,
     bytes: &[u8],
@@ -92,7 +94,7 @@ fn take_messages<T>(
     }
 }
 
-/// What can be told of an export.
+/// Types of export information.
 mod info {
     pub(super) const EXPORT: u16 = 0;
     pub(super) const NAME: u16 = 1;
@@ -100,30 +102,30 @@ mod info {
     pub(super) const BLOCK_SIZE: u16 = 3;
 }
 
-/// Which requests an export takes.
+/// The request sizes that an export accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// All offsets and lengths are multiples of this, in bytes.
+    /// Minimum block size in bytes: divides all offsets and lengths.
     pub min_bytes: u32,
-    /// Shorter or unaligned requests cost more, in bytes.
+    /// Preferred block size in bytes: shorter or unaligned requests cost more.
     pub preferred_bytes: u32,
     /// Longest payload, in bytes.
     pub payload_bytes_max: u32,
 }
 
-/// What both sides agreed upon.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The name of the export, as the server has it.
+    /// The server's name of the export.
     pub export: String,
-    /// How long it is.
+    /// Size of the export in bytes.
     pub bytes: u64,
-    /// What can be asked of it.
+    /// Capabilities of the export.
     pub flags: TransmissionFlags,
-    /// Which headers messages have.
+    /// The negotiated header format.
     pub headers: Headers,
-    /// The number of the context `base:allocation`, where that can be asked for.
+    /// The ID of the context `base:allocation`; `None` if it was not negotiated.
     pub allocation: Option<u32>,
-    /// What the server said of requests.
+    /// The server's request sizes; `None` if it sent none.
     pub block_sizes: Option<BlockSizes>,
 }

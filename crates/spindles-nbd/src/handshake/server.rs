@@ -11,68 +11,69 @@ use crate::{
 };
 use alloc::{string::String, vec::Vec};
 
-/// Longest data of an option that is looked at. What is longer is skipped.
+/// Longest option data that is parsed, in bytes. Longer data is skipped.
 const OPTION_BYTES_MAX: u32 = 64 << 10;
-/// Longest data that is skipped.
+/// Longest option data that is skipped, in bytes.
 const SKIPPED_BYTES_MAX: u32 = 16 << 20;
-/// So many options are answered. No client needs more than a dozen, and one for each export that it looks at.
+/// Most options answered on one connection. A client needs at most a dozen, and one for each export
+/// that it inspects.
 const OPTIONS_MAX: u32 = 4096;
 
-/// An export that is offered.
+/// An export on offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// As clients ask for it.
+    /// The name that clients ask for.
     pub name: String,
-    /// For people.
+    /// Human-readable description.
     pub description: String,
-    /// How long it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What can be asked of it. [`TransmissionFlags::SEND_DF`] is left out where it does not apply.
+    /// Capabilities. [`TransmissionFlags::SEND_DF`] is removed if the client uses simple headers.
     pub flags: TransmissionFlags,
-    /// Which requests it takes.
+    /// The accepted request sizes.
     pub block_sizes: BlockSizes,
 }
 
-/// Whether connections are encrypted.
+/// The TLS policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// This server has no TLS.
+    /// TLS is not available.
     Never,
     /// Clients may begin with STARTTLS.
     Offered,
-    /// Clients must begin with STARTTLS: until then every other option is refused.
+    /// Clients must begin with STARTTLS: until then all other options but abort are refused.
     Required,
 }
 
-/// Where a handshake stands after some bytes came.
+/// State of a handshake after some bytes arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More must come.
+    /// More bytes are needed.
     Receive,
-    /// When all output is sent, TLS begins, and then [`Server::encrypted`] is called.
+    /// Send all output, start TLS, then call [`Server::encrypted`].
     StartTls,
-    /// When all output is sent, requests follow.
+    /// Send all output; requests follow.
     Transmit(Agreed),
-    /// When all output is sent, the connection ends as the client wished.
+    /// Send all output, then close the connection as the client asked.
     End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The client's flags are to come.
+    /// Waits for the client's flags.
     Flags,
     Option,
-    /// Data of an option that is too long.
+    /// Skips the data of an option that is too long.
     Skipping {
         option: u32,
         bytes: u32,
     },
-    /// TLS is about to begin.
+    /// Waits for TLS to start.
     StartingTls,
     Over,
 }
 
-/// A server in the handshake with one client.
+/// The server's side of the handshake with one client.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -82,22 +83,22 @@ pub struct Server {
     state: State,
     tls: Tls,
     encrypted: bool,
-    /// Whether something was refused because TLS has not begun.
+    /// Set if an option was refused because TLS had not started.
     lacked_tls: bool,
     zeroes: bool,
     headers: Headers,
-    /// The export for which `base:allocation` was chosen.
+    /// The export for which the client selected `base:allocation`.
     allocation_of: Option<String>,
-    /// Whether a client that names no export gets the first.
+    /// True if a client that names no export gets the first one.
     has_default: bool,
     options: u32,
-    /// Of a message that is not whole.
+    /// An incomplete message.
     received: Vec<u8>,
     output: Vec<u8>,
 }
 
 impl Server {
-    /// A client has connected. There is output to begin with.
+    /// Starts the handshake with a new client. The greeting is in the output.
     #[must_use]
     pub fn new(tls: Tls) -> Self {
         let mut output = Vec::new();
@@ -119,30 +120,31 @@ impl Server {
         }
     }
 
-    /// Clients have to name the export that they want.
+    /// Requires clients to name an export.
     #[must_use]
     pub fn without_default(mut self) -> Self {
         self.has_default = false;
         self
     }
 
-    /// Bytes to be sent; whoever sends them takes them out. Nothing more should be received until then, or a
-    /// client that does not read makes it grow.
+    /// Returns the bytes to send; the caller removes those that it sent. Send all output before
+    /// receiving more, or a client that does not read makes the buffer grow.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// Whether the client was refused something because it had not begun with TLS, and has not since.
+    /// Returns true if an option was refused for lack of TLS, and TLS has not started since.
     #[must_use]
     pub fn lacked_tls(&self) -> bool {
         self.lacked_tls
     }
 
-    /// TLS has begun. What was agreed before, anybody could have said.
+    /// Continues the handshake after TLS has started. Discards everything negotiated before, which
+    /// a man in the middle could have sent.
     ///
     /// # Panics
     ///
-    /// If it was not to.
+    /// If the last step was not [`Step::StartTls`].
     pub fn encrypted(&mut self) {
         assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
         self.state = State::Option;
@@ -152,12 +154,12 @@ impl Server {
         self.allocation_of = None;
     }
 
-    /// These bytes came, while these exports are offered; the first is the one without a name too. How many of
-    /// the bytes belong to the handshake: the rest is that of requests.
+    /// Processes received bytes. `exports` are the exports on offer; the first is also the default
+    /// one. Returns how many of the bytes belong to the handshake: the rest belong to requests.
     ///
     /// # Errors
     ///
-    /// The connection ends at once.
+    /// The client violated the protocol. The connection ends at once.
     pub fn receive(
         &mut self,
         exports: &[Export],
@@ -176,7 +178,7 @@ impl Server {
         Ok((used, step.unwrap_or(Step::Receive)))
     }
 
-    /// The next message, where it is whole.
+    /// Processes the next message; returns `None` if it is incomplete.
     fn next(
         &mut self,
         exports: &[Export],
@@ -295,7 +297,7 @@ impl Server {
         self.reply(option, kind, &[why.as_bytes()]);
     }
 
-    /// An export of that name, the default where it is empty.
+    /// Finds the export of that name; an empty name means the default export.
     fn find<'a>(&self, exports: &'a [Export], name: &str) -> Option<&'a Export> {
         let is_default = self.has_default && name.is_empty();
         let default = || exports.first().filter(|_| is_default);
@@ -303,7 +305,7 @@ impl Server {
         named.or_else(default)
     }
 
-    /// Why there is no such export.
+    /// Returns the reason why [`Self::find`] found no export.
     fn unknown(name: &str) -> &'static str {
         if name.is_empty() {
             "there are several exports: name one"
@@ -312,7 +314,7 @@ impl Server {
         }
     }
 
-    /// What can be asked of an export on this connection.
+    /// Returns the export's capabilities on this connection.
     fn flags(&self, export: &Export) -> TransmissionFlags {
         let flags = export.flags.with(TransmissionFlags::HAS_FLAGS);
         if self.headers == Headers::Simple {
@@ -454,7 +456,7 @@ impl Server {
         self.reply(option, answer::ACK, &[]);
     }
 
-    /// Lists the contexts that were asked for, or sets them.
+    /// Lists or selects the contexts that the client asks for.
     fn contexts(&mut self, exports: &[Export], option: u32, data: &[u8]) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {

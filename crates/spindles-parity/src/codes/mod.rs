@@ -1,4 +1,4 @@
-//! The codes. Each is a file and a row of the table.
+//! The codes: each is a file and a row of the table.
 
 mod copies;
 mod pq;
@@ -9,20 +9,20 @@ mod xor;
 /// `data_chunks` of the chunks determine all others.
 #[derive(Debug)]
 pub struct Code {
-    /// As it is written in tables and on the command line.
+    /// The name in tables and on the command line.
     pub name: &'static str,
-    /// One line for a reader.
+    /// A one-line description.
     pub summary: &'static str,
-    /// How many parity chunks a group has.
+    /// The number of parity chunks of a group.
     pub parity_chunks: u8,
-    /// What data chunk `i` counts in parity chunk `p`: `coefficient(p, i)`.
+    /// The factor of data chunk `i` in parity chunk `p`: `coefficient(p, i)`.
     pub coefficient: fn(u8, u8) -> u8,
 }
 
-/// All codes, by rising number of parity chunks: row n has n.
+/// All codes by their number of parity chunks: row n has n.
 pub static CODES: &[&Code] = &[&copies::CODE, &xor::CODE, &pq::CODE, &pqr::CODE];
 
-/// The code with that many parity chunks. Panics when there is none.
+/// Returns the code with this many parity chunks. Panics if there is none.
 pub fn by_parity_chunks(parity_chunks: u8) -> &'static Code {
     CODES
         .iter()

@@ -1,5 +1,5 @@
 //! P is the xor of the data, Q the sum of 2^i, R the sum of 4^i times data chunk i. Every square
-//! part of these three rows is invertible, since squaring is one to one in the field.
+//! submatrix of these three rows is invertible, since squaring is one-to-one in the field.
 
 use super::Code;
 use crate::gf;

@@ -46,26 +46,26 @@ impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(_mm256_setzero_si256()) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(_mm256_loadu_si256(from.cast())) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
         let mut whole = [0u8; 32];
-        // SAFETY: the caller's; `bytes` is less than 32.
+        // SAFETY: guaranteed by the caller; `bytes` is less than 32.
         unsafe {
             from.copy_to_nonoverlapping(whole.as_mut_ptr(), bytes);
             Self::load(whole.as_ptr())
@@ -75,7 +75,7 @@ impl Vector for Avx2 {
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
         let mut whole = [0u8; 32];
-        // SAFETY: the caller's; `bytes` is less than 32.
+        // SAFETY: guaranteed by the caller; `bytes` is less than 32.
         unsafe {
             self.store(whole.as_mut_ptr());
             to.copy_from_nonoverlapping(whole.as_ptr(), bytes);
@@ -84,20 +84,20 @@ impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(_mm256_xor_si256(self.0, b.0)) }
     }
 
     #[inline(always)]
     unsafe fn add2(self, b: Self, c: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.add(b.add(c)) }
     }
 
     #[inline(always)]
     unsafe fn times(self, factor: Self::Factor) -> Self {
         let (low, high) = factor.split_at(16);
-        // SAFETY: the caller's; both halves are 16 bytes long.
+        // SAFETY: guaranteed by the caller; both halves are 16 bytes long.
         unsafe {
             let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(low.as_ptr().cast()));
             let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(high.as_ptr().cast()));
@@ -110,7 +110,7 @@ impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn double_add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let carries = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
             let reduced = _mm256_and_si256(carries, _mm256_set1_epi8(0x1d));

@@ -1,4 +1,4 @@
-//! What all vector kernels share: a map is run column by column, each column a few vectors wide.
+//! The code shared by all vector kernels. A map is run column by column, each a few vectors wide.
 //! The sums of a column stay in registers while all sources are read once.
 
 #![expect(
@@ -17,13 +17,13 @@ use crate::{
 };
 use core::mem::MaybeUninit;
 
-/// A vector register's worth of bytes. Everything is inlined into a function that enables the
-/// instructions it needs; only there may it be called.
+/// The bytes of one vector register. Every method is inlined into a function that enables the
+/// instructions it needs, and may be called only there.
 pub(super) trait Vector: Copy {
     const BYTES: usize;
-    /// Up to so many targets, encoding by `double_add` is cheaper than by `times`.
+    /// The most targets for which encoding by `double_add` is cheaper than by `times`.
     const DOUBLES_MAX: usize;
-    /// A number of the field in the form in which `times` wants it.
+    /// A field element in the form that `times` needs.
     type Factor: Copy;
 
     fn factor(coefficient: u8) -> Self::Factor;
@@ -45,7 +45,7 @@ pub(super) trait Vector: Copy {
 /// A multiplication table for two nibbles: products of 0..16, then of 16 times that.
 pub(super) type Nibbles = [u8; 32];
 
-/// One table for each number of the field.
+/// One table for each field element.
 pub(super) static NIBBLES: [Nibbles; 256] = {
     let mut tables = [[0; 32]; 256];
     let mut coefficient: u8 = 0;
@@ -64,13 +64,13 @@ pub(super) static NIBBLES: [Nibbles; 256] = {
     }
 };
 
-/// A way from the sources of a column to its sums.
+/// A way to compute the sums of a column from its sources.
 trait Shape {
     /// One source, or pair, with its index.
     type Source<'bytes>;
 
-    /// The sums at byte `at` of `T` targets, `W` vectors each. With `PART`, only the first
-    /// `bytes` bytes of the vector are there, and `W` is 1.
+    /// The sums at byte `at` of `T` targets, `W` vectors each. With `PART`, only the first `bytes`
+    /// bytes of the vector exist, and `W` is 1.
     unsafe fn sums<V: Vector, const T: usize, const W: usize, const PART: bool>(
         inputs: &Inputs<'_, V, Self::Source<'_>, T>,
         at: usize,
@@ -80,26 +80,26 @@ trait Shape {
 
 /// The sum of factors times sources. With `PLAIN`, all factors of the first target are 1.
 struct Solve<const PLAIN: bool>;
-/// Source i counts 1, 2^i, 4^i: sums by doubling from the last source to the first.
+/// Source i has factors 1, 2^i, 4^i: sums by doubling from the last source to the first.
 struct Powers;
-/// What the targets hold, plus factors times differences of pairs. `PLAIN` as above.
+/// The targets' contents plus factors times differences of pairs. `PLAIN` as above.
 struct Delta<const PLAIN: bool>;
 
 type Plain<'bytes> = (u8, &'bytes [u8]);
 type Pair<'bytes> = (u8, &'bytes [u8], &'bytes [u8]);
 
-/// A map as the shapes want it.
+/// A map in the form that the shapes need.
 struct Inputs<'a, V: Vector, Source, const T: usize> {
     sources: &'a [Source],
     targets: [*mut u8; T],
-    /// For each source there is one.
+    /// Set for each source.
     factors: [[MaybeUninit<V::Factor>; SOURCES_MAX]; T],
 }
 
 impl<V: Vector, Source, const T: usize> Inputs<'_, V, Source, T> {
     #[inline(always)]
     unsafe fn factor(&self, t: usize, s: usize) -> V::Factor {
-        // SAFETY: `columns` has set those of all sources.
+        // SAFETY: `columns` has set the factors of all sources.
         unsafe { self.factors[t].get_unchecked(s).assume_init() }
     }
 }
@@ -108,12 +108,12 @@ impl<V: Vector, Source, const T: usize> Inputs<'_, V, Source, T> {
 ///
 /// # Safety
 ///
-/// The instructions of `V` must be there.
+/// This machine must have the instructions of `V`.
 #[inline(always)]
 pub(super) unsafe fn run<V: Vector, const W1: usize, const W2: usize, const W3: usize>(
     map: &mut Map<'_, '_, '_>,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match map.sources {
             Sources::Plain(sources) => {
@@ -152,7 +152,8 @@ pub(super) unsafe fn run<V: Vector, const W1: usize, const W2: usize, const W3: 
     }
 }
 
-/// Whether source i counts 2^i in the second target and 4^i in the third, if there is one.
+/// Returns true if source i has factor 2^i in the second target and, if there is a third, 4^i in
+/// it.
 fn is_powers(map: &Map<'_, '_, '_>, count: usize) -> bool {
     let follows = |row: &Row, step: fn(u8) -> u8| {
         row[0] == 1 && (1..count).all(|source| row[source] == step(row[source - 1]))
@@ -180,8 +181,8 @@ unsafe fn columns<V: Vector, S: Shape, const T: usize, const W: usize>(
     }
     let bytes = map.bytes;
     let mut at = 0;
-    // SAFETY: all slices of a map are `bytes` long, and `at` plus what is read and written there
-    // stays below; the instructions are the caller's.
+    // SAFETY: all slices of a map are `bytes` long, and every access at `at` stays within them. The
+    // caller guarantees the instructions.
     unsafe {
         while bytes - at >= W * V::BYTES {
             let sums = S::sums::<V, T, W, false>(&inputs, at, 0);
@@ -211,7 +212,7 @@ unsafe fn columns<V: Vector, S: Shape, const T: usize, const W: usize>(
 /// Vector `w` of the column at `from`.
 #[inline(always)]
 unsafe fn fetch<V: Vector, const PART: bool>(from: *const u8, w: usize, bytes: usize) -> V {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if PART {
             V::load_part(from, bytes)
@@ -230,7 +231,7 @@ impl<const PLAIN: bool> Shape for Solve<PLAIN> {
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[V::zero(); W]; T];
             let mut s = 0;
@@ -280,7 +281,7 @@ impl Shape for Powers {
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[V::zero(); W]; T];
             let mut s = inputs.sources.len();
@@ -327,7 +328,7 @@ impl<const PLAIN: bool> Shape for Delta<PLAIN> {
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[V::zero(); W]; T];
             for t in 0..T {

@@ -28,8 +28,8 @@ fn run(map: &mut Map<'_, '_, '_>) {
     unsafe { columns::run::<Gfni, 8, 8, 4>(map) }
 }
 
-/// For each number of the field, multiplication by it as `gf2p8affineqb` wants it: byte 7 - i of
-/// the matrix has bit k set when bit i of the product takes in bit k of the other factor.
+/// For each field element, multiplication by it as the matrix that `gf2p8affineqb` takes: byte 7 -
+/// i has bit k set if bit i of the product depends on bit k of the other factor.
 static MATRICES: [i64; 256] = {
     let mut matrices = [0; 256];
     let mut coefficient: u8 = 0;
@@ -68,49 +68,49 @@ impl Vector for Gfni {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(Avx512::zero()) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(Avx512::load(from)) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.0.store(to) }
     }
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(Avx512::load_part(from, bytes)) }
     }
 
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.0.store_part(to, bytes) }
     }
 
     #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(self.0.add(b.0)) }
     }
 
     #[inline(always)]
     unsafe fn add2(self, b: Self, c: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(self.0.add2(b.0, c.0)) }
     }
 
     #[inline(always)]
     unsafe fn times(self, factor: Self::Factor) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let matrix = _mm512_set1_epi64(factor);
             Self(Avx512(_mm512_gf2p8affine_epi64_epi8::<0>(self.0.0, matrix)))
@@ -119,7 +119,7 @@ impl Vector for Gfni {
 
     #[inline(always)]
     unsafe fn double_add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(self.0.double_add(b.0)) }
     }
 }

@@ -1,12 +1,12 @@
-//! The kernels: each runs a linear map over byte columns, as fast as its instructions allow. The
-//! scalar one is the reference. The best one that this machine runs is chosen once.
+//! The kernels. Each runs a linear map over byte columns, as fast as its instructions allow. The
+//! scalar kernel is the reference. The best kernel for this machine is selected once.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod columns; // Not a row: what the vector kernels share.
+mod columns; // Not a row: shared by the vector kernels.
 #[cfg(target_arch = "x86_64")]
 mod gfni;
 #[cfg(target_arch = "aarch64")]
@@ -19,13 +19,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// A way to run linear maps on a kind of processor.
 #[derive(Debug)]
 pub struct Kernel {
-    /// As it is written in tables and on the command line.
+    /// The name in tables and on the command line.
     pub name: &'static str,
-    /// One line for a reader.
+    /// A one-line description.
     pub summary: &'static str,
-    /// Whether this machine can run it.
+    /// Returns true if this machine can run it.
     pub available: fn() -> bool,
-    /// Runs a map. Safe to call only where `available` says so.
+    /// Runs a map. Safe to call only if `available` returns true.
     pub(crate) run: unsafe fn(&mut Map<'_, '_, '_>),
 }
 

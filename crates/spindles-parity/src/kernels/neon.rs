@@ -1,4 +1,4 @@
-//! NEON, which every 64-bit Arm has: as AVX2, half as wide.
+//! NEON, which every 64-bit Arm processor has: like AVX2, half as wide.
 
 #![expect(
     unsafe_code,
@@ -44,26 +44,26 @@ impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(vdupq_n_u8(0)) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(vld1q_u8(from)) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { vst1q_u8(to, self.0) }
     }
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
         let mut whole = [0u8; 16];
-        // SAFETY: the caller's; `bytes` is less than 16.
+        // SAFETY: guaranteed by the caller; `bytes` is less than 16.
         unsafe {
             from.copy_to_nonoverlapping(whole.as_mut_ptr(), bytes);
             Self::load(whole.as_ptr())
@@ -73,7 +73,7 @@ impl Vector for Neon {
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
         let mut whole = [0u8; 16];
-        // SAFETY: the caller's; `bytes` is less than 16.
+        // SAFETY: guaranteed by the caller; `bytes` is less than 16.
         unsafe {
             self.store(whole.as_mut_ptr());
             to.copy_from_nonoverlapping(whole.as_ptr(), bytes);
@@ -82,20 +82,20 @@ impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(veorq_u8(self.0, b.0)) }
     }
 
     #[inline(always)]
     unsafe fn add2(self, b: Self, c: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.add(b.add(c)) }
     }
 
     #[inline(always)]
     unsafe fn times(self, factor: Self::Factor) -> Self {
         let (low, high) = factor.split_at(16);
-        // SAFETY: the caller's; both halves are 16 bytes long.
+        // SAFETY: guaranteed by the caller; both halves are 16 bytes long.
         unsafe {
             let (low, high) = (vld1q_u8(low.as_ptr()), vld1q_u8(high.as_ptr()));
             let of_low = vqtbl1q_u8(low, vandq_u8(self.0, vdupq_n_u8(0x0f)));
@@ -105,7 +105,7 @@ impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn double_add(self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let carries = vcltzq_s8(vreinterpretq_s8_u8(self.0));
             let reduced = vandq_u8(carries, vdupq_n_u8(0x1d));

@@ -1,4 +1,4 @@
-//! Groups of random chunks, and the oracle: the codes again, in the arithmetic of another crate.
+//! Groups of random chunks, and the oracle: the same codes in the arithmetic of another crate.
 
 use gf256::gf256;
 use spindles_parity::Code;
@@ -23,7 +23,7 @@ impl Bytes {
     }
 }
 
-/// A number of chunks as the codes count them.
+/// Converts a number of chunks to the type that the codes use.
 pub(crate) fn small(count: usize) -> u8 {
     u8::try_from(count).expect("groups are small")
 }

@@ -1,4 +1,4 @@
-//! Rates as they are, the fastest first, with their intervals.
+//! Absolute rates, fastest first, with their intervals.
 
 use spindles_measure::{Analysis, Cell, Quantity, Rate, Workload};
 
@@ -59,7 +59,7 @@ fn legend_of(analysis: &Analysis, drawn: &Drawn, cells: &[&Cell]) -> Vec<(String
     swatches
 }
 
-/// What is drawn of a workload: rates, the times of what is one operation, or response times.
+/// Figures drawn for a workload: rates, durations of a single operation, or response times.
 struct Drawn {
     quantity: Quantity,
     rate: Rate,
@@ -71,13 +71,13 @@ impl Drawn {
         let ends = (cell.log_rate.low.exp(), cell.log_rate.high.exp());
         match (self.quantity, cell.time_ns(self.quantity)) {
             (Quantity::Time, Some(time_ns)) => (time_ns, (1e9 / ends.1, 1e9 / ends.0)),
-            // The interval is that of the rate.
+            // The interval belongs to the rate.
             (_, Some(time_ns)) => (time_ns, (f64::NAN, f64::NAN)),
             (_, None) => (cell.geometric_mean, ends),
         }
     }
 
-    /// Whether the interval is.
+    /// Returns true if the interval is finite.
     fn is_known(&self, cell: &Cell) -> bool {
         let (_, (low, high)) = self.of(cell);
         low.is_finite() && high.is_finite()
@@ -98,7 +98,7 @@ fn draw(analysis: &Analysis, workload: &Workload, drawn: &Drawn, cells: &[&Cell]
         .map(|cell| drawn.of(cell).0)
         .fold(0.0, f64::max);
     let ends = cells.iter().filter(|cell| drawn.is_known(cell));
-    // An interval that is wider than the bars themselves is cut off rather than squeezing them.
+    // Cut off an interval that is wider than the bars, instead of squeezing them.
     let most = ends
         .map(|cell| drawn.of(cell).1.1)
         .fold(longest, f64::max)

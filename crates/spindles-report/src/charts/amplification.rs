@@ -1,4 +1,4 @@
-//! What the members wrote, and read beside it, for each byte the workload wrote.
+//! Bytes that the members wrote, and read in addition, for each byte the workload wrote.
 
 use spindles_measure::{Analysis, Cell};
 

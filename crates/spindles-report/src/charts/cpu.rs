@@ -16,7 +16,7 @@ pub(super) static CHART: Chart = Chart {
     panels,
 };
 
-/// The parts of a bar: class and words.
+/// The parts of a bar: CSS class and label.
 const PARTS: [(&str, &str); 3] = [
     ("cpu-workload", "workload"),
     ("cpu-engine", "engine"),

@@ -18,7 +18,7 @@ pub(super) static CHART: Chart = Chart {
     panels,
 };
 
-/// The class of a verdict in the style sheet.
+/// Returns the CSS class of a verdict.
 pub(crate) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -32,7 +32,7 @@ pub(crate) fn class(verdict: Verdict) -> &'static str {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    // Times may differ by more than rates do: each kind has a scale.
+    // Times may differ by more than rates do, so each kind has its own scale.
     let frame_of = |is_time: bool| {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
         let mine = all.filter(move |it| it.quantity.is_time() == is_time);
@@ -95,7 +95,7 @@ fn panel(
     })
 }
 
-/// What is in the panel, and only that.
+/// Builds a legend of what the panel contains.
 fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
     let is = |verdict: Verdict| {
         let mut asked = rows.iter().filter(|row| !row.control);
@@ -121,7 +121,8 @@ fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
     legend(&there)
 }
 
-/// A log-ratio of speeds as logarithms of the quantity's ratio: the figure, the lower and the upper end.
+/// Converts a log-ratio of speeds to logarithms of the quantity's ratio: value, lower and upper
+/// end.
 pub(super) fn logs(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) {
     if quantity.is_time() {
         (-log_ratio.value, -log_ratio.high, -log_ratio.low)
@@ -130,20 +131,21 @@ pub(super) fn logs(quantity: Quantity, log_ratio: &Estimate) -> (f64, f64, f64) 
     }
 }
 
-/// What panels that are read side by side have in common.
+/// Common layout of panels that are read side by side.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    /// Of the scale.
+    /// Range of the scale.
     range: (f64, f64),
-    /// Width of the figures at the right.
+    /// Width of the figures on the right.
     figures_wide: f64,
 }
 
-/// Width of a character of a figure that stands out.
+/// Width of a character in an emphasised figure.
 const FIGURE_WIDE: f64 = 7.9;
 
 impl Frame {
-    /// That of panels with these ratios, as logarithms with the ends of their intervals, and these figures.
+    /// Computes the layout for these ratios, as logarithms with the ends of their intervals, and
+    /// these figures.
     pub(super) fn of(
         logs: impl Iterator<Item = (f64, f64, f64)> + Clone,
         figures: impl Iterator<Item = String>,
@@ -156,8 +158,8 @@ impl Frame {
     }
 }
 
-/// The range of all bars and whiskers, zero included, with a little room; an interval that is
-/// wider than twice the bars themselves is cut off rather than squeezing them.
+/// Returns the range of all bars and whiskers, zero included, with a margin. An interval wider than
+/// twice the bars is cut off instead of squeezing them.
 fn range(logs: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
     let (mut low, mut high) = (-0.05_f64, 0.05_f64);
     for (value, ..) in logs.clone().filter(|(value, ..)| value.is_finite()) {
@@ -206,7 +208,8 @@ fn bar<'a>(workload: &str, comparison: &'a Comparison) -> Bar<'a> {
     }
 }
 
-/// The difference; of one block with its mark, since a bar without an interval would read as a result.
+/// Formats the difference. One block gets its mark, since a bar without an interval would look like
+/// a result.
 fn figure(comparison: &Comparison) -> String {
     let difference = words::difference(comparison);
     match comparison.verdict {
@@ -215,20 +218,21 @@ fn figure(comparison: &Comparison) -> String {
     }
 }
 
-/// A ratio with its interval, as a bar from one.
+/// A ratio with its interval, drawn as a bar from ×1.
 pub(super) struct Bar<'a> {
     pub(super) name: &'a str,
     /// Logarithms of the ratio and of the ends of its interval.
     pub(super) logs: (f64, f64, f64),
-    /// Classes of the bar and of its figure.
+    /// CSS classes of the bar and of its figure.
     pub(super) class: String,
     pub(super) figure_class: &'static str,
     pub(super) figure: String,
-    /// What stands under a pointer.
+    /// Tooltip.
     pub(super) title: String,
 }
 
-/// Bars around a ratio of one; `floor` is how far two identical systems came out apart, as a log-ratio.
+/// Draws bars around a ratio of one. `floor` is the difference of two identical systems, as a
+/// log-ratio.
 pub(super) fn draw_bars(words: &str, bars: &[Bar], frame: Frame, floor: f64) -> String {
     let names: Vec<&str> = bars.iter().map(|bar| bar.name).collect();
     let mut chart = Rows::with_ticks(&names, frame.range, frame.figures_wide, |scale| {

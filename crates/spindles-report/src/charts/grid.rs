@@ -1,4 +1,4 @@
-//! Sweeps of two numbers as pictures: a field for each pair, the stronger its colour the faster.
+//! Sweeps of two numbers: a field for each pair, in a stronger colour the faster it is.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) static CHART: Chart = Chart {
 
 const LEFT: f64 = 66.0;
 const ROW: f64 = 30.0;
-/// The strongest shade: figures on it can still be read.
+/// Strongest shade on which figures are still readable.
 const SHARE_MAX: f64 = 0.46;
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
@@ -66,7 +66,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     panels
 }
 
-/// The numbers of a field, and its rate.
+/// The two numbers of a field, and its rate.
 type Field = (u64, u64, f64);
 
 fn draw(grid: &Grid, system: &str, fields: &[Field], fastest: f64) -> String {
@@ -115,7 +115,7 @@ fn draw(grid: &Grid, system: &str, fields: &[Field], fastest: f64) -> String {
             &format!("{at}: {words}"),
         );
         let middle = (left(*x) + wide / 2.0, top(*y) + ROW / 2.0 + 4.0);
-        // As many digits as there is room for.
+        // As many digits as fit.
         let figure = figures::three_digits(rate / unit);
         let figure = if wide < 40.0 {
             format!("{:.0}", rate / unit)

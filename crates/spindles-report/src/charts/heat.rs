@@ -1,5 +1,5 @@
-//! Latency over time: one lane for each system, time from left to right, latency upwards in powers of
-//! two, the stronger the colour the more operations.
+//! Latency over time: one lane for each system, time from left to right, latency upwards in powers
+//! of two. The colour is stronger for more operations.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,15 @@ pub(super) static CHART: Chart = Chart {
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = WIDTH - 4.0;
 const NAME: f64 = 19.0;
-/// Height of a power of two.
+/// Height of the row for a power of two.
 const ROW: f64 = 6.5;
-/// Columns at most.
+/// Largest number of columns.
 const COLUMNS_MAX: usize = 76;
-/// Shades, each for four times as many as the one before; the first has everything below it too.
+/// Shades, each for four times as many operations as the previous one. The first also covers all
+/// smaller counts.
 const SHADES: [&str; 5] = ["heat1", "heat2", "heat3", "heat4", "heat5"];
 const SHADE_FACTOR: f64 = 4.0;
-/// Fewest slots that are drawn.
+/// Fewest slots for a chart.
 const SLOTS_MIN: usize = 8;
 
 /// Operations by column and power of two.
@@ -88,7 +89,7 @@ fn legend_of(lanes: &[Lane]) -> Vec<(String, String)> {
     legend(&swatches)
 }
 
-/// Slots that share a column.
+/// Number of slots in each column.
 fn slots_a_column(series: &Series) -> usize {
     series.slots.len().div_ceil(COLUMNS_MAX).max(1)
 }
@@ -105,7 +106,7 @@ fn fields(series: &Series) -> Fields {
     fields
 }
 
-/// The shade of a count, where `most` is the largest of all.
+/// Returns the shade of a count; `most` is the largest count.
 fn shade(count: u64, most: u64) -> usize {
     let below = (figures::float(most) / figures::float(count.max(1))).ln() / SHADE_FACTOR.ln();
     let steps = [1.0, 2.0, 3.0, 4.0].iter().filter(|step| below >= **step);

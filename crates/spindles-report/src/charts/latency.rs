@@ -1,5 +1,5 @@
-//! How long operations took: the share that was done within a time, time on a
-//! logarithmic scale, and the share on one that gives each nine the same room.
+//! Distribution of latencies: the share completed within a time. Time has a logarithmic scale, and
+//! each further nine of the share has the same height.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,13 +25,13 @@ pub(super) static CHART: Chart = Chart {
 const HEIGHT: f64 = 232.0;
 const LEFT: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
-/// Shares with a line of their own, and up to which lines are drawn.
+/// Shares with a grid line, up to the largest share that is drawn.
 const SHARES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 0.999];
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     let systems = shown(analysis);
     let mut panels = Vec::new();
-    // Response times are what is compared of open loops: they come first, and are not folded away.
+    // Response times are compared for open loops, so they come first and are not folded away.
     let mut workloads: Vec<_> = analysis.experiment.workloads.iter().collect();
     workloads.sort_by_key(|workload| workload.arrivals_per_s == 0);
     for workload in workloads {
@@ -46,12 +46,12 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                         let cell = analysis.cell(name, &workload.name)?;
                         Some((index, *name, &of(cell).get(operation)?.histogram))
                     })
-                    // A handful of flushes makes no distribution.
+                    // A few flushes make no distribution.
                     .filter(|(_, _, histogram)| histogram.total() >= 20)
                     .collect()
             };
             let (service, response) = (lines(|cell| &cell.latency), lines(|cell| &cell.response));
-            // Both have one scale, so that they can be held against each other.
+            // Both use one scale, so that they can be compared.
             let both: Vec<Line> = service.iter().chain(&response).copied().collect();
             let note = match response.len() {
                 0 => format!("latency of each {operation}"),
@@ -74,13 +74,13 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     panels
 }
 
-/// The latencies of a cell that are meant.
+/// Selects the latencies of a cell.
 type Of = fn(&Cell) -> &BTreeMap<String, Latency>;
 
-/// A system by its place, its name, and how long its operations took.
+/// Index and name of a system, and its latencies.
 type Line<'a> = (usize, &'a str, &'a Histogram);
 
-/// Up to which share a line is drawn: a percentile needs some that are slower.
+/// Largest share that is drawn: a percentile needs some slower operations.
 fn share_max(histogram: &Histogram) -> f64 {
     if histogram.total() >= P99_9_COUNT_MIN {
         0.999
@@ -89,12 +89,12 @@ fn share_max(histogram: &Histogram) -> f64 {
     }
 }
 
-/// A share as a height: 0 at 0, 1 at 90 %, 2 at 99 %, 3 at 99.9 %.
+/// Maps a share to a height: 0 at 0, 1 at 90 %, 2 at 99 %, 3 at 99.9 %.
 fn nines(share: f64) -> f64 {
     -(1.0 - share).max(1e-9).log10()
 }
 
-/// Draws lines on a scale on which all of `scaled` find room.
+/// Draws lines on a scale with room for all of `scaled`.
 fn draw(words: &str, lines: &[Line], scaled: &[Line]) -> String {
     let end =
         |h: &Histogram, share: f64| figures::float(h.percentile(share * 100.0).max(1)).log10();
@@ -135,7 +135,7 @@ fn draw(words: &str, lines: &[Line], scaled: &[Line]) -> String {
         let label = time_tick(tick);
         svg.text("tick", Anchor::Middle, (place, BOTTOM + 16.0), &label);
     }
-    // The first system is the one all others are compared with: it is drawn last, on top.
+    // The first system, with which all others are compared, is drawn last, on top.
     let mut said = Vec::new();
     for (index, name, histogram) in lines.iter().rev() {
         let mut points = Vec::new();
@@ -162,7 +162,7 @@ fn draw(words: &str, lines: &[Line], scaled: &[Line]) -> String {
     svg.finish(&format!("{words}, medians: {}", said.join(", ")))
 }
 
-/// 1, 2, 5 or 1 of each power of ten between two powers of ten, as the room allows.
+/// Ticks at 1, 2, 5 or only 1 of each power of ten, depending on the room.
 fn time_ticks(low: f64, high: f64) -> Vec<f64> {
     let factors: &[f64] = if high - low < 2.2 {
         &[1.0, 2.0, 5.0]
@@ -181,7 +181,7 @@ fn time_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks
 }
 
-/// Without the points nobody could see apart.
+/// Removes points too close to distinguish.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     for (index, point) in points.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The charts of the page: each a row of one table that draws one panel for each
-//! workload it has something to say about.
+//! The charts of the page, in one table. Each chart draws a panel for each workload to which it
+//! applies.
 
 mod absolute;
 mod amplification;
@@ -24,28 +24,28 @@ use crate::svg::{Anchor, Scale, Svg};
 /// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart {
-    /// Its name, and the name of its section.
+    /// Name of the chart and of its section.
     pub(crate) name: &'static str,
-    /// What the page's contents call it.
+    /// Entry in the page's table of contents.
     pub(crate) entry: &'static str,
-    /// Its heading.
+    /// Heading.
     pub(crate) title: &'static str,
-    /// How to read it: one or two sentences.
+    /// How to read it, in one or two sentences.
     pub(crate) caption: &'static str,
-    /// Its panels. None: there is nothing to show, and no section.
+    /// Draws the panels. If there are none, the page has no such section.
     pub(crate) panels: fn(&Analysis) -> Vec<Panel>,
 }
 
-/// One drawing among others of its kind.
+/// One of several drawings of a chart.
 #[derive(Debug)]
 pub(crate) struct Panel {
-    /// The workload.
+    /// Name of the workload.
     pub(crate) title: String,
-    /// What is counted.
+    /// Quantity shown.
     pub(crate) note: String,
     /// The drawing.
     pub(crate) svg: String,
-    /// What its colours mean: class of a swatch and words.
+    /// Meaning of the colours: CSS class of a swatch and its label.
     pub(crate) legend: Vec<(String, String)>,
 }
 
@@ -65,14 +65,14 @@ pub(crate) static CHARTS: &[&Chart] = &[
     &amplification::CHART,
 ];
 
-/// Width of a panel: a phone's.
+/// Width of a panel: that of a phone.
 const WIDTH: f64 = 360.0;
 /// Height of a row of a panel with one row for each system.
 const ROW: f64 = 23.0;
 /// Height of the ticks' labels beneath the rows.
 const AXIS: f64 = 24.0;
 
-/// A legend of swatches of these classes.
+/// Builds a legend of swatches with these classes.
 fn legend(swatches: &[(&str, &str)]) -> Vec<(String, String)> {
     let swatches = swatches.iter();
     swatches
@@ -80,12 +80,12 @@ fn legend(swatches: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Characters of a name in one line.
+/// Characters in one line of a name.
 const NAME_CHARACTERS: usize = 20;
-/// Height of a line of a name.
+/// Height of one line of a name.
 const NAME_LINE: f64 = 13.0;
 
-/// A name in lines that fit, broken after a comma or a parenthesis where there is one.
+/// Splits a name into lines that fit, if possible after a comma, a blank or a parenthesis.
 fn name_lines(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     let parts = name.split_inclusive([',', ' ', '(']);
@@ -122,7 +122,8 @@ fn half_wide(label: &str) -> f64 {
     float(label.chars().count()) * 3.3
 }
 
-/// Labels along the bottom, from left to right; one that would be written over the last is left out.
+/// Labels along the bottom, from left to right. A label that would overlap the previous one is left
+/// out.
 struct Labels {
     y: f64,
     free_from: f64,
@@ -133,7 +134,7 @@ impl Labels {
         Self { y, free_from: 0.0 }
     }
 
-    /// Writes a label at its place, or as near to it as it is whole.
+    /// Writes a label centred at `x`, moved if necessary to fit in the panel.
     fn write(&mut self, svg: &mut Svg, x: f64, label: &str) {
         let half = half_wide(label);
         let middle = x.clamp(half, WIDTH - half);
@@ -144,8 +145,8 @@ impl Labels {
     }
 }
 
-/// The labels of an axis with their places: all of them, or each second, each third .. of them, so that no two overlap. A label
-/// at 0 is always among them.
+/// Returns the labels of an axis with their positions: every label, or every second, third and so
+/// on, so that none overlap. A label at 0 is always included.
 fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> {
     let zero = ticks.iter().position(|(tick, _)| *tick == 0.0).unwrap_or(0);
     let every = |step: usize| -> Vec<(f64, &str)> {
@@ -166,19 +167,19 @@ fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> 
         .unwrap_or_else(|| every(ticks.len().max(1)))
 }
 
-/// A panel with one row for each system: names at the left, a plot, figures at the right.
+/// A panel with one row for each system: names on the left, a plot, figures on the right.
 struct Rows {
     svg: Svg,
-    /// Figures to places in the plot.
+    /// Maps figures to positions in the plot.
     scale: Scale,
     label_end: f64,
-    /// The middle of each row, which is as high as the lines of its name.
+    /// Middle of each row. A row's height depends on the lines of its name.
     middles: Vec<f64>,
     bottom: f64,
 }
 
 impl Rows {
-    /// Begins one with these names and round ticks of `low..=high`, each labelled by `label`.
+    /// Starts a panel with these names and round ticks in `low..=high`, labelled by `label`.
     fn new(
         names: &[&str],
         range: (f64, f64),
@@ -190,7 +191,7 @@ impl Rows {
         Self::with_ticks(names, range, figures_wide, ticks)
     }
 
-    /// The same with ticks of its own, each a place on the scale and its label.
+    /// Starts a panel with the given ticks: positions on the scale and labels.
     fn with_ticks(
         names: &[&str],
         (low, high): (f64, f64),
@@ -238,14 +239,14 @@ impl Rows {
         self.middles[index]
     }
 
-    /// An interval across a row. An end that is off the scale has no cap, and one that is not known
-    /// is not drawn.
+    /// Draws an interval across a row. An end off the scale gets no cap. An interval with an
+    /// unknown end is not drawn.
     fn whisker(&mut self, middle: f64, (low, high): (f64, f64)) {
         if !(low.is_finite() && high.is_finite()) {
             return;
         }
         let (from, to) = (self.scale.at(low), self.scale.at(high));
-        // A halo keeps the whisker apart from its bar, whatever their colours.
+        // A halo separates the whisker from its bar, whatever their colours.
         self.svg.line("halo", (from, middle), (to, middle));
         self.svg.line("whisker", (from, middle), (to, middle));
         let on = |end: f64| self.scale.low <= end && end <= self.scale.high;
@@ -270,13 +271,13 @@ impl Rows {
     }
 }
 
-/// The class of a system's line: nine colours, then the same again dashed.
+/// Returns the CSS class of a system's line: nine colours, then the same dashed.
 fn line_class(index: usize) -> String {
     let dashed = if index >= 9 { " dashed" } else { "" };
     format!("system{}{dashed}", index % 9)
 }
 
-/// The legend of lines, one for each system.
+/// Builds the legend of lines, one for each system.
 fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String, String)> {
     lines
         .map(|(index, name)| {
@@ -286,14 +287,14 @@ fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String
         .collect()
 }
 
-/// A tick of a rate in a unit of [`figures::rate_unit`].
+/// Formats a tick of a rate in a unit of [`figures::rate_unit`].
 fn rate_tick(tick: f64, words: &str) -> String {
     let figure = figures::round(&figures::three_digits(tick));
     let words = if tick > 0.0 { words } else { "" };
     format!("{figure}{words}")
 }
 
-/// A time on an axis.
+/// Formats a time on an axis.
 fn time_tick(nanoseconds: f64) -> String {
     if nanoseconds == 0.0 {
         return "0".to_owned();
@@ -301,7 +302,7 @@ fn time_tick(nanoseconds: f64) -> String {
     figures::round(&figures::time(nanoseconds))
 }
 
-/// The repetitions that finished, slowest first.
+/// Finished repetitions, slowest first.
 fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec<&'a Run> {
     let runs = analysis.runs.iter();
     let mut runs: Vec<&Run> = runs
@@ -312,7 +313,7 @@ fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec
     runs
 }
 
-/// The systems a chart shows: all but the control, whose figures are the baseline's.
+/// Systems that a chart shows: all but the control, which repeats the baseline.
 pub(crate) fn shown(analysis: &Analysis) -> Vec<&str> {
     analysis
         .experiment
@@ -327,7 +328,7 @@ pub(crate) fn shown(analysis: &Analysis) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// Where there is no room for all labels, each second is written, and the one at 0 is among them.
+    /// Without room for all labels, every second is written, including the one at 0.
     #[test]
     fn labels_of_ticks_are_even() {
         let scale = Scale {

@@ -1,4 +1,4 @@
-//! Every repetition as a dot: what scatters, what jumps and what lies far out.
+//! Every repetition as a dot, which shows scatter, jumps and outliers.
 
 use spindles_measure::{Analysis, Cell, Quantity, Repetition};
 
@@ -51,7 +51,7 @@ fn legend_of(cells: &[&Cell]) -> Vec<(String, String)> {
     legend(&all[..if outliers { 3 } else { 2 }])
 }
 
-/// The figure of a repetition that is compared.
+/// The compared figure of a repetition.
 fn value(repetition: &Repetition, quantity: Quantity) -> f64 {
     let speed = repetition.speed(quantity).unwrap_or(repetition.per_second);
     if quantity.is_time() {
@@ -71,7 +71,7 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
     let room = ((high - low) * 0.04).max(high * 0.005);
     let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
     let rate = cells[0].rate;
-    // Ticks are round in the unit they are read in.
+    // Choose ticks that are round in the unit shown.
     let (unit, words) = if quantity.is_time() {
         (1.0, "")
     } else {

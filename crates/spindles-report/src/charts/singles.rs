@@ -1,5 +1,5 @@
-//! Bars of the difference from the mean of several single devices, with the ratio beside it: as the
-//! comparisons of software RAID of the year 2002 drew it.
+//! Bars of the difference from the mean of several single devices, with the ratio next to them, as
+//! in the published comparisons of software RAID of 2002.
 
 use spindles_measure::{AgainstSingles, Analysis, Quantity, percent_of, statistics::Estimate};
 
@@ -33,7 +33,8 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     )
 }
 
-/// Panels of one of the two figures against the single devices. `large` names a difference of twice and more.
+/// Draws one of the two figures against the single devices. `large` formats a difference of a
+/// factor of two or more.
 pub(super) fn drawn(
     analysis: &Analysis,
     what: &str,
@@ -71,7 +72,7 @@ pub(super) fn drawn(
         .collect()
 }
 
-/// The difference in percent with the ratio, or where it is large what `large` calls it.
+/// Formats the difference in percent with the ratio, or with `large` if it is large.
 fn figure(estimate: &Estimate, large: fn(&Estimate) -> String) -> String {
     if figures::factor(estimate.value).is_some() {
         return large(estimate);

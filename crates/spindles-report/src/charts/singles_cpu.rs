@@ -1,4 +1,4 @@
-//! The same for CPU time.
+//! Bars of the CPU time against the mean of several single devices.
 
 use spindles_measure::Analysis;
 

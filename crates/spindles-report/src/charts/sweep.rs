@@ -1,5 +1,5 @@
-//! Lines of the rate against a number that workloads of one kind differ in: processes, requests in
-//! flight, the size of a file or of an operation.
+//! Lines of the rate against a number that varies between workloads of one kind: processes,
+//! requests in flight, the size of a file or of an operation.
 
 use spindles_measure::{Analysis, Cell, Fact, Rate, Sweep, SweptUnit, sweeps};
 
@@ -22,19 +22,19 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
-/// How far above the fastest point strokes are drawn, at most.
+/// Largest height of whiskers, relative to the fastest point.
 const STROKE_MAX: f64 = 1.5;
-/// From this ratio of the largest to the least number on the scale is logarithmic.
+/// Ratio of the largest to the smallest number from which the scale is logarithmic.
 const LOGARITHMIC_MIN: f64 = 10.0;
 
-/// A number as people read it.
+/// Formats a number for reading.
 pub(super) fn value(fact: &Fact, value: u64) -> String {
     let value = figures::float(value);
     let text = figures::round(&match fact.unit {
         SweptUnit::Bytes => figures::bytes(value),
         SweptUnit::Count => figures::three_digits(value),
     });
-    // A figure stays with its unit.
+    // Keep the figure and its unit on one line.
     text.replace(' ', "\u{a0}")
 }
 
@@ -44,7 +44,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     sweeps.iter().filter_map(panel).collect()
 }
 
-/// What is swept; of several of the same kind the words that the names of its workloads begin with.
+/// Title of a sweep. If several sweeps are alike, the common first words of its workloads' names.
 fn title(sweep: &Sweep, all: &[Sweep]) -> String {
     let alike =
         |it: &&Sweep| (&it.of, &it.fact, &it.fixed) == (&sweep.of, &sweep.fact, &sweep.fixed);
@@ -61,7 +61,7 @@ fn title(sweep: &Sweep, all: &[Sweep]) -> String {
     without_number.unwrap_or(&shared).join(" ")
 }
 
-/// A system by its place and its name, and its cells at the numbers that were run.
+/// Index and name of a system, and its cells at the numbers that were run.
 type Line<'a> = (usize, &'a str, Vec<(u64, &'a Cell)>);
 
 fn panel(analysis: &Analysis, sweep: &Sweep, title: String) -> Option<Panel> {
@@ -91,7 +91,7 @@ fn panel(analysis: &Analysis, sweep: &Sweep, title: String) -> Option<Panel> {
     })
 }
 
-/// Places along the bottom: logarithmic where the numbers span a factor of ten.
+/// Maps numbers to positions along the bottom. Logarithmic if they span a factor of ten.
 fn across(sweep: &Sweep) -> impl Fn(u64) -> f64 {
     let numbers = sweep
         .points
@@ -118,7 +118,7 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
     let (unit, words) = figures::rate_unit(fastest, sweep.rate);
     let ends = cells().map(|(_, cell)| cell.log_rate.high.exp());
     let most = ends.filter(|end| end.is_finite()).fold(fastest, f64::max);
-    // A stroke that is much higher than all points does not squeeze them.
+    // Don't let a whisker far above all points squeeze them.
     let most = most.min(fastest * STROKE_MAX);
     let x = across(sweep);
     let y = Scale {
@@ -144,7 +144,7 @@ fn draw(sweep: &Sweep, lines: &[Line]) -> String {
         labels.write(&mut svg, x(*number), &value(&sweep.fact, *number));
     }
     let mut said = Vec::new();
-    // The first system is the one all others are compared with: it is drawn last, on top.
+    // The first system, with which all others are compared, is drawn last, on top.
     for (index, name, cells) in lines.iter().rev() {
         let class = line_class(*index);
         let points: Vec<(f64, f64)> = (cells.iter())

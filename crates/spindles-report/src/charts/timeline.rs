@@ -1,4 +1,4 @@
-//! The rate as time passed: one lane for each system, its warm-up shaded, and whether it became steady.
+//! The rate over time: one lane for each system, with its warm-up shaded and its steadiness.
 
 use spindles_measure::{Analysis, Quantity, Run};
 
@@ -17,17 +17,17 @@ pub(super) static CHART: Chart = Chart {
     panels,
 };
 
-/// Height of a lane's name and of its plot.
+/// Heights of a lane's name and of its plot.
 const NAME: f64 = 19.0;
 const PLOT: f64 = 38.0;
 const LEFT: f64 = 4.0;
 const RIGHT: f64 = WIDTH - 4.0;
-/// Points of a line at most: more can't be told apart.
+/// Largest number of points in a line: more are indistinguishable.
 const POINTS_MAX: usize = 110;
-/// Fewest slots that are drawn.
+/// Fewest slots for a chart.
 const SLOTS_MIN: usize = 8;
 
-/// A system by its place and its name, and its runs with slots, slowest first.
+/// Index and name of a system, and its runs with slots, slowest first.
 struct Lane<'a> {
     index: usize,
     name: &'a str,
@@ -39,7 +39,7 @@ impl Lane<'_> {
         self.runs[self.runs.len() / 2]
     }
 
-    /// Whether its runs became steady, where they go on for a set time.
+    /// Returns whether its timed runs became steady, in words. `None` without timed runs.
     fn steadiness(&self) -> Option<String> {
         let tested: Vec<bool> = (self.runs.iter())
             .filter_map(|run| run.steady_over_time())
@@ -75,7 +75,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
         .collect()
 }
 
-/// The rates after the warm-up; all where nothing else is left.
+/// Rates after the warm-up, or all rates if the run has nothing else.
 fn timed(run: &Run) -> Vec<f64> {
     let rates = run.rates_over_time();
     let warm_up = run.series.as_ref().map_or(0, |it| it.warm_up_slots);
@@ -108,7 +108,7 @@ fn panel(workload: &str, lanes: &[Lane]) -> Panel {
     }
 }
 
-/// Nanoseconds of a run's slots.
+/// Length of a run's slots in nanoseconds.
 pub(super) fn length_ns(run: &Run) -> f64 {
     run.series.as_ref().map_or(0.0, |series| {
         let slots = u64::try_from(series.slots.len()).unwrap_or(u64::MAX);
@@ -116,9 +116,9 @@ pub(super) fn length_ns(run: &Run) -> f64 {
     })
 }
 
-/// Draws seconds beneath lanes.
+/// Draws a time axis below the lanes.
 pub(super) fn time_axis(svg: &mut Svg, x: &Scale, bottom: f64) {
-    // Ticks are round in the unit they are read in.
+    // Choose ticks that are round in the unit shown.
     let unit = [1e9, 1e6, 1e3].into_iter().find(|unit| x.high >= *unit);
     let unit = unit.unwrap_or(1.0);
     let in_unit = Scale {
@@ -187,7 +187,7 @@ fn draw(workload: &str, lanes: &[Lane], most: f64) -> String {
     svg.finish(&format!("{workload}, rate over time: {}", said.join("; ")))
 }
 
-/// A run's rates as points, each the mean of as many slots as have to share one.
+/// A run's rates as points. Each is the mean of the slots that share it.
 fn points(run: &Run, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let rates = run.rates_over_time();
     let each = rates.len().div_ceil(POINTS_MAX).max(1);

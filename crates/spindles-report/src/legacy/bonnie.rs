@@ -1,5 +1,5 @@
-//! Bonnie's table (Tim Bray 1990): two lines of headings that are padded with 14 blanks, a third, and
-//! a line of figures.
+//! Bonnie's table (Tim Bray 1990): two lines of headings padded with 14 blanks, a third, and a line
+//! of figures.
 
 use spindles_measure::Analysis;
 
@@ -14,7 +14,7 @@ pub(super) static FORMAT: Format = Format {
     blocks,
 };
 
-/// The phases in the order of the columns; they run in another.
+/// The phases in column order, which is not the order in which they run.
 pub(super) const COLUMNS: [&str; 6] = [
     "putc",
     "block-write",

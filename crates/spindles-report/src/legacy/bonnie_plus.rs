@@ -1,5 +1,5 @@
-//! The CSV of bonnie++, format 1.98: 50 fields, which `bon_csv2html` turns into a table. Its field of the
-//! chunk size, which bonnie++ 2.00a leaves empty, is filled.
+//! The CSV of bonnie++, format 1.98: 50 fields, which `bon_csv2html` turns into a table. The field
+//! of the chunk size, which bonnie++ 2.00a leaves empty, is filled.
 
 use spindles_measure::{Analysis, Rate, Run};
 
@@ -16,9 +16,9 @@ pub(super) static FORMAT: Format = Format {
     blocks,
 };
 
-/// A phase that took less is not printed.
+/// Shorter phases are not printed.
 const SECONDS_MIN: f64 = 0.5;
-/// What is done with small files, where the workload has these phases.
+/// Phases on small files, if the workload has them.
 const FILE_COLUMNS: [&str; 6] = [
     "create-in-order",
     "stat-in-order",
@@ -27,10 +27,10 @@ const FILE_COLUMNS: [&str; 6] = [
     "stat-at-random",
     "delete-at-random",
 ];
-/// It counts files in units of so many.
+/// bonnie++ counts files in units of this size.
 const FILES_UNIT: f64 = 1024.0;
-/// Fields of their sizes, folders and chunk: the files are empty and lie in one folder, and it leaves these
-/// fields empty then.
+/// Number of fields for their sizes, folders and chunk. bonnie++ leaves them empty for empty files
+/// in one folder.
 const FILE_FACTS: usize = 4;
 
 /// The workload on every system.
@@ -47,7 +47,7 @@ fn blocks(analysis: &Analysis) -> Vec<Block> {
     blocks.collect()
 }
 
-/// The line of one repetition.
+/// Formats the line of one repetition.
 pub(crate) fn line(version: &str, machine: &str, runs: &Repetition) -> String {
     let first = runs.run("putc");
     let seeks = runs.run("seeks");
@@ -57,7 +57,7 @@ pub(crate) fn line(version: &str, machine: &str, runs: &Repetition) -> String {
         "1.98".to_owned(),
         plain(&format!("spindles {version}")),
         plain(machine),
-        // How many copies of it run beside one another.
+        // Number of concurrent copies of the program.
         "1".to_owned(),
         first.seed.to_string(),
         with_unit(size(first)),
@@ -86,12 +86,12 @@ pub(crate) fn line(version: &str, machine: &str, runs: &Repetition) -> String {
     fields.join(",")
 }
 
-/// A text that is one field: `bon_csv2html` knows no quotes.
+/// Turns a text into one field: `bon_csv2html` has no quotes.
 fn plain(text: &str) -> String {
     text.trim().replace([',', '\n', '\r'], ";")
 }
 
-/// As bonnie++ writes sizes: `256M`, `8G`, `8k`, `512`.
+/// Formats sizes like bonnie++: `256M`, `8G`, `8k`, `512`.
 fn with_unit(bytes: u64) -> String {
     let units = [(30, "G"), (20, "M"), (10, "k")];
     let unit = units

@@ -1,5 +1,5 @@
-//! The summary lines of filebench: that of 2005 to 2009, and that since 2017, which counts latency
-//! otherwise.
+//! The summary lines of filebench: the format of 2005 to 2009, and the one since 2017, which counts
+//! latency differently.
 
 use spindles_measure::{Analysis, Run};
 
@@ -15,13 +15,13 @@ pub(super) static FORMAT: Format = Format {
     blocks,
 };
 
-/// Operations that move bytes, by their direction.
+/// Operations that move bytes, by direction.
 const READS: &[&str] = &["read", "readwhole"];
 const WRITES: &[&str] = &["write", "append"];
-/// Those of the asynchronous class, and which of them writes.
+/// Asynchronous operations, and the ones that write.
 const ASYNCHRONOUS: &[&str] = &["aiowrite", "aiowait"];
 const ASYNCHRONOUS_WRITES: &[&str] = &["aiowrite"];
-/// What actors do beside operations, where a record has it.
+/// Entries of a record that are not operations.
 const NO_OPERATIONS: &[&str] = &["think", "seek", "wait"];
 
 fn blocks(analysis: &Analysis) -> Vec<Block> {
@@ -30,7 +30,7 @@ fn blocks(analysis: &Analysis) -> Vec<Block> {
     blocks.collect()
 }
 
-/// How many operations there were, and how long they took together.
+/// Number of the selected operations, and the sum of their times.
 fn sum(run: &Run, is_meant: impl Fn(&str) -> bool) -> (f64, f64) {
     let mut sums = (0.0, 0.0);
     for (_, histogram) in run.latency.iter().filter(|(name, _)| is_meant(name)) {

@@ -1,4 +1,4 @@
-//! IOZONE's lines as of version 1.16 (Bill Norcott 1992), which most comparisons of the nineties quote.
+//! The output of IOZONE 1.16 (Bill Norcott 1992), which most comparisons of the nineties quote.
 
 use spindles_measure::{Analysis, Run};
 
@@ -13,9 +13,9 @@ pub(super) static FORMAT: Format = Format {
 };
 
 const PHASES: [&str; 2] = ["write", "read"];
-/// Below so many seconds it says that the test completed too quickly.
+/// Below this many seconds it reports that the test completed too quickly.
 const TOO_FAST_S: f64 = 10.0;
-/// From so many sizes and records on they are a table, as `iozone auto` prints it.
+/// From this many sizes and records on, the output is a table like that of `iozone auto`.
 const AUTO_MIN: usize = 3;
 
 fn blocks(analysis: &Analysis) -> Vec<Block> {
@@ -32,7 +32,7 @@ fn blocks(analysis: &Analysis) -> Vec<Block> {
     blocks
 }
 
-/// Whole workloads of one size and one record each.
+/// Formats whole workloads with one size and one record each.
 fn sizes(analysis: &Analysis) -> Vec<Block> {
     let wholes = wholes(analysis, FORMAT.kinds, &PHASES);
     let mut blocks = Vec::new();
@@ -57,7 +57,7 @@ fn record(run: &Run) -> u64 {
     parameter(run, "record").unwrap_or(run.workload.operation_bytes)
 }
 
-/// Bytes a second without decimals.
+/// Bytes per second without decimals.
 fn rate(run: &Run) -> String {
     format!("{:.0}", run.per_second().trunc())
 }
@@ -117,7 +117,7 @@ fn rows_of<'a>(wholes: &[&Whole<'a>]) -> Vec<Row<'a>> {
     rows.collect()
 }
 
-/// Phases such as `write 4M 512`, of a workload that goes through sizes and records itself.
+/// Collects phases such as `write 4M 512`, of a workload that runs all sizes and records itself.
 fn phases_of_auto<'a>(runs: &Repetition<'a>) -> Vec<Row<'a>> {
     let writes = runs.runs.iter().filter_map(|(phase, write)| {
         let case = phase.strip_prefix("write ")?;

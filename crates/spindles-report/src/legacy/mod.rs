@@ -1,6 +1,6 @@
-//! What the original tools would have printed of the same runs, so that results of thirty years can be
-//! held against ours. Each is of one repetition and has no interval: the honest figures are elsewhere,
-//! and every block says so.
+//! Results in the output formats of the original tools, for comparison with thirty years of
+//! published results. Each covers one repetition and has no interval. The full figures are
+//! elsewhere, and every block says so.
 
 mod bonnie;
 mod bonnie_plus;
@@ -14,40 +14,40 @@ use std::collections::BTreeMap;
 
 use spindles_measure::{Analysis, Run, System};
 
-/// A form in which an original prints.
+/// The output format of an original tool.
 #[derive(Debug)]
 pub(crate) struct Format {
-    /// What prints so: `Bonnie`.
+    /// Name of the tool: `Bonnie`.
     pub(crate) title: &'static str,
-    /// What a reader has to know of it.
+    /// What a reader must know about it.
     pub(crate) remark: &'static str,
-    /// The kinds of workloads that it is of.
+    /// Kinds of workloads it applies to.
     pub(crate) kinds: &'static [&'static str],
-    /// What it prints of the runs there are.
+    /// Formats the runs of an analysis.
     pub(crate) blocks: fn(&Analysis) -> Vec<Block>,
 }
 
-/// What an original prints in one go.
+/// One output of an original tool.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The system.
+    /// Name of the system.
     pub(crate) system: String,
-    /// The workload.
+    /// Name of the workload.
     pub(crate) workload: String,
-    /// Which repetition it is of.
+    /// Which repetition it shows.
     pub(crate) repetition: String,
-    /// What is printed.
+    /// The output.
     pub(crate) text: String,
 }
 
 impl Block {
-    /// What it is of: `raid5, bonnie, repetition 3 of 5, the one in the middle`.
+    /// Describes its source: `raid5, bonnie, repetition 3 of 5, the one in the middle`.
     pub(crate) fn of(&self) -> String {
         format!("{}, {}, {}", self.system, self.workload, self.repetition)
     }
 }
 
-/// All of them.
+/// All formats.
 pub(crate) static FORMATS: &[&Format] = &[
     &bonnie::FORMAT,
     &bonnie_plus::FORMAT,
@@ -56,30 +56,30 @@ pub(crate) static FORMATS: &[&Format] = &[
     &filebench::FORMAT,
 ];
 
-/// What stands above all of them.
+/// Shown above all blocks.
 pub(crate) const CAUTION: &str = "One repetition each, as the original tool would have printed it: no interval, no doubt, no verdict. \
      Those are in the rest of the report.";
 
-/// A workload on a system with all its repetitions.
+/// A workload on a system, with all its repetitions.
 pub(crate) struct Whole<'a> {
     pub(crate) system: &'a System,
-    /// What the workload is called.
+    /// Name of the workload.
     pub(crate) name: &'a str,
-    /// Those in which every phase that is needed finished, in the order of their blocks.
+    /// Repetitions in which every required phase finished, in block order.
     pub(crate) repetitions: Vec<Repetition<'a>>,
 }
 
 /// One repetition of a workload.
 pub(crate) struct Repetition<'a> {
-    /// Its place among the repetition blocks, from 1, and how many there are.
+    /// Number of the repetition block, from 1, and the number of blocks.
     pub(crate) number: u32,
     pub(crate) of: u32,
-    /// A run for each phase; the name is empty where there is only one.
+    /// One run for each phase. The name is empty if there is only one.
     pub(crate) runs: BTreeMap<&'a str, &'a Run>,
 }
 
 impl<'a> Repetition<'a> {
-    /// The run of a phase that every repetition has.
+    /// Returns the run of a phase that every repetition has.
     pub(crate) fn run(&self, phase: &str) -> &'a Run {
         self.runs[phase]
     }
@@ -90,21 +90,21 @@ impl<'a> Repetition<'a> {
         format!("repetition {} of {}{scaled}", self.number, self.of)
     }
 
-    /// The logarithm of its rates, all phases together: what repetitions are ordered by.
+    /// Sum of the logarithms of the rates of all phases, by which repetitions are ordered.
     fn speed(&self) -> f64 {
         self.runs.values().map(|run| run.per_second().ln()).sum()
     }
 }
 
 impl<'a> Whole<'a> {
-    /// The repetition in the middle, so that nobody has to choose one.
+    /// Returns the median repetition, so that the choice is not arbitrary.
     pub(crate) fn middle(&self) -> Option<&Repetition<'a>> {
         let mut ordered: Vec<&Repetition> = self.repetitions.iter().collect();
         ordered.sort_by(|a, b| a.speed().total_cmp(&b.speed()));
         ordered.get(ordered.len() / 2).copied()
     }
 
-    /// What the original prints of the repetition in the middle.
+    /// Formats the median repetition like the original tool.
     pub(crate) fn block(&self, text: impl FnOnce(&Repetition<'a>) -> String) -> Option<Block> {
         let middle = self.middle()?;
         let only = self.repetitions.len() == 1;
@@ -118,7 +118,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// The workloads of these kinds on every system, with the repetitions that have all of `phases`.
+/// Collects the workloads of these kinds on every system, with the repetitions that have all of
+/// `phases`.
 pub(crate) fn wholes<'a>(
     analysis: &'a Analysis,
     kinds: &[&str],
@@ -168,14 +169,14 @@ pub(crate) fn wholes<'a>(
     wholes
 }
 
-/// All systems but the control, whose figures are the baseline's.
+/// All systems but the control, which repeats the baseline.
 fn shown(analysis: &Analysis) -> impl Iterator<Item = &System> {
     let control = analysis.experiment.control.as_ref();
     let systems = analysis.experiment.systems.iter();
     systems.filter(move |system| Some(&system.name) != control)
 }
 
-/// What a workload is a phase of, and which; its own name and none where it has no phases.
+/// Name of the whole workload and of the phase. The phase is empty if there is only one.
 fn whole_and_phase(workload: &spindles_measure::Workload) -> (&str, &str) {
     match &workload.part {
         Some(part) => (&part.workload, &part.phase),
@@ -183,27 +184,27 @@ fn whole_and_phase(workload: &spindles_measure::Workload) -> (&str, &str) {
     }
 }
 
-/// A number that was chosen by its name.
+/// A numeric parameter of the workload.
 pub(crate) fn parameter(run: &Run, name: &str) -> Option<u64> {
     run.workload.parameters.get(name)?.parse().ok()
 }
 
-/// Bytes of the file.
+/// Size of the file in bytes.
 pub(crate) fn size(run: &Run) -> u64 {
     parameter(run, "size").unwrap_or(run.workload.size_bytes)
 }
 
-/// Seconds of the timed window.
+/// Length of the timed window in seconds.
 pub(crate) fn seconds(run: &Run) -> f64 {
     crate::figures::float(run.elapsed_ns) / 1e9
 }
 
-/// CPU time of those who ask in percent of the time that passed, as all of these tools count it.
+/// CPU time of the workload in percent of the elapsed time, as all of these tools count it.
 pub(crate) fn cpu_percent(run: &Run) -> f64 {
     crate::figures::float(run.cpu_ns.workload) / crate::figures::float(run.elapsed_ns) * 100.0
 }
 
-/// K of 1024 bytes a second, without decimals, as a conversion to `int` leaves it.
+/// K (1024 bytes) per second, truncated like a conversion to `int`.
 pub(crate) fn k_per_second(run: &Run) -> f64 {
     (run.per_second() / 1024.0).trunc()
 }

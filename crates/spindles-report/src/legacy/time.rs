@@ -1,4 +1,4 @@
-//! The three lines of the shell's `time`, for the workloads that were timed with it.
+//! The three lines of the shell's `time`, for workloads that were timed with it.
 
 use spindles_measure::{Analysis, Run};
 
@@ -19,7 +19,7 @@ fn blocks(analysis: &Analysis) -> Vec<Block> {
     blocks.collect()
 }
 
-/// The phases in the order in which they ran.
+/// Formats the phases in the order in which they ran.
 fn lines(runs: &Repetition) -> String {
     let mut ordered: Vec<&Run> = runs.runs.values().copied().collect();
     ordered.sort_by_key(|run| run.order);
@@ -44,7 +44,7 @@ fn times(run: &Run) -> String {
             of(usage.user_ns),
             of(usage.system_ns)
         ),
-        // What a program of its own used is not known.
+        // The CPU time of an external program is unknown.
         None if run.cpu_ns.workload == 0 => String::new(),
         None => format!("user+sys\t{}\n", of(run.cpu_ns.workload)),
     };
@@ -53,7 +53,7 @@ fn times(run: &Run) -> String {
 
 /// `1m2.345s`.
 fn minutes(seconds: f64) -> String {
-    // As the shell does, which cuts off what is below a millisecond.
+    // The shell also truncates below a millisecond.
     let milliseconds = (seconds * 1000.0).floor();
     let minutes = (milliseconds / 60_000.0).floor();
     format!(

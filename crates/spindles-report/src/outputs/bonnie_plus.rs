@@ -1,5 +1,5 @@
-//! The CSV of bonnie++ and nothing else, so that `bon_csv2html` takes it: a line for each repetition,
-//! which its name says.
+//! Only the CSV of bonnie++, as input for `bon_csv2html`: one line for each repetition, which its
+//! name identifies.
 
 use spindles_measure::Analysis;
 

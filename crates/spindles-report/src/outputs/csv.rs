@@ -94,8 +94,8 @@ fn run_rows(analysis: &Analysis, run: &Run, text: &mut String) {
     }
 }
 
-/// What a run made of what the system did that it is compared with, in the same block: the quantity, that system, and
-/// the ratio.
+/// Compares a run with the baseline's in the same block: the quantities, the baseline, and the
+/// ratios.
 fn ratios<'a>(analysis: &'a Analysis, run: &Run) -> Vec<(Quantity, &'a str, f64)> {
     let baseline = analysis.baseline_of(&run.workload.name);
     if baseline == run.system.name {
@@ -146,7 +146,7 @@ fn change(change: &Change, _: &Options) -> String {
     text
 }
 
-/// A field, quoted where RFC 4180 asks for it.
+/// Quotes a field if RFC 4180 requires it.
 pub(super) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,5 +1,5 @@
-//! One self-contained page: no request to anywhere, readable without scripts, in
-//! light and dark, on a phone and on paper.
+//! One self-contained page: no network requests, readable without scripts, in light and dark, on a
+//! phone and on paper.
 
 use spindles_measure::{Analysis, Change, ChangeRow, Difference};
 
@@ -24,7 +24,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     report_page(analysis, options).html()
 }
 
-/// The page of a report, for whoever adds to it.
+/// Builds the page of a report, so that callers can add to it.
 pub fn report_page(analysis: &Analysis, options: &Options) -> Page {
     let wanted = |name: &str| {
         options.sections.is_empty() || options.sections.iter().any(|section| section == name)
@@ -54,7 +54,7 @@ fn change(change: &Change, _: &Options) -> String {
     change_page(change).html()
 }
 
-/// The page of a change, for whoever adds to it.
+/// Builds the page of a change, so that callers can add to it.
 pub fn change_page(change: &Change) -> Page {
     let [before, after] = words::sides(change).map(|side| escape(&side));
     let rows: String = change.rows.iter().map(change_row).collect();

@@ -1,5 +1,5 @@
-//! JSON with its schema and the version of that. The runs themselves are in the records
-//! file; here is what was drawn from them.
+//! JSON with its schema and schema version. It holds the analysis; the runs themselves are in the
+//! records file.
 
 use serde_json::{Value, json};
 use spindles_measure::{Analysis, Change, SCHEMA};
@@ -21,7 +21,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     document("report", serde_json::to_value(analysis))
 }
 
-/// A document that has all of them, the one of `lab report --json`.
+/// Joins reports in one document, like that of `lab report --json`.
 fn together(reports: &[String]) -> String {
     let reports = reports.iter().map(|text| {
         let document: Value = serde_json::from_str(text).expect("it was printed here");
@@ -46,7 +46,7 @@ fn printed(schema: &str, name: &str, value: &Value) -> String {
     format!("{document:#}\n")
 }
 
-/// Nine digits are more than any measurement has, and the same on every machine.
+/// Nine digits exceed the precision of any measurement, and are the same on every machine.
 fn round(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {

@@ -1,4 +1,4 @@
-//! What the original tools would have printed, each block with a label.
+//! Results in the output formats of the original tools, each block with a label.
 
 use spindles_measure::Analysis;
 

@@ -45,7 +45,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     text
 }
 
-/// What to take: all systems in all workloads.
+/// Writes the matrix of all systems in all workloads.
 fn which(analysis: &Analysis, text: &mut String) {
     let Some(matrix) = choice::Matrix::of(analysis) else {
         return;
@@ -185,7 +185,7 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     }
 }
 
-/// So many bottlenecks are shown before the rest is folded.
+/// This many bottlenecks are shown before the rest is folded.
 const BOTTLENECKS_SHOWN: usize = 12;
 
 fn bottlenecks(analysis: &Analysis, text: &mut String) {
@@ -290,7 +290,7 @@ fn doubts(findings: &[Finding], text: &mut String) {
 }
 
 fn doubt(finding: &Finding, text: &mut String) {
-    // What to do about it is ours, and may be marked up.
+    // The remedy is our own text and may contain markup.
     let (title, remedy) = (cell(&finding.title), &finding.remedy);
     line(text, &format!("- **{title}.** {remedy}"));
     for detail in &finding.details {
@@ -311,7 +311,8 @@ fn table_head(text: &mut String, columns: &[&str]) {
     line(text, &format!("|{}", " --- |".repeat(columns.len())));
 }
 
-/// Text that stays in its cell, and is text: names come from files of others, and Markdown may hold HTML.
+/// Escapes text for a table cell. Names come from other people's files, and Markdown may contain
+/// HTML.
 fn cell(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('|', "\\|")

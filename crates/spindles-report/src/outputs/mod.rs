@@ -1,5 +1,4 @@
-//! The forms a report comes in: one row each. What is drawn is the same
-//! everywhere; only the form differs.
+//! The output formats of reports, in one table. They show the same content.
 
 mod bonnie_plus;
 mod csv;
@@ -15,45 +14,45 @@ pub use html::{change_page, report_page};
 use spindles_measure::{Analysis, Change};
 use std::borrow::Cow;
 
-/// Draws a change from one experiment to another.
+/// Formats the changes from one experiment to another.
 pub type DrawChange = fn(&Change, &Options) -> String;
 
-/// A form of reports.
+/// An output format.
 #[derive(Debug)]
 pub struct Output {
-    /// Its name: `markdown`.
+    /// Name of the format: `markdown`.
     pub name: &'static str,
-    /// One line for the help text.
+    /// Description in one line, for the help text.
     pub summary: &'static str,
-    /// The name of the file it is usually kept in.
+    /// Usual name of the file.
     pub file_name: &'static str,
-    /// Whether it has the sections of the page, of which some may be chosen.
+    /// True if it has the sections of the page, so that `--sections` can select some.
     pub has_sections: bool,
-    /// Whether it has anything to say of these runs.
+    /// Returns true if the format applies to these runs.
     pub applies: fn(&Analysis) -> bool,
-    /// The report of one experiment. Empty where it has nothing to say of its runs.
+    /// Formats the report of one experiment. Empty if the format does not apply to its runs.
     pub report: fn(&Analysis, &Options) -> String,
-    /// Several reports as one text, where there is such a form.
+    /// Joins several reports in one text. `None` if the format does not allow it.
     pub together: Option<fn(&[String]) -> String>,
-    /// The report of a change from one experiment to another, where there is such a form.
+    /// Formats the changes from one experiment to another. `None` if not supported.
     pub change: Option<DrawChange>,
 }
 
-/// What may be chosen about a report.
+/// Options of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Columns of the terminal.
+    /// Width of the terminal in columns.
     pub width: u16,
-    /// Whether the terminal shows colours.
+    /// True if the terminal shows colours.
     pub colour: bool,
-    /// Whether the terminal has a table for each workload before what to take.
+    /// True to show a table for each workload before the choice of a system. Terminal only.
     pub tables: bool,
-    /// Whether all doubts are listed where else the first few are.
+    /// True to list all doubts instead of the first few.
     pub all_doubts: bool,
-    /// The command that draws this again and takes `--tables`, `--all-doubts` and `--format`: `spindles lab report results`. `None`
-    /// where there are no records to draw it from.
+    /// Command that formats this report again and accepts `--tables`, `--all-doubts` and
+    /// `--format`: `spindles lab report results`. `None` if there are no records for it.
     pub command: Option<String>,
-    /// Names of the sections wanted, of those that have sections. Empty: all.
+    /// Names of the sections to show, for formats with sections. Empty for all.
     pub sections: Vec<String>,
 }
 
@@ -70,8 +69,8 @@ impl Default for Options {
     }
 }
 
-/// A text with control characters in words, `\u{1b}`, but line ends and tabs: for terminals, which obey what they are sent,
-/// and names come from files of others.
+/// Escapes control characters except newlines and tabs, for instance as `\u{1b}`. Terminals obey
+/// such characters, and names come from other people's files.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -89,7 +88,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// All forms.
+/// All output formats.
 pub static OUTPUTS: &[&Output] = &[
     &terminal::OUTPUT,
     &markdown::OUTPUT,
@@ -101,12 +100,12 @@ pub static OUTPUTS: &[&Output] = &[
     &bonnie_plus::OUTPUT,
 ];
 
-/// One report after the other.
+/// Concatenates reports.
 fn concatenated(reports: &[String]) -> String {
     reports.concat()
 }
 
-/// One table after the other, under the header of the first: all have the same.
+/// Concatenates tables under the header of the first: all have the same.
 fn under_one_header(reports: &[String]) -> String {
     let first = reports.iter().take(1).map(String::as_str);
     let later = reports.iter().skip(1);
@@ -114,7 +113,7 @@ fn under_one_header(reports: &[String]) -> String {
     first.chain(later.map(|(_, rows)| rows)).collect()
 }
 
-/// Names of the sections that a form with sections has, in their order.
+/// Names of the page's sections, in order.
 pub fn section_names() -> Vec<&'static str> {
     crate::sections::parts()
         .iter()
@@ -122,7 +121,7 @@ pub fn section_names() -> Vec<&'static str> {
         .collect()
 }
 
-/// The form of this name.
+/// Returns the output format of this name.
 pub fn by_name(name: &str) -> Option<&'static Output> {
     OUTPUTS.iter().copied().find(|output| output.name == name)
 }

@@ -1,4 +1,4 @@
-//! What happened as time passed, as tidy CSV: one row for each slot of each run.
+//! The runs over time as tidy CSV: one row for each slot of each run.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ fn rows(run: &Run, text: &mut String) {
     }
 }
 
-/// The power of two that so many in a hundred operations stayed below.
+/// Smallest power of two below which this percentage of the operations stayed.
 fn below(slot: &Slot, percent: u64) -> Option<u64> {
     let counts = slot.latency.iter().map(|(_, count)| u128::from(*count));
     let wanted = (counts.sum::<u128>() * u128::from(percent)).div_ceil(100);

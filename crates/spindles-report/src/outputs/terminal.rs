@@ -1,6 +1,6 @@
-//! The terminal: what to take, and the doubts that matter most, on one screen; before that, where they are
-//! asked for, a table for each workload and everything at a glance. Columns that do
-//! not fit are left out, least needed first, and named; where none can be, a table goes on below itself.
+//! The terminal: the choice of a system and the most important doubts, on one screen. On request,
+//! tables for each workload and an overview come before. Columns that don't fit are left out, the
+//! least important first, and named. If none may be left out, a table continues below itself.
 
 use std::fmt::Write as _;
 
@@ -28,12 +28,12 @@ pub(super) static OUTPUT: Output = Output {
 
 /// Lines of evidence for each doubt.
 const DETAILS_SHOWN: usize = 3;
-/// Lines of bottlenecks at most.
+/// Most lines of bottlenecks.
 const BOTTLENECK_LINES_MAX: usize = 12;
-/// Below this many columns a verdict is only its mark.
+/// Below this width, verdicts are shown as marks only.
 const NARROW: u16 = 72;
 
-/// Tables one below the other, and the columns that found no room in them.
+/// Consecutive tables, and the columns that were left out.
 #[derive(Default)]
 struct Tables {
     text: String,
@@ -60,7 +60,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     coloured(&text, options)
 }
 
-/// A table for each workload, everything beside the baseline, and the bottlenecks.
+/// Writes a table for each workload, the differences from the baseline, and the bottlenecks.
 fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     let mut tables = Tables::default();
     systems(analysis, options, &mut tables.text);
@@ -103,16 +103,16 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     }
 }
 
-/// Lines of the first screen at most, without those that follow it: where the page and the records are.
+/// Most lines of the first screen, not counting the final lines about the page and the records.
 const FIRST_SCREEN_LINES_MAX: usize = 42;
 
-/// What to take, and what to doubt about that, in few lines.
+/// Formats the choice of a system and the doubts about it, in few lines.
 fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Options) -> String {
     let mut text = String::new();
     let headline = headline(analysis);
     let answer = choice::answer(analysis);
     let weighted = choice::weighted(analysis);
-    // How often each pair differs is in the matrix.
+    // The matrix already shows how often each pair differs.
     let sentences = answer.iter().chain(&weighted);
     for sentence in sentences.chain(&headline.scaled) {
         wrapped(&mut text, sentence, "", options.width);
@@ -141,7 +141,7 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
             ),
         }
     }
-    // The matrix comes before the remedies of doubts: those can be asked for.
+    // The matrix takes precedence over the remedies, which the reader can request.
     let brief = brief_doubts(&analysis.findings, options, 0);
     let used = |text: &str| text.lines().count();
     let rest = if options.all_doubts {
@@ -161,7 +161,7 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
     text + &doubts_text + &after
 }
 
-/// The first doubts, each with the first of its evidence; so many of them with what to do about it.
+/// The first doubts, each with its first evidence, and this many of them with their remedies.
 fn brief_doubts(findings: &[Finding], options: &Options, remedies: usize) -> String {
     let mut text = String::new();
     if !findings.is_empty() {
@@ -178,7 +178,7 @@ fn brief_doubts(findings: &[Finding], options: &Options, remedies: usize) -> Str
     text
 }
 
-/// The matrix in so many lines.
+/// Formats the matrix in at most `room` lines.
 fn drawn_matrix(
     analysis: &Analysis,
     matrix: &choice::Matrix<'_>,
@@ -187,7 +187,7 @@ fn drawn_matrix(
 ) -> String {
     let mut text = String::new();
     wrapped(&mut text, &matrix.legend(analysis), "  ", options.width);
-    // The titles, the rule, and what is left out.
+    // The titles, the rule, and the line about omissions.
     let rows_max = room.saturating_sub(text.lines().count() + 3);
     let width = usize::from(options.width);
     let (grid, left_out) = matrix::fitted(analysis, matrix, width, rows_max);
@@ -201,7 +201,7 @@ fn drawn_matrix(
     text
 }
 
-/// The verdict on each two systems, workload by workload.
+/// Writes the verdict on every pair of systems, by workload.
 fn each_beside_each(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let choice = &analysis.choice;
     let rankings = choice.workloads.iter().filter(|it| it.pairs.len() > 1);
@@ -232,20 +232,20 @@ fn each_beside_each(analysis: &Analysis, options: &Options, tables: &mut Tables)
     }
 }
 
-/// What the systems are of which the tables have names.
+/// Describes the systems that the tables only name.
 fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
     for system in &analysis.experiment.systems {
         let said = format!("{}: {}", system.name, words::described(system));
         wrapped(text, &said, "  ", options.width);
     }
-    // Names of workloads come next, with the sizes that they are defined with.
+    // The names of workloads follow, with the sizes that they define.
     if let Some(scaled) = words::scaled(&analysis.experiment) {
         wrapped(text, &scaled, "  ", options.width);
     }
     text.push('\n');
 }
 
-/// Systems beside baselines of their own.
+/// Writes the comparisons with baselines of their own.
 fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = own_baselines::rows(analysis);
     if rows.is_empty() {
@@ -262,7 +262,7 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tab
         title: (*title).to_owned(),
         texts: rows.iter().map(|row| row[at].clone()).collect(),
         figures: own_baselines::FIGURES.contains(&at),
-        // Where marks, which the overview explains, leave too little room, the interval goes.
+        // If the table is too wide even with marks, which the overview explains, drop the interval.
         expendable: u8::from(at == 3),
     });
     let mut columns: Vec<Column> = columns.collect();
@@ -276,7 +276,7 @@ fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tab
     tables.draw(columns, options);
 }
 
-/// What each of several machines got.
+/// Writes the results of each of several machines.
 fn on_nodes(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = nodes::rows(analysis);
     if rows.is_empty() {
@@ -288,7 +288,7 @@ fn on_nodes(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         title: (*title).to_owned(),
         texts: rows.iter().map(|row| row[at].clone()).collect(),
         figures: at > 1,
-        // When they began goes first where there is no room, then their number, which the workload names.
+        // Drop the start times first, then the number of nodes, which the workload's name contains.
         expendable: match at {
             6 => 2,
             2 => 1,
@@ -298,7 +298,7 @@ fn on_nodes(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     tables.draw(columns.collect(), options);
 }
 
-/// What systems cost: what is priced down, systems across.
+/// Writes the prices: priced items as rows, systems as columns.
 fn priced(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = prices::rows(analysis);
     if rows.is_empty() {
@@ -315,8 +315,8 @@ fn priced(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     tables.draw(columns.collect(), options);
 }
 
-/// What clients saw before, during and after jobs: a table for each workload and system, since a
-/// row with all intervals fits no terminal.
+/// Writes the latencies before, during and after jobs. Each workload and system has its own lines,
+/// since a row with all intervals would be too wide.
 fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
     for row in jobs::rows(analysis) {
         wrapped(
@@ -348,7 +348,7 @@ fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
     }
 }
 
-/// The verdict with its words, or with its mark alone where there is little room.
+/// Formats a verdict in words, or as its mark if the terminal is narrow.
 fn verdict(comparison: Option<&Comparison>, options: &Options) -> String {
     let Some(comparison) = comparison else {
         let is_narrow = options.width < NARROW;
@@ -362,11 +362,11 @@ fn verdict(comparison: Option<&Comparison>, options: &Options) -> String {
     }
 }
 
-/// What the overview calls all workloads together.
+/// Name of all workloads together in the overview.
 const OVERALL: &str = "geometric mean";
 
-/// Workloads down, systems across: each difference with its mark. Where that is too wide,
-/// systems down and workloads across, if that is not.
+/// Writes each difference with its mark: workloads as rows, systems as columns. If that is too
+/// wide, and the opposite is not, they change places.
 fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let experiment = &analysis.experiment;
     let systems: Vec<&str> = analysis
@@ -382,7 +382,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         figures,
         expendable: 0,
     };
-    // What is asked of all workloads together is no quantity of one.
+    // The question over all workloads has no quantity.
     let questions = analysis.questions().into_iter();
     let mut questions: Vec<_> = questions
         .map(|(workload, quantity)| Some((&*workload.name, quantity)))
@@ -456,7 +456,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     tables.draw(columns, options);
 }
 
-/// What the bottlenecks were, in few lines: the page has all of them.
+/// Writes the bottlenecks in few lines; the page has all of them.
 fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
     let sentences = verdicts::sentences(analysis);
     if sentences.is_empty() {
@@ -476,7 +476,7 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         }
         text.push_str(&next);
     }
-    // What was tried was asked for, and took its time.
+    // Trials were requested and took time, so all of them are shown.
     for sentence in verdicts::trials(analysis) {
         wrapped(text, &sentence, "  ", options.width);
     }
@@ -532,8 +532,8 @@ fn change(change: &Change, options: &Options) -> String {
     coloured(&text, options)
 }
 
-/// The columns of a change. The change with its interval and what came of it are the point, and stay; the figures
-/// before and after find room where there is some.
+/// Builds the columns of a change. The difference, its interval and the verdict always stay; the
+/// figures before and after may be dropped.
 fn change_columns(change: &Change, texts: &dyn Fn(&ChangeRow) -> [String; 5]) -> [Column; 7] {
     let titles = [
         ("workload", false, 0),
@@ -559,7 +559,7 @@ fn change_columns(change: &Change, texts: &dyn Fn(&ChangeRow) -> [String; 5]) ->
     columns
 }
 
-/// The same in one column less: the name of each workload is a line of its own, above its systems.
+/// Moves the name of each workload to a row above its systems, which saves a column.
 fn grouped([workloads, mut systems, figures @ ..]: [Column; 7]) -> Vec<Column> {
     let mut names = Vec::new();
     let mut rows: Vec<Option<usize>> = Vec::new();
@@ -584,7 +584,7 @@ fn grouped([workloads, mut systems, figures @ ..]: [Column; 7]) -> Vec<Column> {
         .collect()
 }
 
-/// The texts of a row with a verdict in short words, which leave room for the interval.
+/// Texts of a row with a shorter verdict, which leaves room for the interval.
 fn short_change_row(row: &ChangeRow) -> [String; 5] {
     let mut texts = words::change_row(row);
     if row.verdict == Some(Verdict::NoDifferenceShown) && row.not_shown_among.is_none() {
@@ -593,8 +593,8 @@ fn short_change_row(row: &ChangeRow) -> [String; 5] {
     texts
 }
 
-/// The texts of a row with the mark in place of the verdict. Since ▲ and ▼ say `faster` and `slower`, a factor leaves
-/// these words out.
+/// Texts of a row with a mark instead of the verdict. Since ▲ and ▼ mean `faster` and `slower`, a
+/// factor omits these words.
 fn narrow_change_row(row: &ChangeRow) -> [String; 5] {
     let mut texts = words::change_row(row);
     if row.control {
@@ -610,7 +610,7 @@ fn narrow_change_row(row: &ChangeRow) -> [String; 5] {
     texts
 }
 
-/// The doubts that matter most, or all of them where that is asked for.
+/// Writes the most important doubts, or all of them on request.
 fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     if findings.is_empty() {
         return;
@@ -637,7 +637,7 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     text.push('\n');
 }
 
-/// The titles of the doubts that are not shown, and where they are.
+/// Writes the titles of the doubts not shown, and how to see them.
 fn more_doubts(findings: &[Finding], options: &Options, text: &mut String) {
     if let Some(rest @ [_, ..]) = findings.get(words::DOUBTS_SHOWN..) {
         let titles: Vec<&str> = rest.iter().map(|finding| &*finding.title).collect();
@@ -649,8 +649,8 @@ fn more_doubts(findings: &[Finding], options: &Options, text: &mut String) {
     }
 }
 
-/// Where what is left out can be seen: by the command that draws this with one more option, in a line of its own so that
-/// it can be copied; or, without one, `elsewhere`, if anywhere.
+/// Writes how to see the omitted part: the command with one more option, on a line of its own for
+/// copying. Without a command it writes `elsewhere`, if not empty.
 fn all_of_them(options: &Options, option: &str, elsewhere: &str, text: &mut String) {
     match &options.command {
         Some(command) => line(text, &format!("  all of them: {command} {option}")),
@@ -660,8 +660,8 @@ fn all_of_them(options: &Options, option: &str, elsewhere: &str, text: &mut Stri
 }
 
 impl Tables {
-    /// The columns that are wanted and fit, as a table. Where those that are always wanted do not, it goes on
-    /// below, with the first column again.
+    /// Writes the columns that fit as a table. If the columns that always stay do not fit, the
+    /// table continues below, starting with the first column again.
     fn draw(&mut self, mut columns: Vec<Column>, options: &Options) {
         let width = usize::from(options.width);
         while width_of(&columns) > width {
@@ -670,7 +670,7 @@ impl Tables {
                 break;
             };
             for column in columns.extract_if(.., |column| column.expendable == least) {
-                // Of which operations it is differs from table to table.
+                // The part after "of" differs between tables.
                 let (title, _) = column
                     .title
                     .split_once(" of ")
@@ -698,7 +698,7 @@ impl Tables {
         self.text.push('\n');
     }
 
-    /// All of it, with what found no room.
+    /// Returns the text, with a note about omitted columns.
     fn done(mut self, options: &Options) -> String {
         if !self.left_out.is_empty() {
             let count = self.left_out.len();
@@ -714,7 +714,7 @@ impl Tables {
     }
 }
 
-/// Columns as a table.
+/// Formats columns as a table.
 fn drawn(columns: &[&Column]) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
@@ -739,7 +739,7 @@ fn drawn(columns: &[&Column]) -> String {
     text
 }
 
-/// Characters a table of these columns takes: a space on both sides of each, one between them.
+/// Width of a table with these columns: a space on both sides of each, one between them.
 fn width_of<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     let width = |text: &String| text.chars().count();
     let texts: usize = columns
@@ -758,7 +758,7 @@ fn width_of<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     texts.saturating_sub(1)
 }
 
-/// A sentence broken between words, with later lines set in by `indent`.
+/// Wraps a sentence between words and indents the later lines by `indent`.
 fn wrapped(text: &mut String, sentence: &str, indent: &str, width: u16) {
     let width = usize::from(width.max(20));
     let lead = sentence.len() - sentence.trim_start().len();
@@ -780,7 +780,7 @@ fn wrapped(text: &mut String, sentence: &str, indent: &str, width: u16) {
     line(text, &row);
 }
 
-/// Names come from files of others: nothing of them may do more on a terminal than be read.
+/// Names come from other people's files, so escape everything that controls a terminal.
 fn coloured(text: &str, options: &Options) -> String {
     let text = super::printable(text);
     if !options.colour {

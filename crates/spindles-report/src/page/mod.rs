@@ -1,59 +1,59 @@
-//! A page with the look of the report: one file that asks nobody for anything, or the same from a
-//! server, which adds to it.
+//! A page in the style of the report: one file without network requests, or the same from a server
+//! that adds to it.
 
 pub use crate::figures::date;
 pub use crate::svg::escape;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-/// Three spindles of discs.
+/// A stack of discs.
 const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true\">\
     <ellipse cx=\"12\" cy=\"6\" rx=\"9\" ry=\"3\"/><path d=\"M3 6v6c0 1.7 4 3 9 3s9-1.3 9-3V6\"/>\
     <path d=\"M3 12v6c0 1.7 4 3 9 3s9-1.3 9-3v-6\"/></svg>";
 
-/// What a file may do: nothing but its own style and script.
+/// A page from a file may only use its own style and script.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
 
-/// What every page says of itself, at its end.
+/// Text at the end of every page, by which pages are recognised.
 const MARK: &str = "Drawn by Spindles from records alone.";
 
-/// Whether a file is a page of a report.
+/// Returns true if a file is a page of a report.
 pub fn is_page(contents: &[u8]) -> bool {
     contents.windows(MARK.len()).any(|it| it == MARK.as_bytes())
 }
 
-/// A page, in its parts. All but the title are HTML.
+/// The parts of a page. All but the title are HTML.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its title, as text.
+    /// Title, as plain text.
     pub title: String,
-    /// Its table of contents: list items. Empty: none.
+    /// Table of contents: list items. Empty if there is none.
     pub contents: String,
-    /// What is in it.
+    /// Contents of the page.
     pub body: String,
-    /// What the server adds that it comes from. `None`: it is a file by itself.
+    /// Additions of the server. `None` if the page is a file.
     pub served: Option<Served>,
 }
 
-/// What a server adds to a page.
+/// Additions of a server to a page.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// What its own scripts and styles bear, so that no others are let in: a random word without
+    /// Nonce of the page's own scripts and styles, which admits only these: a random word without
     /// quotes. The server names it in the Content-Security-Policy.
     pub nonce: String,
-    /// Address of the page that leads to all others.
+    /// Address of the page that links to all others.
     pub home: String,
-    /// More style.
+    /// Additional style.
     pub style: &'static str,
-    /// The script of the page, in place of that of a file.
+    /// Script of the page, instead of the one for files.
     pub script: &'static str,
-    /// What stands above everything else.
+    /// HTML above everything else.
     pub above: String,
 }
 
 impl Page {
-    /// The whole page.
+    /// Assembles the whole page.
     pub fn html(&self) -> String {
         let contents = match &*self.contents {
             "" => String::new(),

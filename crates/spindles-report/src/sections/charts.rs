@@ -1,4 +1,4 @@
-//! A section for each chart that has something to show.
+//! A section for each chart with panels.
 
 use spindles_measure::Analysis;
 
@@ -37,7 +37,7 @@ fn grid(panels: &[Panel]) -> String {
     format!("<div class=\"panels\">{figures}</div>")
 }
 
-/// What the colours of a panel mean, within it.
+/// The legend of a panel.
 fn legend(swatches: &[(String, String)]) -> String {
     let items: String = swatches
         .iter()

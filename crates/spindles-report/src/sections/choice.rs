@@ -1,4 +1,4 @@
-//! Which system to take: all systems in all workloads, and the doubts that matter most.
+//! The choice of a system: all systems in all workloads, and the most important doubts.
 
 use spindles_measure::{Analysis, Place, Quantity, Standing};
 
@@ -13,7 +13,7 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-/// More systems than fit beside one another are cards.
+/// With more systems than this, the table becomes cards.
 const COLUMNS_MAX: usize = 10;
 
 fn body(analysis: &Analysis) -> String {
@@ -77,7 +77,7 @@ fn place(system: &str, standing: &Standing) -> String {
     cell(system, &attributes, &choice::cell(standing))
 }
 
-/// The ranks by the weights of the experiment.
+/// The ranks by the experiment's weights.
 fn weighted(analysis: &Analysis) -> String {
     let Some(weighted) = &analysis.choice.weighted else {
         return String::new();
@@ -132,12 +132,12 @@ fn weighted(analysis: &Analysis) -> String {
     )
 }
 
-/// The doubts that matter most, in short, and where all of them are.
+/// The most important doubts in short, with a link to all of them.
 fn caveats(analysis: &Analysis) -> String {
     caveats_of(&headline(analysis).caveats, analysis.findings.len())
 }
 
-/// The same, where there is nothing to choose from.
+/// The same for experiments without a choice.
 pub(super) fn caveats_of(caveats: &[String], doubts: usize) -> String {
     let lines: String = caveats
         .iter()

@@ -44,7 +44,7 @@ fn body(analysis: &Analysis) -> String {
     section(SECTION.name, SECTION.title, CAPTION, &body)
 }
 
-/// The table of a workload.
+/// Formats the table of a workload.
 fn group(analysis: &Analysis, workload: &Workload) -> String {
     let rows: String = analysis
         .experiment
@@ -87,7 +87,7 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
     fold("group", &summary, &table)
 }
 
-/// Of which operations the latencies are, where there are several.
+/// Names the operations of the latencies, if a workload has several kinds.
 fn latencies_of(analysis: &Analysis, workload: &Workload) -> &'static str {
     let are_several = analysis.has_several_operations(&workload.name);
     if are_several && analysis.quantities(workload) == [Quantity::Rate] {

@@ -1,4 +1,4 @@
-//! Why not to take the figures at face value, and what to do about it.
+//! The doubts about the figures, and their remedies.
 
 use spindles_measure::{Analysis, Finding};
 
@@ -30,7 +30,7 @@ fn body(analysis: &Analysis) -> String {
     )
 }
 
-/// The first few doubts, and the rest folded away.
+/// The first few doubts, with the rest folded.
 pub(crate) fn listed(findings: &[Finding]) -> String {
     let items = |findings: &[Finding]| {
         let items: String = findings.iter().map(item).collect();

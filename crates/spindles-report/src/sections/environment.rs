@@ -1,4 +1,4 @@
-//! Where, with what and how it was measured.
+//! The machine, the software and the settings of the measurement.
 
 use spindles_measure::Analysis;
 

@@ -1,4 +1,4 @@
-//! The first screen: what came out, what it is not, where it was measured.
+//! The first screen: results, their limits, and the machine.
 
 use spindles_measure::{Analysis, Verdict};
 
@@ -34,7 +34,7 @@ fn body(analysis: &Analysis) -> String {
     let scaled = headline.scaled.as_ref().map_or(String::new(), |scaled| {
         format!("<p class=\"caption\">{}</p>", escape(scaled))
     });
-    // Where there is something to choose from, that comes first, and what the comparisons came to with them.
+    // With several systems, their choice comes first; the comparisons with the baseline follow it.
     let (lead, rest) = match choice::answer(analysis) {
         Some(answer) => (answer, String::new()),
         None => (
@@ -54,7 +54,7 @@ fn body(analysis: &Analysis) -> String {
     )
 }
 
-/// What the comparisons with the baseline came to, and where they are largest.
+/// Summary of the comparisons with the baseline, and the largest differences.
 pub(super) fn sums(analysis: &Analysis) -> String {
     let headline = headline(analysis);
     let extremes: String = headline
@@ -69,7 +69,7 @@ pub(super) fn sums(analysis: &Analysis) -> String {
     )
 }
 
-/// How many comparisons came to which verdict, as one bar.
+/// Number of comparisons with each verdict, as one bar.
 fn tally(analysis: &Analysis) -> String {
     let count = |verdict: Verdict| {
         let comparisons = analysis.headlines();
@@ -98,7 +98,7 @@ fn tally(analysis: &Analysis) -> String {
     }
 }
 
-/// What was measured, on which machine, and through what.
+/// The extent of the measurement, the machine, and the access path.
 fn facts(analysis: &Analysis) -> [String; 3] {
     let environment = &analysis.environment;
     let machine = [

@@ -1,4 +1,4 @@
-//! What clients saw before, during and after jobs.
+//! Latencies of clients before, during and after jobs.
 
 use spindles_measure::Analysis;
 
@@ -11,7 +11,7 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-/// Columns that are texts; figures follow.
+/// Number of text columns; figures follow.
 const TEXTS: usize = 2;
 
 fn body(analysis: &Analysis) -> String {

@@ -1,4 +1,4 @@
-//! What the original tools would have printed, folded.
+//! Results in the output formats of the original tools, folded.
 
 use spindles_measure::Analysis;
 

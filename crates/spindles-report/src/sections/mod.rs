@@ -1,4 +1,4 @@
-//! The sections of the page, in their order: each a row of one table.
+//! The sections of the page in order, in one table.
 
 mod charts;
 mod choice;
@@ -26,29 +26,29 @@ use crate::svg::escape;
 /// A section of the page.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Its name: its anchor in the page and what `--sections` calls it.
+    /// Name: the anchor in the page, and the name for `--sections`.
     pub(crate) name: &'static str,
-    /// Its heading in the page's contents. Empty: not listed there.
+    /// Heading, also used in the table of contents. Sections without one are not listed.
     pub(crate) title: &'static str,
-    /// What it shows.
+    /// Contents of the section.
     pub(crate) body: Body,
 }
 
-/// What a section shows.
+/// Contents of a section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
-    /// The section, or nothing when there is nothing to show.
+    /// One section. Empty if there is nothing to show.
     One(fn(&Analysis) -> String),
-    /// A section for each chart that has something to show.
+    /// A section for each chart with panels.
     Charts(fn(&Analysis, &Chart) -> String),
 }
 
-/// A part of the page that can be asked for by its name: a section, or a chart.
+/// A part of the page that can be requested by name: a section or a chart.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Its name and its anchor.
+    /// Name and anchor.
     pub(crate) name: &'static str,
-    /// What the page's contents call it. Empty: not listed there.
+    /// Entry in the table of contents. Parts without one are not listed.
     pub(crate) entry: &'static str,
     draw: Draw,
 }
@@ -60,7 +60,7 @@ enum Draw {
 }
 
 impl Part {
-    /// The part, or nothing when there is nothing to show.
+    /// Formats the part. Empty if there is nothing to show.
     pub(crate) fn draw(&self, analysis: &Analysis) -> String {
         match self.draw {
             Draw::Section(body) => body(analysis),
@@ -69,7 +69,7 @@ impl Part {
     }
 }
 
-/// All parts of the page, in their order.
+/// All parts of the page, in order.
 pub(crate) fn parts() -> Vec<Part> {
     let mut parts = Vec::new();
     for section in SECTIONS {
@@ -111,12 +111,12 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &records::SECTION,
 ];
 
-/// A section with its heading and a line that says how to read it.
+/// Formats a section with its heading and a caption.
 fn section(name: &str, title: &str, caption: &str, body: &str) -> String {
     classed(name, "", title, caption, body)
 }
 
-/// A section of a class of the style sheet.
+/// Formats a section with a CSS class.
 fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> String {
     let caption = match caption {
         "" => String::new(),
@@ -129,12 +129,12 @@ fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> S
     format!("<section id=\"{name}\"{class}><h2>{title}</h2>{caption}{body}</section>\n")
 }
 
-/// So many panels are shown before the rest is folded.
+/// This many panels are shown before the rest is folded.
 const PANELS_SHOWN: usize = 12;
 
-/// The first panels, and the rest folded away: `5 more panels`.
+/// Shows the first panels and folds the rest: `5 more panels`.
 fn folded<T>(panels: &[T], what: &str, grid: impl Fn(&[T]) -> String) -> String {
-    // A few more than fit are no reason to fold.
+    // Don't fold just a few panels.
     let shown = match panels.len() {
         few if few <= PANELS_SHOWN + 2 => few,
         _ => PANELS_SHOWN,
@@ -150,22 +150,22 @@ fn folded<T>(panels: &[T], what: &str, grid: impl Fn(&[T]) -> String) -> String 
     grid(first) + &rest
 }
 
-/// A line that explains marks, with the colours of verdicts.
+/// Colours the marks of verdicts in a legend.
 fn coloured(legend: &str) -> String {
     legend
         .replace("▲ faster", "<span class=\"faster\">▲ faster</span>")
         .replace("▼ slower", "<span class=\"slower\">▼ slower</span>")
 }
 
-/// A part that is folded on a phone, where a page of all workloads has no end, and open elsewhere: see the style sheet.
-/// `summary` is HTML, and says what is in it.
+/// Formats a part that is folded on a phone, where a page of all workloads would be endless, and
+/// open elsewhere: see the style sheet. `summary` is HTML that names the contents.
 fn fold(class: &str, summary: &str, body: &str) -> String {
     let space = if class.is_empty() { "" } else { " " };
     format!("<details class=\"fold{space}{class}\"><summary>{summary}</summary>{body}</details>")
 }
 
-/// A table that is a list of cards where there is no room for it. Each cell has to be made by
-/// [`cell`], so that a card names it.
+/// Formats a table that becomes a list of cards if there is no room. Each cell must be made by
+/// [`cell`], so that a card can name it.
 pub(crate) fn table(title: &str, class: &str, head: &str, bodies: &str) -> String {
     format!(
         "<div class=\"frame\"><table class=\"{class}\"><caption class=\"hidden\">{title}</caption>\
@@ -173,7 +173,7 @@ pub(crate) fn table(title: &str, class: &str, head: &str, bodies: &str) -> Strin
     )
 }
 
-/// A table of texts, each row with its name first. Figures, by their columns, are aligned to the right.
+/// Formats a table of texts, each row with its name first. Columns with figures are aligned right.
 pub(crate) fn table_of_texts(
     title: &str,
     class: &str,
@@ -202,7 +202,7 @@ pub(crate) fn table_of_texts(
     table(title, class, &head, &body)
 }
 
-/// A cell of a table: its column, its classes and style as attributes, and what is in it.
+/// Formats a cell of a table from its column, its attributes (classes and style), and its content.
 pub(crate) fn cell(column: &str, attributes: &str, content: &str) -> String {
     let column = escape(column);
     format!("<td data-column=\"{column}\"{attributes}>{content}</td>")

@@ -1,4 +1,4 @@
-//! What each of several machines got.
+//! Results of each of several machines.
 
 use spindles_measure::Analysis;
 
@@ -11,7 +11,7 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-/// Columns that are texts; figures follow.
+/// Number of text columns; figures follow.
 const TEXTS: usize = 2;
 
 fn body(analysis: &Analysis) -> String {

@@ -1,4 +1,4 @@
-//! Everything at a glance: systems down, workloads across.
+//! Overview: systems as rows, workloads as columns.
 
 use spindles_measure::{Analysis, Comparison, System, Verdict};
 
@@ -13,10 +13,10 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-/// The column over all workloads.
+/// Title of the column over all workloads.
 const OVERALL: &str = "geometric mean";
 
-/// More workloads than fit beside one another are cards.
+/// With more workloads than this, the table becomes cards.
 const COLUMNS_MAX: usize = 8;
 
 fn body(analysis: &Analysis) -> String {
@@ -112,7 +112,7 @@ fn row_head(system: &System) -> String {
 }
 
 fn cell(column: &str, comparison: &Comparison) -> String {
-    // How strong the tint is: full from a factor of two on.
+    // Strength of the tint, full from a factor of two.
     let strength = (comparison.log_ratio.value.abs() / std::f64::consts::LN_2).min(1.0);
     let attributes = format!(
         " class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\"",
@@ -122,7 +122,8 @@ fn cell(column: &str, comparison: &Comparison) -> String {
         words::verdict(comparison),
     );
     let mark = format!(" <i>{}</i>", figures::mark(comparison.verdict));
-    // Some marks say which way; with others the word does, below since cells are narrow.
+    // Some marks show the direction. For the others a word does, on a second line since cells are
+    // narrow.
     let content = match (
         figures::factor(comparison.log_ratio.value),
         comparison.verdict,

@@ -1,4 +1,4 @@
-//! Systems that have a baseline of their own, each compared with that.
+//! Comparisons of systems with baselines of their own.
 
 use spindles_measure::Analysis;
 

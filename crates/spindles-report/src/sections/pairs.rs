@@ -1,4 +1,4 @@
-//! Each system beside each other, workload by workload.
+//! Every system against every other, by workload.
 
 use spindles_measure::{Analysis, Ranking};
 

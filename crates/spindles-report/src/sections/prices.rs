@@ -1,4 +1,4 @@
-//! What systems cost for what they hold and move.
+//! Prices of systems per capacity and per rate.
 
 use spindles_measure::Analysis;
 
@@ -11,7 +11,7 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-/// More columns than fit beside one another are cards.
+/// With more columns than this, the table becomes cards.
 const COLUMNS_MAX: usize = 8;
 
 fn body(analysis: &Analysis) -> String {

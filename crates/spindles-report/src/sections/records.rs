@@ -1,4 +1,4 @@
-//! The records themselves, so that the page can be checked and drawn again.
+//! The records themselves, for checking the page and formatting it again.
 
 use spindles_measure::{Analysis, Record, to_line};
 
@@ -12,7 +12,7 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn body(analysis: &Analysis) -> String {
-    // What was drawn from runs is no record.
+    // Totals are derived from runs, so they are not records.
     let mut experiment = analysis.experiment.clone();
     experiment.workloads.retain(|it| !it.is_total());
     let head = [

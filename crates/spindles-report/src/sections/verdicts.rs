@@ -1,4 +1,4 @@
-//! What the bottlenecks were: a card for each workload and bottleneck.
+//! The bottlenecks: a card for each workload and bottleneck.
 
 use spindles_measure::Analysis;
 use spindles_measure::verdicts::{CacheVerdict, Grade, Tried};
@@ -75,7 +75,8 @@ fn tried(tried: &Tried) -> String {
     )
 }
 
-/// What would confirm the verdicts of a card. It is the same on most systems, and said once.
+/// The interventions that would confirm the verdicts of a card. Most systems share them, so each is
+/// listed once.
 fn to_confirm(card: &Card<'_>) -> String {
     let mut said: Vec<&String> = Vec::new();
     for sentence in card.seen.iter().flat_map(|seen| &seen.to_confirm) {

@@ -1,8 +1,8 @@
-//! Where the page is asked for.
+//! The address of the metrics page.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 
-/// `PORT` of this machine, or `HOST:PORT`; why not, for people.
+/// Parses `PORT` of this machine, or `HOST:PORT`. The error is a message for people.
 pub(super) fn parse(text: &str, allow_plaintext: bool) -> Result<SocketAddr, String> {
     let address = if let Ok(port) = text.parse() {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)

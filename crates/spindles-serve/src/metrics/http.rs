@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as it takes to hand out one page.
+//! A minimal HTTP/1.1 server for one page.
 
 use super::page::{MEDIA_TYPE, page};
 use super::{Facts, HISTOGRAMS, METRICS, address};
@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So many who ask at once.
+/// Most requests in progress.
 const ASKS_MAX: usize = 8;
-/// As long as a request may be: its line and its headers.
+/// Longest request in bytes: its line and headers.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// So long one may take to ask, and as long again to read the answer.
+/// Time limit for a client to send its request, and again to read the response.
 const ASK_MAX: Duration = Duration::from_secs(5);
-/// After an error that keeps connections from being accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Listens for those who ask for the page.
+/// Serves the metrics page over HTTP.
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: TcpListener,
@@ -29,11 +29,12 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens there: a PORT of this machine, or HOST:PORT. Nobody is answered yet.
+    /// Listens on PORT of this machine, or on HOST:PORT. No request is answered yet.
     ///
     /// # Errors
     ///
-    /// It is no address, or one that other machines can reach and that is not allowed, or the system refuses.
+    /// The address is invalid, reachable from other machines without permission, or refused by the
+    /// system.
     pub fn bind(text: &str, allow_plaintext: bool) -> Result<Self, DoorError> {
         let asked = address::parse(text, allow_plaintext).map_err(DoorError::Usage)?;
         let listener = TcpListener::bind(asked);
@@ -47,17 +48,17 @@ impl MetricsServer {
         Ok(Self { listener, address })
     }
 
-    /// Where the page is.
+    /// The URL of the page.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
 
-    /// Answers from now on, until the process ends.
+    /// Answers requests from now on, until the process ends.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread can't be started.
     pub fn open(self, offers: &[Offer]) -> io::Result<()> {
         let offers: Arc<[Offer]> = offers.into();
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
@@ -74,13 +75,13 @@ fn accept(listener: &TcpListener, offers: &Arc<[Offer]>) {
             continue;
         };
         if under_way.load(Ordering::SeqCst) >= ASKS_MAX {
-            continue; // It is closed.
+            continue; // Dropping the stream closes it.
         }
         under_way.fetch_add(1, Ordering::SeqCst);
         let (counted, offers) = (Arc::clone(&under_way), Arc::clone(offers));
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
         let begun = thread.spawn(move || {
-            // Who is gone needs no answer.
+            // Ignore clients that disconnect.
             drop(answer(stream, &offers));
             counted.fetch_sub(1, Ordering::SeqCst);
         });
@@ -101,13 +102,13 @@ fn answer(mut stream: TcpStream, offers: &[Offer]) -> io::Result<()> {
     stream.set_write_timeout(Some(ASK_MAX))?;
     stream.write_all(response.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
-    // What is left unread would take the answer away with it.
+    // Closing a socket with unread data would discard the response.
     let mut rest = [0; 1024];
     while stream.read(&mut rest)? > 0 {}
     Ok(())
 }
 
-/// The line and the headers of a request; `None` where they are too long.
+/// Receives the line and headers of a request; `None` if they are too long.
 fn receive(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let end = Instant::now() + ASK_MAX;
     let mut request = Vec::new();
@@ -130,7 +131,8 @@ fn receive(stream: &mut TcpStream) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&request).into_owned()))
 }
 
-/// The answer to a request. `page` gives the page, while there is one.
+/// Returns the response to a request. `page` renders the page; it returns `None` if no server is
+/// left.
 fn respond(head: &str, page: impl FnOnce() -> Option<String>) -> String {
     let line = head.lines().next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();

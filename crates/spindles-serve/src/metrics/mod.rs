@@ -1,4 +1,4 @@
-//! Numbers for monitoring: a page in the text format of Prometheus, for whoever asks over HTTP.
+//! Monitoring: serves a page in the Prometheus text format over HTTP.
 
 mod address;
 mod http;
@@ -12,64 +12,64 @@ use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
 use spindles_io::{ArraySnapshot, Latencies};
 
-/// The label that says which array a sample is of.
+/// The label with the name of the array.
 const ARRAY_LABEL: &str = "array";
 
-/// A row of the page.
+/// A metric: a row of the page.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// What its numbers are.
+    /// The kind of its numbers.
     pub kind: Kind,
-    /// What it is, with its unit.
+    /// Help text, with the unit.
     pub help: &'static str,
-    /// What tells its samples from each other.
+    /// Labels that distinguish its samples.
     pub labels: &'static [&'static str],
     sample: fn(&Facts, &mut Samples<'_>),
 }
 
-/// What the numbers of a metric are.
+/// The kind of a metric's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How something is now.
+    /// A current value.
     Gauge,
-    /// It only grows while the array is open.
+    /// A total that only grows while the array is open.
     Counter,
-    /// The same in nanoseconds, shown in seconds.
+    /// A counter in nanoseconds, shown in seconds.
     CounterOfNs,
 }
 
-/// A row of the page with latencies.
+/// A latency histogram.
 #[derive(Debug)]
 pub struct HistogramMetric {
-    /// Its name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// What it is.
+    /// Help text.
     pub help: &'static str,
-    /// What tells its samples from each other.
+    /// Labels that distinguish its samples.
     pub labels: &'static [&'static str],
     sample: fn(&Facts, &mut LatencySamples<'_>),
 }
 
-/// Takes latencies: the values of the labels, and the latencies.
+/// Receives the label values and the latencies of a sample.
 type LatencySamples<'a> = dyn FnMut(&[&str], &Latencies) + 'a;
 
-/// What samples are taken of, at one moment.
+/// The source of the samples of one server, taken at one moment.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// The name of the array that is served.
+    /// The name of the served array.
     name: String,
     numbers: ServerNumbers,
-    /// It, and those inside it.
+    /// The served array and its inner arrays.
     arrays: Vec<ArraySnapshot>,
 }
 
-/// Takes samples: the values of the labels, and the number.
+/// Receives the label values and the number of a sample.
 type Samples<'a> = dyn FnMut(&[&str], u64) + 'a;
 
 impl Facts {
-    /// `None` where the server has ended.
+    /// `None` if the server has ended.
     fn of(offer: &Offer) -> Option<Self> {
         let arrays = offer.call(|target| target.snapshot())?;
         let first = arrays.first();

@@ -4,10 +4,10 @@ use super::{ARRAY_LABEL, Facts, HistogramMetric, Kind, Metric};
 use spindles_io::Latencies;
 use std::fmt::Write as _;
 
-/// Its media type.
+/// The media type of the format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All metrics of a table that have samples, of all that is served.
+/// Renders all metrics that have samples, for all served arrays.
 pub(super) fn page(metrics: &[Metric], histograms: &[HistogramMetric], facts: &[Facts]) -> String {
     let mut page = String::new();
     for metric in metrics {
@@ -17,7 +17,7 @@ pub(super) fn page(metrics: &[Metric], histograms: &[HistogramMetric], facts: &[
         };
         let (name, help) = (metric.name, metric.help);
         let mut lines = String::new();
-        // What is of no array is the same for all.
+        // A metric without an array label has the same value for all.
         let of_each = metric.labels.contains(&ARRAY_LABEL);
         let facts = if of_each { facts } else { &facts[..1] };
         let mut sample = |values: &[&str], number: u64| {
@@ -123,7 +123,7 @@ mod tests {
         );
     }
 
-    /// Buckets add up, as Prometheus has them.
+    /// Prometheus buckets are cumulative.
     #[test]
     fn latencies_are_a_histogram() {
         let histograms = [HistogramMetric {

@@ -1,4 +1,4 @@
-//! The metrics: a row each.
+//! The table of metrics.
 
 use super::{Facts, HistogramMetric, Kind, Metric, Samples};
 use crate::alarms::state_of;
@@ -50,7 +50,7 @@ const fn counter(
     }
 }
 
-/// All of them. docs/serving.md has the table.
+/// All metrics. docs/serving.md has the table.
 pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_build_info",
@@ -326,7 +326,7 @@ pub static METRICS: &[Metric] = &[
     ),
 ];
 
-/// Those of latencies.
+/// All latency histograms.
 pub static HISTOGRAMS: &[HistogramMetric] = &[
     HistogramMetric {
         name: "spindles_device_latency_seconds",
@@ -377,7 +377,7 @@ fn of_jobs(
     }
 }
 
-/// Of every position; the device is empty where there is none, or an array.
+/// Samples every position. The device label is empty if the position is vacant or holds an array.
 fn of_members(
     facts: &Facts,
     samples: &mut Samples<'_>,
@@ -399,7 +399,7 @@ fn of_devices(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&DeviceC
     });
 }
 
-/// Every device, with the names of its array and of its position.
+/// Visits every device, with the names of its array and position.
 fn each_device(facts: &Facts, visit: &mut dyn FnMut(&str, &str, &DeviceSnapshot)) {
     for array in &facts.arrays {
         for member in &array.status.members {
@@ -440,7 +440,7 @@ mod tests {
         }
     }
 
-    /// The table in docs/serving.md has a row for each metric, and no other.
+    /// The table in docs/serving.md has one row for each metric, and no others.
     #[test]
     fn all_metrics_are_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");

@@ -1,6 +1,6 @@
-//! A process that stays outside of the sandbox, and does for the server what this can't do any more. It trusts nobody:
-//! what it is asked it checks by rules that it was started with. Each question is answered by a thread of its own: to open
-//! a device may take what the server answers, where the device stands on an array that is served.
+//! The helper process: stays outside the sandbox, and does what the server no longer can. It trusts
+//! no request, and checks each against the rules it was started with. Each request has its own
+//! thread: opening a device on a served array may block until that server answers.
 //!
 //! ```text
 //!  server ──▶ open PATH, FLAGS ──▶ helper: a device of the array's kind? ──▶ its descriptor
@@ -33,13 +33,13 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Longest message.
+/// Longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// So many questions are answered at once.
+/// Most requests in progress.
 const ASKS_MAX: usize = 64;
-/// A file that begins with so many zeros holds nothing yet.
+/// A file that begins with this many zeros holds no data yet.
 const BLANK_BYTES: usize = 64 << 10;
-/// Flags that are granted. Nothing is made, cut off or appended to.
+/// Permitted flags. No file is created, truncated or appended to.
 const FLAGS: OFlags = OFlags::RDWR
     .union(OFlags::WRONLY)
     .union(OFlags::DIRECT)
@@ -48,16 +48,16 @@ const FLAGS: OFlags = OFlags::RDWR
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What a helper may be asked for, on its command line.
+/// What a helper may do, as given on its command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Folders: files in them may be opened.
+    /// Folders in which files may be opened.
     pub folders: Vec<PathBuf>,
-    /// The one program that may be run.
+    /// The only program that may be run.
     pub hook: Option<PathBuf>,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug, PartialEq, Eq)]
 enum Ask {
     Open { path: PathBuf, flags: OFlags },
@@ -65,7 +65,7 @@ enum Ask {
 }
 
 impl Ask {
-    /// A letter, flags, and words that end with a zero byte.
+    /// Encodes a letter, flags, and words terminated by zero bytes.
     fn encode(&self) -> Vec<u8> {
         let (letter, flags, words): (u8, OFlags, Vec<&OsStr>) = match self {
             Self::Open { path, flags } => (b'o', *flags, vec![path.as_os_str()]),
@@ -104,30 +104,31 @@ impl Ask {
     }
 }
 
-/// The server's end. It may be used by several threads at once.
+/// The server's end of the socket. Several threads may use it at once.
 #[derive(Debug)]
 pub struct Helper {
     socket: OwnedFd,
-    /// Where it is one.
+    /// `None` if the helper is not a child process.
     process: Option<Pid>,
 }
 
-/// Two ends of a socket that keeps messages apart.
+/// Creates a socket pair that preserves message boundaries.
 fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     socketpair(AddressFamily::UNIX, kind, flags, None)
 }
 
 impl Helper {
-    /// Starts a helper: a command that calls [`serve`] with its standard input. It ends with this process.
+    /// Starts a helper: `command` must call [`serve`] with its standard input. The helper ends with
+    /// this process.
     ///
     /// # Errors
     ///
-    /// It can't be started.
+    /// The helper can't be started.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (ours, theirs) = pair()?;
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
-        // What the terminal tells the server is not for it: it ends when the server has.
+        // Signals from the terminal are for the server; the helper ends after it.
         let process = command.process_group(0).spawn()?;
         Ok(Self {
             socket: ours,
@@ -139,18 +140,19 @@ impl Helper {
     ///
     /// # Errors
     ///
-    /// What the system says; [`REFUSED`] for other files, and EPERM for what is no file.
+    /// A system call failed; [`REFUSED`] for other files, and EPERM for anything but files and
+    /// block devices.
     pub fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let path = std::path::absolute(path).map_err(|_| Errno::NOENT)?;
         let file = self.ask(&Ask::Open { path, flags })?;
         file.ok_or(Errno::PROTO)
     }
 
-    /// Has the hook run for an alarm; that is not waited for.
+    /// Queues a run of the hook for an alarm, without waiting for it.
     ///
     /// # Errors
     ///
-    /// What the system says; EPERM where no hook is configured.
+    /// A system call failed; EPERM if no hook is configured.
     pub fn run_hook(&self, alarm: &Alarm) -> Result<(), Errno> {
         for kind in alarm.kinds {
             let words = hook::words(kind, alarm);
@@ -159,13 +161,15 @@ impl Helper {
         Ok(())
     }
 
-    /// Asks for nothing more, and waits until the hook has run for all, which the helper lets it do for a while, and the
-    /// helper has ended. What is asked after that fails. When it is dropped it is closed.
+    /// Ends the helper: sends no more requests, waits a limited time for the queued runs of the
+    /// hook, then for the end of the helper. Later requests fail. Dropping the helper closes it
+    /// too.
     pub fn close(&self) {
         if shutdown(&self.socket, Shutdown::Write).is_ok() {
-            // It says nothing more, and then it is gone.
+            // The helper sends nothing here; this returns when it closes its end.
             drop(receive(self.socket.as_fd(), &mut [0; 1]));
-            // A service manager kills what is left of a service, and says so.
+            // Wait for its exit: a service manager kills leftover processes of a service, and logs
+            // it.
             if let Some(process) = self.process {
                 waitpid(Some(process), WaitOptions::empty()).ok();
             }
@@ -177,14 +181,14 @@ impl Helper {
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
-        // The reply comes on a socket of its own.
+        // Each reply comes on its own socket.
         let (ours, theirs) = pair()?;
         send(self.socket.as_fd(), &message, Some(theirs.as_fd()))?;
         drop(theirs);
         let mut reply = [0; 4];
         let (count, file) = receive(ours.as_fd(), &mut reply)?;
         if count != reply.len() {
-            return Err(Errno::PIPE); // It is gone.
+            return Err(Errno::PIPE); // The helper has ended.
         }
         match i32::from_le_bytes(reply) {
             0 => Ok(file),
@@ -199,7 +203,7 @@ impl Drop for Helper {
     }
 }
 
-/// Something that is not done, and why.
+/// A refused request, and the reason.
 #[derive(Debug)]
 struct Refused(Errno, &'static str);
 
@@ -209,17 +213,18 @@ impl From<Errno> for Refused {
     }
 }
 
-/// Does what is asked on that socket, until the other side is gone. What is refused by the rules is told.
+/// Executes the requests on `socket` until the other side closes it. `tell` gets refusals by the
+/// rules.
 ///
 /// # Errors
 ///
-/// The socket broke.
+/// The socket failed.
 pub fn serve(
     socket: BorrowedFd<'_>,
     rules: &Rules,
     tell: impl Fn(&str) + Clone + Send + Sync + 'static,
 ) -> io::Result<()> {
-    // The path by which it was started says nothing to whoever looks at processes.
+    // Show a readable name in process lists instead of the path it was started by.
     set_name(c"spindles").ok();
     let program = rules.hook.as_ref();
     let hook = program.map(|program| Hook::begin(program.into(), tell.clone()));
@@ -240,7 +245,7 @@ pub fn serve(
     done
 }
 
-/// Has all questions answered until the end. Those that are not answered by then are nobody's any more.
+/// Dispatches requests until the socket closes, then drops the pending requests.
 fn receive_all(socket: BorrowedFd<'_>, answers: &Arc<Answers>) -> io::Result<()> {
     let mut message = vec![0; MESSAGE_BYTES_MAX];
     loop {
@@ -249,7 +254,7 @@ fn receive_all(socket: BorrowedFd<'_>, answers: &Arc<Answers>) -> io::Result<()>
             return Ok(());
         }
         let Some(from) = from else {
-            continue; // Nobody waits for a reply.
+            continue; // No socket for a reply.
         };
         let asked = Ask::decode(&message[..count]);
         let own = Arc::clone(answers);
@@ -261,7 +266,7 @@ fn receive_all(socket: BorrowedFd<'_>, answers: &Arc<Answers>) -> io::Result<()>
     }
 }
 
-/// Answers whoever asks, if that one still waits.
+/// Replies to the requester, if it still waits.
 fn reply(to: &OwnedFd, done: Result<Option<OwnedFd>, Refused>) {
     let (errno, file) = match done {
         Ok(file) => (0, file),
@@ -275,11 +280,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all answers have in common.
+/// State shared by all request threads.
 struct Answers {
     rules: Rules,
     hook: Mutex<Option<Hook>>,
-    /// The block devices that the server got for itself alone.
+    /// Block devices that the server opened exclusively.
     given: Mutex<HashSet<u64>>,
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -308,7 +313,8 @@ impl Answers {
         Ok(())
     }
 
-    /// Opens what the rules allow. It is looked at before it is opened, since that alone may do something.
+    /// Opens a path if the rules allow it. Inspects the file first, because opening alone may have
+    /// side effects.
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Refused> {
         if !path.is_absolute() {
             return Err(Refused(Errno::INVAL, "the path is not absolute"));
@@ -317,7 +323,7 @@ impl Answers {
             return Err(Refused(Errno::INVAL, "no device is opened with such flags"));
         }
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        // The same from here on, whatever happens to the name.
+        // This names the same file even if the path changes.
         let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
         let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
         let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
@@ -333,7 +339,7 @@ impl Answers {
                 }
             }
             FileType::BlockDevice => {
-                // With O_EXCL the kernel refuses what is mounted.
+                // With O_EXCL the kernel refuses a mounted device.
                 let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
                 let has_it = lock(&self.given).contains(&number);
                 if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
@@ -354,7 +360,7 @@ impl Answers {
 }
 
 impl Ask {
-    /// For people.
+    /// Describes the request in messages.
     fn what(&self) -> String {
         match self {
             Self::Open { path, .. } => format!("to open {}", path.display()),
@@ -363,15 +369,16 @@ impl Ask {
     }
 }
 
-/// Whether a file begins with as many zeros as a device of an array has at least, as new ones do.
+/// Returns true if a file begins with `BLANK_BYTES` zeros, as new ones do. Any device of an array
+/// is at least that long.
 fn is_blank(file: OwnedFd) -> bool {
     let mut begin = vec![0; BLANK_BYTES];
     let read = File::from(file).read_exact(&mut begin);
     read.is_ok() && begin.iter().all(|byte| *byte == 0)
 }
 
-/// The refusal of a file that can be no device. It says why only where the file was to be written: a scan, which looks at
-/// every file of a folder, needs no reasons.
+/// Refuses a file that cannot be a device. Gives a reason only for a write: a scan reads every file
+/// in a folder, and needs no reasons.
 fn not_ours(flags: OFlags) -> Refused {
     let why = if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
         "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device"
@@ -399,7 +406,7 @@ fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> R
     }
 }
 
-/// A message, and the descriptor that comes with it. No bytes are the end.
+/// Receives a message and the descriptor that comes with it. Zero bytes mean the end of the stream.
 fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -426,7 +433,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    /// A helper in a thread, and the folder of its rules.
+    /// Runs a helper in a thread; returns it with the folder of its rules.
     fn helper(hook: Option<&str>) -> (Helper, tempfile::TempDir) {
         let (socket, theirs) = pair().expect("a pair");
         let folder = tempfile::tempdir().expect("a folder");
@@ -484,10 +491,11 @@ mod tests {
         assert_eq!(open(Path::new(&long), read), Some(Errno::NAMETOOLONG));
     }
 
-    /// What stands on an array that is served is opened only when the server answers, which may ask for another one then.
+    /// A device on a served array opens only when that server answers, which may need another
+    /// device first.
     #[test]
     fn a_device_that_is_waited_for_keeps_no_other_waiting() {
-        // Whoever opens a file with a lease waits until that is given back.
+        // Opening a file with a lease blocks until the lease is released.
         let lease = "import fcntl, signal, sys\n\
                      signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
                      file = open(sys.argv[1], 'r+')\n\
@@ -554,7 +562,7 @@ mod tests {
         for ask in [open, run] {
             let message = ask.encode();
             assert_eq!(Ask::decode(&message), Some(ask));
-            // Nothing that is cut off is taken for another one.
+            // A truncated message is not decoded as another one.
             for end in 0..5 {
                 assert_eq!(Ask::decode(&message[..end]), None);
             }

@@ -1,4 +1,5 @@
-//! Landlock: which files can be opened by name. What is open already, or comes from the helper, stays as it is.
+//! Landlock restricts which files can be opened by name. Open files, and files from the helper,
+//! stay usable.
 
 use super::{Needs, Part};
 use landlock::{
@@ -7,13 +8,13 @@ use landlock::{
 };
 use std::path::PathBuf;
 
-/// What is known of the access of files, and of signals and sockets to other processes. A kernel that knows less
-/// goes as far as it can.
+/// The newest known access rights: files, network, signals and sockets to other processes. An older
+/// kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
-/// Where the kernel tells of devices, and of who has them.
+/// Where the kernel reports devices and their users.
 const TOLD_IN: &[&str] = &["/proc", "/sys"];
 
-/// What the C library reads to find a host by its name, and the libraries that it may load for that.
+/// Files that the C library reads to look up host names, and the libraries it may load for that.
 const NAMES_IN: &[&str] = &[
     "/etc/gai.conf",
     "/etc/host.conf",
@@ -38,7 +39,8 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let remove = BitFlags::from(AccessFs::RemoveFile);
     let write = read | remove | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate;
-    // What is called so, everywhere: commands look for arrays. What is in it is opened by the helper.
+    // Folders can be listed everywhere, because commands search for arrays. The helper opens the
+    // files in them.
     let list = BitFlags::from(AccessFs::ReadDir);
     let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
     let names = if needs.connects { NAMES_IN } else { &[] };
@@ -49,7 +51,7 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
         .collect();
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
     if !needs.connects {
-        // A ring could make connections too, which no list of system calls sees.
+        // An `io_uring` could connect too, and the system call filter does not see that.
         ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
     }
     let status = ruleset

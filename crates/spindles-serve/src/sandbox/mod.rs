@@ -1,6 +1,8 @@
-//! What a server gives up before the first client comes, each part a row of a table.
+//! The sandbox: what a server gives up before the first client connects, one table row for each
+//! part.
 //!
-//! Whoever takes the server over by what a client sends gets an array, and no more of the machine.
+//! An attacker who takes over the server through a client connection gets an array, and no more of
+//! the machine.
 //!
 //! ```text
 //!  open the devices ─▶ listen ─▶ enter ─▶ start threads ─▶ serve
@@ -8,10 +10,11 @@
 //!                                 helper, outside  ◀─────────┘
 //! ```
 //!
-//! Most hold for the thread that enters and for what it starts then: threads are started after it, and those that are
-//! there already enter themselves. A kernel that does not have a part goes without; which hold are known.
+//! Most parts apply to the thread that enters, and to threads that it starts later. So most threads
+//! are started afterwards, and existing threads enter by themselves. Parts that the kernel lacks
+//! are skipped and reported.
 
-pub mod helper; // Not a row: who stays outside.
+pub mod helper; // Not a row: the process outside.
 mod landlock;
 mod privileges;
 mod seccomp;
@@ -19,30 +22,30 @@ mod seccomp;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a server still has to do by itself.
+/// Requirements of a server in the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Folders in which it makes, writes and removes files.
+    /// Folders in which the server creates, writes and removes files.
     pub writes_in: Vec<PathBuf>,
-    /// Folders from which it removes what it left there.
+    /// Folders from which the server removes files that it left there.
     pub removes_from: Vec<PathBuf>,
-    /// It connects to other machines, since members lie there.
+    /// True if the server connects to other machines that hold members.
     pub connects: bool,
-    /// It has more memory locked than its limit.
+    /// True if the server has more locked memory than its limit.
     pub exceeds_locked_memory: bool,
 }
 
 /// A part of the sandbox.
 struct Part {
-    /// For people.
+    /// Name for people.
     name: fn(&Needs) -> &'static str,
-    /// Whether it holds for all threads of the process at once.
+    /// True if the part applies to all threads of the process at once.
     for_all_threads: bool,
-    /// Whether it holds from now on.
+    /// Enters the part; returns true if it is in force.
     enter: fn(&Needs) -> bool,
 }
 
-/// All parts, in the order in which they are entered: none takes away what a later one needs.
+/// All parts, in the order of entering: none removes what a later one needs.
 static PARTS: &[&Part] = &[
     &privileges::NO_NEW_PRIVILEGES,
     &privileges::NO_CAPABILITIES,
@@ -50,21 +53,21 @@ static PARTS: &[&Part] = &[
     &seccomp::SECCOMP,
 ];
 
-/// Which parts hold.
+/// The parts in force and the missing ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     holding: Vec<&'static str>,
     missing: Vec<&'static str>,
 }
 
-/// Gives up all that is not needed, for this thread and those that it starts from now on; what system calls there are,
-/// for all threads. Threads that go on enter before, by [`enter_thread`].
+/// Drops what is not needed, for this thread and those that it starts from now on. The system call
+/// filter applies to all threads. Existing threads must call [`enter_thread`] before.
 #[must_use]
 pub fn enter(needs: &Needs) -> Sandbox {
     enter_parts(needs, |_| true)
 }
 
-/// Gives up what each thread has for itself: for this one.
+/// Drops what is per thread, for the calling thread.
 #[must_use]
 pub fn enter_thread(needs: &Needs) -> Sandbox {
     enter_parts(needs, |part| !part.for_all_threads)
@@ -81,7 +84,7 @@ fn enter_parts(needs: &Needs, which: impl Fn(&Part) -> bool) -> Sandbox {
 }
 
 impl Sandbox {
-    /// What holds here and for a thread that entered by itself.
+    /// Reduces the parts in force to those that also apply to a thread that entered by itself.
     #[must_use]
     pub fn with_thread(mut self, thread: &Self) -> Self {
         let lost = self
@@ -91,13 +94,13 @@ impl Sandbox {
         self
     }
 
-    /// The parts that hold.
+    /// Parts in force.
     #[must_use]
     pub fn holding(&self) -> &[&'static str] {
         &self.holding
     }
 
-    /// The parts that this kernel does not have, or whoever started the server keeps from it.
+    /// Parts that this kernel lacks, or that the parent process denies.
     #[must_use]
     pub fn missing(&self) -> &[&'static str] {
         &self.missing

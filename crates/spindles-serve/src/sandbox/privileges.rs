@@ -1,4 +1,4 @@
-//! Privileges: none are gained by what is executed, and those that are there are given up.
+//! Privileges: the existing ones are dropped, and executing a program gains none.
 
 use super::{Needs, Part};
 use rustix::thread::{CapabilitySet, CapabilitySets, no_new_privs};
@@ -10,8 +10,9 @@ pub(super) static NO_NEW_PRIVILEGES: Part = Part {
     enter: |_| set_no_new_privs(true).is_ok() && no_new_privs().unwrap_or(false),
 };
 
-/// Also those of root: what is open stays open, and nothing that is done later needs one. But for locked memory, where its
-/// limit can't be lifted: each new mapping counts there.
+/// Drops the capabilities of root too: open files stay open, and nothing later needs a capability.
+/// The exception is locked memory with a limit that can't be lifted: each new mapping counts
+/// against it.
 pub(super) static NO_CAPABILITIES: Part = Part {
     name: |needs| {
         if needs.exceeds_locked_memory {
@@ -45,7 +46,7 @@ fn kept(needs: &Needs) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// In a thread of its own: this one may need what it has.
+    /// Uses its own thread, because this one may need its capabilities.
     #[test]
     fn nothing_is_kept_but_locked_memory_where_that_is_needed() {
         let had = capabilities(None).expect("it can be asked").permitted;

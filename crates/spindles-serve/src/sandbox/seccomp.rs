@@ -1,5 +1,5 @@
-//! Which system calls there are. All others answer EPERM: a call that a new version of the C library makes is an error
-//! somewhere, where the end of the process would be one for all clients.
+//! The permitted system calls; all others fail with EPERM. A call by a new version of the C library
+//! then causes one local error, whereas killing the process would end all connections.
 
 use super::{Needs, Part};
 use rustix::thread::UnshareFlags;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 const EPERM: u32 = 1;
 
-/// What a server calls from its first client to its end, and what commands on its array do.
+/// Calls of a server from its first client to its end, and of commands on its array.
 const ALLOWED: &[libc::c_long] = &[
-    // What is open.
+    // Open files.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -36,11 +36,11 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
-    // An array that changes its form is assembled anew, with a ring of its own.
+    // A restructured array is assembled again, with a new ring.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Names: which of them is for Landlock to say.
+    // Names; Landlock restricts them.
     libc::SYS_openat,
     libc::SYS_unlinkat,
     libc::SYS_mkdirat,
@@ -106,7 +106,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // Who and where it is.
+    // Process identity and environment.
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_getuid,
@@ -120,7 +120,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_uname,
 ];
 
-/// Older calls, which newer architectures don't have.
+/// Older calls, absent on newer architectures.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -140,7 +140,7 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// What makes connections, and finds hosts by their names.
+/// Calls that make connections, and look up host names.
 const CONNECTING: &[libc::c_long] = &[
     libc::SYS_socket,
     libc::SYS_bind,
@@ -149,7 +149,7 @@ const CONNECTING: &[libc::c_long] = &[
     libc::SYS_recvmmsg,
 ];
 
-/// What puts characters into the terminal, as if whoever sits there had typed them.
+/// Requests that insert characters into a terminal, as if its user had typed them.
 const TYPING: &[libc::Ioctl] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
 pub(super) static SECCOMP: Part = Part {
@@ -166,7 +166,7 @@ fn enter(needs: &Needs) -> Result<(), seccompiler::Error> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *what)
     };
     let conditions: Result<Vec<_>, _> = TYPING.iter().map(other_than).collect();
-    // A working directory of its own for a thread, and nothing else.
+    // Only to give a thread its own working directory.
     let is_folder = SeccompCondition::new(
         0,
         SeccompCmpArgLen::Qword,

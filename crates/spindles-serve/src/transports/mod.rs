@@ -1,11 +1,12 @@
-//! The ways by which other programs reach an array: a folder or a file and a row each.
+//! Transports: the ways in which programs reach an array. Each is a folder or file, and a table
+//! row.
 
 mod fuse;
 mod nbd;
-mod reclaim; // Not a row: both doors to the kernel need it.
+mod reclaim; // Not a row: shared by fuse and ublk.
 mod ublk;
-mod users; // Not a row: who is asked to let go.
-mod watcher; // Not a row: both need it.
+mod users; // Not a row: finds users of a file or device.
+mod watcher; // Not a row: shared by fuse and ublk.
 
 use crate::certificates::Certificates;
 use crate::offer::Offer;
@@ -18,41 +19,44 @@ pub use users::{User, by_users, lasts};
 use watcher::Find;
 pub use watcher::{WatcherCommand, watch};
 
-/// A way to reach an array.
+/// A transport: a way to reach an array.
 #[derive(Debug)]
 pub struct Transport {
-    /// Its option on the command line, without dashes.
+    /// The command-line option, without dashes.
     pub name: &'static str,
-    /// How the value of that is called.
+    /// Placeholder for the option's value in help texts.
     pub value: &'static str,
-    /// The option's line of help.
+    /// Help text of the option.
     pub help: &'static str,
-    /// Whether one door is the way to all exports; otherwise each export has its own.
+    /// True if one listener (*door*) serves all exports; otherwise each export has its own.
     pub is_shared: bool,
-    /// What a process outside of the sandbox looks after, for doors that have one.
+    /// Finds the mount or device that a watcher outside the sandbox looks after; `None` if the
+    /// transport has no watcher.
     watched: Option<Find>,
-    /// Makes a door ready: nobody comes in yet, and what is wrong with the value shows.
+    /// Creates a listener and checks the option's value. No client can connect yet.
     pub bind: Bind,
 }
 
-/// Makes a door ready for what was given, as the option's value.
+/// Creates a listener for the option's value.
 pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
 
-/// All of them.
+/// All transports.
 pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT, &ublk::TRANSPORT];
 
-/// What is asked of doors.
+/// Options for listeners.
 #[derive(Clone, Debug, Default)]
 pub struct DoorOptions {
-    /// Other machines may come without encryption.
+    /// Allows other machines to connect without encryption.
     pub allow_plaintext: bool,
-    /// Other machines must encrypt, with these.
+    /// Requires other machines to use TLS with these certificates.
     pub certificates: Option<Certificates>,
-    /// There is no other door to the export: a server whose door is taken away from outside ends.
+    /// True if the export has no other listener: the server ends if its mount or device is removed
+    /// from outside.
     pub is_only: bool,
-    /// Starts a process outside of the sandbox. Doors of the kernel have one, which ends what they made.
+    /// Starts the watcher outside the sandbox. Transports of the kernel need one to remove their
+    /// mount or device.
     pub watcher: Option<WatcherCommand>,
-    /// Who is told of clients that were refused.
+    /// Receives messages about refused clients.
     pub tell: Option<fn(&str)>,
 }
 
@@ -63,74 +67,77 @@ impl DoorOptions {
     }
 }
 
-/// A door can't be made.
+/// The listener can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DoorError {
-    /// What was asked makes no sense.
+    /// The option's value is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The system refuses.
+    /// A system call failed, or the kernel lacks what the listener needs.
     #[error(transparent)]
     Refused(Box<dyn Error + Send + Sync>),
 }
 
-/// A file or block device that a door made, as others use it.
+/// A file or block device made by a transport, as its users see it.
 pub trait Seen: Debug + Send + Sync {
-    /// Where it is.
+    /// Returns its path.
     fn path(&self) -> PathBuf;
 
-    /// Who uses it, where somebody does for longer than a moment. Waits for that moment.
+    /// Returns the users; `None` if nothing uses it, or only for a moment. Waits for that moment.
     ///
     /// # Errors
     ///
-    /// That can't be told.
+    /// The users can't be determined.
     fn users(&self) -> io::Result<Option<Vec<User>>>;
 
-    /// What does not work any more as the process is gone that looks after it, for people.
+    /// Returns a message about what no longer works, for example because the watcher has ended.
     fn loss(&self) -> Option<String>;
 }
 
-/// Where clients come in.
+/// A listener of a transport, where clients connect.
 pub trait Door: Debug + Send {
-    /// How programs name the array there, once it is open.
+    /// Returns the address of an export for programs, once the listener is open.
     fn address(&self, export: &str) -> String;
 
-    /// Does what the sandbox does not allow, which is entered between this and `open`.
+    /// Does what the sandbox forbids. The server enters the sandbox between this and `open`.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// A system call failed.
     fn prepare(&mut self, _offers: &[Offer]) -> io::Result<()> {
         Ok(())
     }
 
-    /// Lets clients in from now on, until the process ends. Where there is one export, it is the one without a name too.
-    /// It may wait for servers of exports, which run meanwhile.
+    /// Accepts clients from now on, until the process ends. A single export is also the default
+    /// one. May wait for the servers of the exports, which are running by now.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// A system call failed.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
 
-    /// What whoever starts the server has to know of it, once it is open.
+    /// Returns a remark for the user who starts the server, once the listener is open.
     fn remark(&self) -> Option<String> {
         None
     }
 
-    /// The file or block device that it made, so that `stop` can ask who uses it. `None` where clients reconnect.
+    /// Returns the file or block device that it made, so that `stop` can find its users. `None` if
+    /// clients reconnect.
     fn seen(&self) -> Option<Weak<dyn Seen>> {
         None
     }
 
-    /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
+    /// Removes what it left in the file system, after the server has ended. Returns a warning if
+    /// there is one.
     fn close(&mut self) -> Option<String>;
 
-    /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox.
+    /// The folder from which `close` removes it: the sandbox permits no other removal.
     fn folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether the process has more memory locked than its limit, and so has to keep `CAP_IPC_LOCK`.
+    /// Returns true if the process has more locked memory than its limit, and must keep
+    /// `CAP_IPC_LOCK`.
     fn needs_ipc_lock(&self) -> bool {
         false
     }

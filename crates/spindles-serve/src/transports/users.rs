@@ -1,4 +1,4 @@
-//! Who has a file or a block device open.
+//! Finds the users of a file or block device.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::Errno;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// So many are named.
+/// Most users named in a message.
 const NAMED_MAX: usize = 5;
-/// Programs that end just now, such as those that look at a device that is new, are waited for.
+/// Retries while programs are about to close the file, such as those that probe a new device.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Somebody who has a file or block device open, in the order in which they let go.
+/// A user of a file or block device, in the order in which users must be released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum User {
-    /// A file system that is mounted there.
+    /// A mounted file system.
     FileSystem(String),
-    /// A device that is made of it: of the device mapper, or md.
+    /// A device built on it by the device mapper or md.
     Device(String),
     /// A loop device.
     Loop(String),
-    /// A process, and its program.
+    /// A process ID and its program.
     Process(u32, String),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for User {
 }
 
 impl User {
-    /// What makes it let go, for people.
+    /// Returns an instruction for people that releases it.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -55,12 +55,13 @@ impl User {
     }
 }
 
-/// Who has it open, but for the server, if somebody has who does not let it go within a second.
+/// Returns the users other than the server; `None` if there are none, or all are gone within a
+/// second.
 pub(crate) fn lasting_users(path: &Path, server: Option<Pid>) -> Option<Vec<User>> {
     lasts(|| is_used(path, server)).then(|| users(path, server))
 }
 
-/// Returns true if something stays so for a second.
+/// Returns true if the condition holds for a second.
 pub fn lasts(mut is_so: impl FnMut() -> bool) -> bool {
     (0..TRIES).all(|_| {
         let still = is_so();
@@ -71,7 +72,8 @@ pub fn lasts(mut is_so: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// The kernel tells who has a block device for himself, as file systems do; the others have it open.
+/// Returns true if anything uses it. The kernel reports exclusive users of a block device, such as
+/// file systems; other users have it open.
 fn is_used(path: &Path, server: Option<Pid>) -> bool {
     let is_claimed = || {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
@@ -80,8 +82,9 @@ fn is_used(path: &Path, server: Option<Pid>) -> bool {
     block_device(path).is_some() && is_claimed() || !users(path, server).is_empty()
 }
 
-/// File systems, devices and processes that have it open, but for the server, and what is on those devices, as far as this user may
-/// know. None of them is asked, and the file is not either.
+/// Returns the file systems, devices and processes that use it, except the server, and the users of
+/// those devices. Limited to what this user may see. Accesses neither the file nor any of its
+/// users.
 pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<User> {
     let mut users = on_loops(&loop_devices(path), server);
     users.extend(mounts(path));
@@ -91,14 +94,15 @@ pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<User> {
     users.into_iter().collect()
 }
 
-/// The same of a file that was mounted, by the number of its file system: after `umount --lazy` it has no path.
+/// Finds the users of an unmounted file by the device number of its file system: after `umount
+/// --lazy` the file has no path.
 pub(crate) fn users_of_unmounted(file_system: &str, server: Option<Pid>) -> Vec<User> {
-    // What is mounted nowhere is the root of all there is.
+    // The kernel shows the path of a detached mount as `/`.
     let mut loops = loop_devices(Path::new("/"));
     loops.retain(|device| file_system_of_loop(device).is_ok_and(|it| it == file_system));
     let mut users = on_loops(&loops, server);
     let has_it = |open: &Path| {
-        // The server is not asked: it waits for this.
+        // No request to the server, which waits for this.
         let status = statx(CWD, open, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
         status.is_ok_and(|it| format!("{}:{}", it.stx_dev_major, it.stx_dev_minor) == file_system)
     };
@@ -106,14 +110,14 @@ pub(crate) fn users_of_unmounted(file_system: &str, server: Option<Pid>) -> Vec<
     users.into_iter().collect()
 }
 
-/// Loop devices, and who has these open.
+/// Returns loop devices and their users.
 fn on_loops(loops: &[PathBuf], server: Option<Pid>) -> BTreeSet<User> {
     let above = loops.iter().flat_map(|device| users(device, server));
     let named = loops.iter().map(|device| device.display().to_string());
     above.chain(named.map(User::Loop)).collect()
 }
 
-/// As a part of a sentence.
+/// Names the users, as part of a sentence.
 #[must_use]
 pub fn by_users(users: &[User]) -> String {
     let named = users.iter().take(NAMED_MAX).map(ToString::to_string);
@@ -136,7 +140,7 @@ fn loop_devices(path: &Path) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Where file systems on a block device, or on a partition of it, are mounted.
+/// Returns the mount points of file systems on a block device or its partitions.
 fn mounts(path: &Path) -> Vec<User> {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts_in(&table, &path.to_string_lossy())
@@ -157,14 +161,14 @@ fn mounts_in(table: &str, device: &str) -> Vec<User> {
     named.collect()
 }
 
-/// What the kernel knows of a block device.
+/// Returns the sysfs folder of a block device.
 fn block_device(path: &Path) -> Option<PathBuf> {
     let name = path.strip_prefix("/dev").ok()?;
     let known = Path::new("/sys/class/block").join(name);
     known.exists().then_some(known)
 }
 
-/// Devices that are made of a block device: of the device mapper, or md.
+/// Returns the devices built on a block device by the device mapper or md.
 fn devices_on(path: &Path) -> Vec<User> {
     let holders = block_device(path).map(|known| fs::read_dir(known.join("holders")));
     let holders = holders.into_iter().flatten().flatten().flatten();
@@ -172,11 +176,11 @@ fn devices_on(path: &Path) -> Vec<User> {
     names.map(User::Device).collect()
 }
 
-/// Those of which one of the entries in `/proc/PID/fd` is it.
+/// Returns the processes with a matching entry in `/proc/PID/fd`.
 fn processes(server: Option<Pid>, has_it: impl Fn(&Path) -> bool) -> Vec<User> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // That one has the file that lies below a mount.
+    // The server holds the file below the mount open.
     let server = server.map(|server| server.as_raw_pid().unsigned_abs());
     let others = pids.filter(|pid| Some(*pid) != server);
     let with_it = others.filter(|pid| {
@@ -221,7 +225,7 @@ mod tests {
         assert_eq!(lasting_users(&path, Some(getpid())), None);
     }
 
-    /// As after `umount --lazy`: the path is not looked at.
+    /// As after `umount --lazy`: does not use the path.
     #[test]
     fn a_process_has_what_is_on_a_file_system() {
         let file = tempfile::NamedTempFile::new().unwrap();

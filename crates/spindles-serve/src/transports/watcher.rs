@@ -1,13 +1,13 @@
-//! A small process that stays outside of the sandbox, and ends what a door made of the kernel's: when the server asks for
-//! it, or when that is gone, however it went. A mount that nobody answers for keeps everybody waiting, or fails in
-//! everybody's face, until somebody takes it away.
+//! The watcher: a small process outside the sandbox that removes the kernel objects of a transport.
+//! It does so when the server asks for it, or has ended in any way. A mount without a server would
+//! block its users, or fail all their requests, until it is unmounted.
 //!
 //! ```text
 //!  server ──▶ a word  ──▶ watcher: is it for what it watches? ──▶ what came of it
 //!         ──▶ nothing more, since it is gone ──▶ watcher: takes away what is left
 //! ```
 //!
-//! Its command line names what it watches, and is fixed before the first client connects.
+//! Its command line names the mount or device, and is fixed before the first client connects.
 
 use super::TRANSPORTS;
 use crate::guard::Guard;
@@ -23,45 +23,47 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How the process is started: a program that calls [`watch`], and its first arguments. Those that follow say what to do.
+/// Command that starts the watcher: a program that calls [`watch`], and its first arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatcherCommand {
     /// The program.
     pub program: PathBuf,
-    /// What comes first.
+    /// Its first arguments, before those that select the mount or device.
     pub arguments: Vec<OsString>,
 }
 
-/// All words that are ever said are shorter: whoever says more is no server any more.
+/// All requests together are shorter than this; a longer input does not come from a server.
 const WORDS_BYTES_MAX: u64 = 4096;
 
-/// So long a server waits for a reply. An unmount may have to wait for I/O of other programs.
+/// How long a server waits for a reply. An unmount may wait for I/O of other programs.
 const REPLY_MAX: Duration = Duration::from_secs(30);
 
-/// What a watcher looks after.
+/// A mount or device that a watcher looks after.
 pub(super) trait Watched {
-    /// Does what the server asks for, which may be anything by now. What the server is to know of it.
+    /// Executes a request; returns the reply. The request may be anything, if the server was taken
+    /// over.
     fn asked(&mut self, word: &str) -> io::Result<Value>;
 
-    /// The server is gone.
+    /// Called when the server has ended.
     fn left(self: Box<Self>) -> io::Result<()>;
 }
 
-/// Finds what the arguments mean.
+/// Finds the mount or device for these arguments.
 pub(super) type Find = fn(&[OsString]) -> io::Result<Box<dyn Watched>>;
 
-/// The server's side. Dropped, it waits for the process to end, where that replies.
+/// The server's side. Dropping it waits for the process to end, unless the process stopped
+/// replying.
 #[derive(Debug)]
 pub(super) struct Watcher {
     process: Child,
-    /// Until it is dropped, or does not reply.
+    /// `None` once it is dropped, or the process does not reply.
     socket: Option<BufReader<UnixStream>>,
-    /// It did not reply in time, and may never end.
+    /// True if the process did not reply in time, and may never end.
     is_stuck: bool,
 }
 
 impl Watcher {
-    /// Starts one for a door of that transport.
+    /// Starts a watcher for a listener of this transport.
     pub(super) fn start(
         command: &WatcherCommand,
         transport: &str,
@@ -70,7 +72,7 @@ impl Watcher {
         let mut process = Command::new(&command.program);
         let process = process.args(&command.arguments);
         let process = process.arg(transport).args(arguments);
-        // It must keep nothing that others wait for: no folder, no output.
+        // Keep no folder and no output that other programs wait for.
         let process = process.current_dir("/").stderr(Stdio::null());
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(REPLY_MAX))?;
@@ -82,12 +84,12 @@ impl Watcher {
         })
     }
 
-    /// To look out for its end, with what is lost then. `None` where the kernel is older than Linux 5.3.
+    /// Returns a guard that reports `loss` when the process ends. `None` before Linux 5.3.
     pub(super) fn guard(&self, loss: String) -> Option<Guard> {
         Guard::new(&self.process, loss).ok()
     }
 
-    /// Has something done, and waits for that.
+    /// Sends a request and waits for its reply.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, word: &str) -> io::Result<T> {
         let has_ended = || io::Error::other("the process that does it has ended");
         let socket = self.socket.as_mut().ok_or_else(has_ended)?;
@@ -98,11 +100,11 @@ impl Watcher {
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
-            // What it says later would be taken for a reply to another word.
+            // A late reply would be taken for the reply to another request.
             (self.socket, self.is_stuck) = (None, true);
             return Err(io::Error::other("the process that does it does not reply"));
         }
-        // It says something to every word.
+        // Every request has a reply.
         if replied.is_err() || reply.is_empty() {
             return Err(has_ended());
         }
@@ -115,24 +117,24 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.socket = None;
         if !self.is_stuck {
-            // Somebody may have killed it.
+            // Another process may have killed it.
             drop(self.process.wait());
         }
     }
 }
 
-/// The process's side: does what the server asks for on its standard input, a socket, until that is gone, and takes away
-/// what it left. `arguments` are those that follow [`WatcherCommand::arguments`].
+/// The process's side: executes the server's requests from standard input, a socket, until it
+/// closes, then cleans up. `arguments` are those after [`WatcherCommand::arguments`].
 ///
 /// # Errors
 ///
-/// The arguments are none that a server gives, or something could not be taken away.
+/// The arguments are invalid, or the clean-up failed.
 pub fn watch(arguments: &[OsString]) -> io::Result<()> {
     let foreign = || io::Error::other("only a server starts this");
     let (transport, arguments) = arguments.split_first().ok_or_else(foreign)?;
     let row = TRANSPORTS.iter().find(|row| row.name == transport);
     let find = row.and_then(|row| row.watched).ok_or_else(foreign)?;
-    // What ends the server, such as Ctrl-C in its terminal, must not end this.
+    // Signals that end the server, such as Ctrl-C in its terminal, must not end the watcher.
     rustix::process::setsid().ok();
     let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let words = BufReader::new((&socket).take(WORDS_BYTES_MAX));
@@ -146,7 +148,7 @@ fn follow(
 ) -> io::Result<()> {
     for word in words.lines() {
         let Ok(word) = word else {
-            break; // No text: nothing that is understood follows.
+            break; // Not UTF-8: ignore the rest.
         };
         let done = watched.asked(&word).map_err(|error| error.to_string());
         if writeln!(replies, "{}", serde_json::to_string(&done)?).is_err() {
@@ -156,12 +158,12 @@ fn follow(
     watched.left()
 }
 
-/// A word that means nothing here, or not any more.
+/// The error for a request that is unknown, or no longer possible.
 pub(super) fn unknown(word: &str) -> io::Error {
     io::Error::other(format!("'{word}' is not done"))
 }
 
-/// What is replied.
+/// Serializes a reply.
 pub(super) fn reply(said: impl Serialize) -> io::Result<Value> {
     Ok(serde_json::to_value(said)?)
 }
@@ -188,7 +190,7 @@ mod tests {
         }
     }
 
-    /// One that does not reply is asked no more, and is not waited for in the end.
+    /// A process that does not reply gets no more requests, and is not waited for at the end.
     #[test]
     fn a_process_that_hangs_keeps_nobody_waiting() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");

@@ -1,4 +1,4 @@
-//! Nobody changes a buffer while a disk writes it, and no disk fills one that nobody lent it.
+//! A buffer does not change while a disk writes it, and a disk fills only buffers lent to it.
 
 use super::{Checker, Seen, Stateless};
 

@@ -1,4 +1,4 @@
-//! When an array is closed, the checksums on its members are those of what they hold.
+//! When an array is closed, the checksums on its members match their contents.
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::stack::View;

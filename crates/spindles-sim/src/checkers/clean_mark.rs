@@ -1,4 +1,4 @@
-//! An array that calls itself clean is.
+//! An array marked clean needs no resync.
 
 use super::{Checker, Seen, Stateless};
 use crate::stack::View;

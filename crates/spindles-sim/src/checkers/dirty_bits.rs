@@ -1,4 +1,4 @@
-//! A region that is not marked dirty needs nothing, whoever comes back.
+//! A region that is not marked dirty needs no resync, whichever members return.
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::stack::View;
@@ -9,7 +9,7 @@ pub(super) static CHECKER: Checker = Checker {
     about: "regions are dirty before they are written; others agree, also with members that are out",
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
-            // What this session has not put in order yet.
+            // Regions that this session has not resynced yet must be dirty.
             Seen::Assembled { array, marks, .. } if marks => check(scene, array, View::Current),
             Seen::DiskAsked { disk, sector, .. } => check_marked(scene, disk, sector),
             Seen::Settled => check_all(scene, View::Current),
@@ -33,7 +33,7 @@ fn check(scene: &Scene<'_>, index: usize, view: View) -> Result<(), String> {
         if stack.is_dirty(index, group, view) {
             continue;
         }
-        // Of a lost member, what the loss of its cache would leave too.
+        // For a lost member, also check the contents after the loss of its cache.
         for view in [view, View::Durable] {
             let result = stack.check_group_without(array.blank, index, group, view);
             result.map_err(|what| format!("not dirty, but {what}"))?;
@@ -53,7 +53,7 @@ fn check_marked(scene: &Scene<'_>, disk: usize, sector: u64) -> Result<(), Strin
         || array.blank.contains(place.member)
         || !array.marks
         || stack.is_given_up(place.array)
-        // Made zeros before its first write.
+        // Zeroed before its first write.
         || !stack.is_written(place.array, place.group, View::Durable);
     if skipped || stack.is_dirty(place.array, place.group, View::Durable) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What is answered as durable is so on every disk that holds it, at that moment.
+//! Data answered as durable is durable at that moment on every disk that holds it.
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::stack::View;

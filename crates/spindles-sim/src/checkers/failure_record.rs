@@ -1,4 +1,4 @@
-//! Failure before acknowledgement: that a disk is out is durable on all that are left, before a
+//! Failure before acknowledgement: all remaining disks durably record that a disk is out before a
 //! write that skipped it is answered.
 
 use super::{Checker, Scene, Seen, Stateless};
@@ -13,7 +13,7 @@ pub(super) static CHECKER: Checker = Checker {
     about: "a write that skipped a lost member is answered only when all others know of the loss",
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
-            // In nested arrays it shows when the lost disk comes back.
+            // In nested arrays a violation shows once the lost disk returns.
             Seen::Written {
                 block,
                 blocks,
@@ -60,19 +60,19 @@ fn check(
     Ok(())
 }
 
-/// Whether writing these blocks would have changed the member.
+/// Returns true if writing these blocks would have changed the member.
 fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: u32) -> bool {
     let geometry = &scene.stack.arrays[0].geometry;
     let mut group = Group::empty();
     (block.0..block.0 + u64::from(blocks)).any(|block| {
         let location = geometry.locate(BlockIndex(block));
         if !scene.stack.is_written(0, location.group, View::Durable) {
-            return false; // Zeros where nothing was ever written: nobody was asked.
+            return false; // Zeros in a group that was never written: no member is written.
         }
         geometry.group_into(location.group, &mut group);
         let row = location.block_in_chunk.into();
         if scene.stack.is_blank_row(0, &group, row, View::Current) {
-            return false; // The same.
+            return false; // Same here.
         }
         group.slots().iter().any(|slot| {
             slot.member == member
@@ -85,7 +85,8 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
 }
 
 impl Stack {
-    /// That of the array around it that has the highest generation in an array.
+    /// Returns the newest superblock, by generation, that an array holds as a member of the array
+    /// above.
     pub(crate) fn newest_superblock(&self, array: usize, view: View) -> Option<ArrayRecord> {
         let block_bytes = u64::try_from(self.block_bytes).expect("fits");
         let slots = SLOT_BYTES.iter().filter_map(|slot| {
@@ -101,7 +102,7 @@ impl Stack {
     }
 }
 
-/// The superblock with the highest generation.
+/// Returns the superblock with the highest generation.
 pub(crate) fn newest_superblock(disk: &Disk, view: View) -> Option<ArrayRecord> {
     let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
     let slots = SLOT_BYTES.iter().filter_map(|slot| {

@@ -1,4 +1,4 @@
-//! Only so many reads are hedged, however long members keep them waiting.
+//! The number of hedged reads stays within its limit, however slow the members are.
 
 use super::{Checker, Seen, Stateless};
 

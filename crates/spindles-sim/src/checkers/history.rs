@@ -1,4 +1,4 @@
-//! Every sector that is read holds what it may hold, every byte of it.
+//! Every read returns legal contents, in every byte.
 
 use super::{Checker, Seen, Stateless};
 

@@ -21,61 +21,60 @@ use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_engine::Event;
 use spindles_workload::history::{History, ReadToken};
 
-/// What there is to look at.
+/// The state of a run that checkers inspect.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// The moment.
+    /// The current time.
     pub now: Instant,
-    /// What the run was meant to be.
+    /// The options of the run.
     pub options: &'a Options,
     /// The disks and the maps.
     pub stack: &'a Stack,
-    /// What every sector of the array may hold.
+    /// The legal contents of every sector of the array.
     pub history: &'a mut History,
-    /// When each disk was lost, if it is.
+    /// When each disk was lost; `None` for disks that are present.
     pub lost_at: &'a [Option<Instant>],
-    /// Whether errors may be answered: beyond the budget, or where a crash and an unreadable
-    /// sector met.
+    /// Set while requests may fail: beyond the budget, or after a crash with unreadable sectors.
     pub errors_excused: bool,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub enum Seen<'a> {
     /// An array was assembled from its superblocks and is about to be opened.
     Assembled {
-        /// Which.
+        /// The array.
         array: usize,
-        /// Whether the superblocks call it clean.
+        /// True if the superblocks call it clean.
         clean: bool,
-        /// Whether a region is marked before each write to it.
+        /// True if a region is marked before each write to it.
         marks: bool,
-        /// Members that are missing.
+        /// The missing members.
         missing: MemberSet,
     },
     /// An array could not be assembled or opened.
     Refused {
-        /// Which.
+        /// The array.
         array: usize,
-        /// Why.
+        /// The reason.
         why: &'a str,
-        /// Whether the reason is that it is unclean and degraded.
+        /// True if the reason given is that it is unclean and degraded.
         unclean_degraded: bool,
-        /// Whether that is true.
+        /// True if it is unclean and degraded.
         is_unclean_degraded: bool,
     },
     /// A read was answered.
     Read {
-        /// Of the history.
+        /// Its token in the history.
         token: ReadToken,
-        /// What it returned.
+        /// The bytes it returned.
         bytes: &'a [u8],
     },
     /// A write, discard or write-zeroes was answered as done.
     Written {
         /// The first block.
         block: BlockIndex,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
         /// When it was submitted.
         submitted: Instant,
@@ -89,79 +88,80 @@ pub enum Seen<'a> {
     },
     /// A request failed.
     Failed {
-        /// In words.
+        /// The request in words.
         what: &'a str,
     },
-    /// A disk is asked to write what it does not hold durably; or the device of a journal to write anything.
+    /// A disk was asked to write bytes that it does not hold durably, or a journal device to write
+    /// anything.
     DiskAsked {
-        /// Which disk; that device comes after all disks.
+        /// The disk; the journal device comes after all disks.
         disk: usize,
         /// The first sector.
         sector: u64,
-        /// What it shall hold.
+        /// The bytes to write.
         bytes: &'a [u8],
     },
-    /// A disk wrote what lay in a buffer, which must not have changed meanwhile.
+    /// A disk wrote data from a buffer, which must not have changed meanwhile.
     DiskWrote {
-        /// Which disk.
+        /// The disk.
         disk: usize,
-        /// Whether the buffer changed.
+        /// True if the buffer changed.
         buffer_changed: bool,
     },
-    /// A disk fills memory with what was asked of it.
+    /// A disk filled a buffer with data read.
     DiskRead {
-        /// Which disk.
+        /// The disk.
         disk: usize,
-        /// Whether the memory is a client's that asks nothing with it.
+        /// True if a client owns the buffer and no read into it is in flight.
         clients: bool,
     },
     /// Reads were hedged.
     Hedged {
-        /// So many since the top array was opened.
+        /// Hedged reads since the outermost array was opened.
         hedged: u64,
-        /// And so many reads it asked of its members.
+        /// Reads of its members since then.
         reads: u64,
     },
-    /// An array was scrubbed while nobody used it.
+    /// An array was scrubbed without client requests.
     Scrubbed {
-        /// What was rotten, and what was told.
+        /// The corrupt blocks, and the reported ones.
         scrubbed: &'a Scrubbed,
     },
     /// Metadata of a member was corrupt, and its array was scrubbed.
     MetadataScrubbed {
-        /// What is still wrong.
+        /// The flaws that are left.
         left: &'a [String],
     },
-    /// A scrub beside clients, or a repair, told something.
+    /// A scrub during client requests, or a repair, reported something.
     Told {
-        /// What.
+        /// The event.
         event: &'a Event,
     },
     /// Nothing is in flight, and nothing is left to resynchronise.
     Settled,
-    /// The array was closed and says that it is clean.
+    /// The array was closed and reported itself clean.
     ClosedClean,
-    /// Nothing will happen any more, though something should.
+    /// No more events will come, though the run is not complete.
     Stalled {
-        /// What.
+        /// What is missing.
         what: &'a str,
     },
 }
 
 /// A checker at work in one run.
 pub trait Check {
-    /// Sees what happened.
+    /// Inspects an event.
     ///
     /// # Errors
     ///
-    /// Why it must not have.
+    /// Why the event breaks the promise.
     fn see(&mut self, scene: &mut Scene<'_>, seen: &Seen<'_>) -> Result<(), String>;
 }
 
 /// A checker.
 #[derive(Debug)]
 pub struct Checker {
-    /// How failures name it.
+    /// Its name in failures.
     pub name: &'static str,
     /// The promise, in one line.
     pub about: &'static str,
@@ -186,7 +186,7 @@ pub static CHECKERS: &[&Checker] = &[
     &hedges::CHECKER,
 ];
 
-/// A checker that needs to remember nothing.
+/// A checker without state.
 struct Stateless(fn(&mut Scene<'_>, &Seen<'_>) -> Result<(), String>);
 
 impl Check for Stateless {

@@ -1,10 +1,13 @@
-//! The order of what members are sent, in arrays that log writes to rows with parity.
+//! The order of writes to members, in arrays that log writes to rows with parity.
 //!
-//! A row that was written without the log is only good as a whole. So three things come one after
-//! another: what was written unlogged is durable before any member is told that another is out; nothing
-//! is unlogged before all members know durably that all are there; and who is missing at an opening is
-//! durable before anything goes to its place. This looks at what members are sent and at what they hold:
-//! a write is logged if the header of a record with its checksum was sent before it.
+//! A row that was written without the log is only valid as a whole. This requires an order:
+//!
+//! - Unlogged writes are durable before any member is informed that another is out.
+//! - No write is unlogged before all members durably know that all are present.
+//! - The members missing at an opening are durably recorded before any write to its place.
+//!
+//! This checker observes the writes to members and the members' contents. A write counts as logged
+//! if the header of a record with its checksum was sent before it.
 
 use super::failure_record::newest_superblock;
 use super::{Check, Checker, Scene, Seen};
@@ -22,22 +25,22 @@ pub(super) static CHECKER: Checker = Checker {
     start: || Box::new(Order::default()),
 };
 
-/// What is known of one array since it was assembled.
+/// The state of one array since it was assembled.
 #[derive(Debug, Default)]
 struct Watched {
-    /// Members that were missing then, as long as it was not seen that all others know.
+    /// Members missing at assembly, until all others are known to have recorded that.
     unrecorded: MemberSet,
-    /// Members that are out, as the others were told last.
+    /// Members that are out, according to the last superblock written.
     out: MemberSet,
-    /// Members that are not active, as the others were told last.
+    /// Members that are not active, according to the last superblock written.
     not_active: MemberSet,
-    /// Whether there were such members at any time.
+    /// Set if any member was inactive at any time.
     was_degraded: bool,
-    /// Whether the superblocks count on the log.
+    /// Set if the superblocks rely on the log.
     counts_on_log: bool,
-    /// Groups that a crash left in doubt: rows are put in order there without the log.
+    /// Groups in doubt after a crash: their rows are resynced without the log.
     in_doubt: BTreeSet<u64>,
-    /// Blocks of the data areas of disks that were written without the log, and what.
+    /// Unlogged writes to blocks in the data areas of disks, with their bytes.
     unlogged: BTreeMap<(usize, u64), Vec<u8>>,
 }
 
@@ -47,7 +50,7 @@ type Cell = (u64, u32, MemberIndex);
 #[derive(Debug, Default)]
 struct Order {
     arrays: BTreeMap<usize, Watched>,
-    /// Of each block the checksums that were logged; `None` stands for zeros.
+    /// The logged checksums of each block; `None` stands for zeros.
     logged: BTreeMap<(usize, Cell), BTreeSet<Option<u32>>>,
 }
 
@@ -71,7 +74,7 @@ impl Check for Order {
     }
 }
 
-/// Whether the rules are about this array.
+/// Returns true if the rules apply to this array.
 fn is_ruled(scene: &Scene<'_>, array: usize) -> bool {
     let this = &scene.stack.arrays[array];
     let plain =
@@ -113,7 +116,7 @@ impl Order {
         bytes: &[u8],
     ) -> Result<(), String> {
         let place = scene.stack.place_of(disk, sector);
-        // Of arrays on others only those below, which are on disks, are watched.
+        // Of nested arrays only the inner ones, which are on disks, are watched.
         let is_on_disk = |place: &Place| place.array == scene.stack.position(disk).0;
         let Some(place) = place.filter(is_on_disk) else {
             self.note_header(scene, bytes);
@@ -127,7 +130,7 @@ impl Order {
         self.placed(scene, place, disk, sector, bytes)
     }
 
-    /// What was sent may be the header of a batch.
+    /// Records the checksums of a batch, if the bytes begin with its header.
     fn note_header(&mut self, scene: &Scene<'_>, bytes: &[u8]) {
         let header = bytes.get(..JOURNAL_HEADER_BYTES).map(JournalHeader::decode);
         let Some(header) = header.flatten() else {
@@ -152,7 +155,7 @@ impl Order {
         }
     }
 
-    /// A member is sent a superblock.
+    /// Checks a superblock that is written to a member.
     fn told(
         &mut self,
         scene: &Scene<'_>,
@@ -170,7 +173,7 @@ impl Order {
         watched.unrecorded = watched.unrecorded.intersection(watched.not_active);
         watched.was_degraded |= !watched.not_active.is_empty();
         watched.counts_on_log = record.journal.tail > 0;
-        // What was given back holds nothing, and is not copied to a device that takes the place.
+        // Freed space holds nothing, and is not copied to a replacement device.
         watched.unlogged.retain(|&(disk, offset), _| {
             let (_, member) = stack.position(disk);
             let found = stack.arrays[array]
@@ -187,7 +190,7 @@ impl Order {
         }
         for ((disk, offset), bytes) in unlogged {
             let (_, member) = stack.position(disk);
-            // Another device may have taken the place, on which that begins elsewhere.
+            // Another device may be in this position now, with its data area elsewhere.
             let start = stack.arrays[array].data_start[usize::from(member.0)];
             let block = start.plus(offset).0;
             let gone = out.contains(member) || stack.arrays[array].lost.contains(member);
@@ -205,7 +208,7 @@ impl Order {
         Ok(())
     }
 
-    /// A member is asked to write to a place.
+    /// Checks a write to the data area of a member.
     fn placed(
         &mut self,
         scene: &Scene<'_>,
@@ -233,7 +236,7 @@ impl Order {
             .retain(|(of, offset), _| *of != disk || !offsets.contains(offset));
         let skipped = this.lost.contains(place.member)
             || stack.is_given_up(place.array)
-            // Made zeros before its first write.
+            // Zeroed before its first write.
             || !stack.is_written(place.array, place.group, View::Durable);
         if skipped {
             return Ok(());
@@ -254,7 +257,7 @@ impl Order {
         for (offset, bytes) in offsets.zip(bytes.chunks_exact(stack.block_bytes)) {
             let is_put_back = stack.should_hold(disk, BlockIndex(start + offset), bytes);
             if is_put_back || stack.is_unfilled(place.array, place.member, BlockIndex(offset)) {
-                continue; // Nothing changes that counts: what can't be read, or rotted, or was not filled.
+                continue; // No valid data changes: it was unreadable, corrupt or not filled.
             }
             let found = this.geometry.find(place.member, BlockIndex(offset));
             let Some((group, _, row)) = found else {
@@ -291,7 +294,7 @@ impl Order {
     }
 }
 
-/// The members of a place's group.
+/// Returns the members of a place's group.
 fn members_of(scene: &Scene<'_>, place: Place) -> MemberSet {
     let mut group = Group::empty();
     let geometry = &scene.stack.arrays[place.array].geometry;
@@ -299,7 +302,7 @@ fn members_of(scene: &Scene<'_>, place: Place) -> MemberSet {
     group.slots().iter().map(|slot| slot.member).collect()
 }
 
-/// For each member that is there: who is not active, as it knows durably.
+/// For each present member, returns the inactive members according to its durable superblock.
 fn known_not_active(scene: &Scene<'_>, array: usize) -> impl Iterator<Item = MemberSet> {
     let this = &scene.stack.arrays[array];
     (0..).zip(&this.members).filter_map(|(at, below)| {

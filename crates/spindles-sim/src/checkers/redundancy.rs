@@ -1,4 +1,4 @@
-//! When nothing is left to do, redundancy agrees with data everywhere.
+//! When no work is left, redundancy agrees with data everywhere.
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::stack::View;
@@ -19,7 +19,7 @@ pub(super) static CHECKER: Checker = Checker {
 pub(super) fn check(scene: &Scene<'_>, view: View) -> Result<(), String> {
     for (index, array) in scene.stack.arrays.iter().enumerate() {
         if scene.stack.is_given_up(index) {
-            continue; // Nobody keeps it in order any more.
+            continue; // It is no longer maintained.
         }
         for group in (0..array.geometry.groups()).map(GroupIndex) {
             scene.stack.check_group(index, group, view)?;

@@ -1,4 +1,4 @@
-//! A scrub finds exactly what is rotten.
+//! A scrub finds exactly the corrupt blocks.
 
 use super::{Checker, Seen, Stateless};
 use spindles_engine::{Event, Finding, Flaw, MetadataFinding};

@@ -1,4 +1,4 @@
-//! Memory that always takes the same time: answers come in the order of the questions.
+//! Memory with constant latency: answers come in the order of the requests.
 
 use super::{Model, Work};
 

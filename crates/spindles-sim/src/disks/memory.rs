@@ -1,5 +1,5 @@
-//! Memory with a volatile write cache: every order of completion happens, and what was not flushed
-//! may be lost.
+//! Memory with a volatile write cache: operations complete in any order, and unflushed data may be
+//! lost.
 
 use super::{Model, Work};
 

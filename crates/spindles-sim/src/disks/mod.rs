@@ -1,5 +1,5 @@
-//! Disk models: what a member holds, what of it is durable, and how long it takes. One file each,
-//! one row in the table; the conformance test below runs on all of them.
+//! Disk models: the contents of a member, what of it is durable, and the latency of operations. One
+//! file each, one row in the table; the conformance test below runs on all of them.
 
 mod in_order;
 mod memory;
@@ -10,25 +10,25 @@ use crate::random::Random;
 /// A disk model.
 #[derive(Debug)]
 pub struct Model {
-    /// What users type.
+    /// The name that users type.
     pub name: &'static str,
     /// One line for help.
     pub about: &'static str,
-    /// Whether writes stay in a cache that power loss empties, until they are flushed.
+    /// Set if writes stay in a cache until they are flushed; power loss empties it.
     pub volatile_cache: bool,
-    /// How long an operation takes, from being asked to being answered. Operations don't wait for
-    /// one another: they overtake, as on a real disk with a queue.
+    /// Draws the latency of an operation, in nanoseconds. Operations don't wait for one another:
+    /// they overtake, as on a real disk with a queue.
     pub service_ns: fn(&mut Random, Work) -> u64,
 }
 
-/// What a disk is asked, as far as time goes.
+/// The kind and size of an operation, which determine its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Reading so many bytes.
+    /// A read of this many bytes.
     Read(u64),
-    /// Writing so many bytes.
+    /// A write of this many bytes.
     Write(u64),
-    /// Emptying the cache.
+    /// A flush of the cache.
     Flush,
 }
 
@@ -36,7 +36,7 @@ pub enum Work {
 pub static MODELS: &[&Model] = &[&memory::MODEL, &write_through::MODEL, &in_order::MODEL];
 
 impl Model {
-    /// The model of that name.
+    /// Returns the model of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         MODELS.iter().find(|model| model.name == name).copied()
     }
@@ -128,7 +128,7 @@ mod tests {
             let values = (read(&disk, 0), read(&disk, 1));
             assert!((1..=4).contains(&values.0) && [0, 13, 14].contains(&values.1));
             seen[usize::from(values.0) - 1] = true;
-            // It is the media that speaks now: nothing changes any more.
+            // The state is on the media now: another power loss changes nothing.
             lose_power(&mut disk, PowerLoss::CacheLost);
             assert_eq!((read(&disk, 0), read(&disk, 1)), values);
         }
@@ -162,7 +162,7 @@ mod tests {
             assert!(disk.read(8, &mut out).is_err());
             assert_eq!(read(&disk, 8), 1);
             assert_eq!(disk.unreadable().collect::<Vec<_>>(), [9]);
-            // The truth lies below the fault.
+            // The contents below the error are intact.
             assert_eq!(disk.current(9)[0], 2);
             disk.write(9, &sector(5), false);
             assert_eq!(read(&disk, 9), 5);

@@ -1,4 +1,4 @@
-//! A disk that answers a write when it is durable.
+//! A disk that answers a write once it is durable.
 
 use super::{Model, Work};
 

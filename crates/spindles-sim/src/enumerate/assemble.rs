@@ -1,5 +1,5 @@
-//! Arrays put together of what lies on the disks, by the code that assembles real ones. What
-//! follows from the same superblocks is looked up.
+//! Assembles arrays from the contents of the disks, with the code that assembles real ones. Results
+//! are cached by the superblocks.
 
 use super::media::{Media, Write};
 use super::scenario::{ATOM_BYTES, BLOCK_SIZE, DEVICE_BYTES, Scenario};
@@ -12,13 +12,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What came of an assembly.
+/// The result of an assembly.
 #[derive(Debug)]
 pub(super) struct Assembled {
-    /// The array, or why there is none.
+    /// The array, or the reason why there is none.
     pub(super) result: Result<Assembly, String>,
-    /// Whether the engine refused to open it as unclean and degraded, which depends on nothing else
-    /// but whether the device of its journal is there: without it, and with it.
+    /// Set if the engine refused to open it as unclean and degraded. This depends on nothing else
+    /// but the journal device: index 0 is without it, index 1 with it.
     pub(super) refused: [Cell<bool>; 2],
 }
 
@@ -26,9 +26,9 @@ pub(super) struct Assembled {
 #[derive(Debug, Default)]
 pub(super) struct Assemblies {
     known: BTreeMap<Vec<Content>, Rc<Assembled>>,
-    /// Whom the newest superblock of a member counts on, by what lies in its slots.
+    /// The members that the newest superblock of a member relies on, by the contents of its slots.
     counts_on: BTreeMap<Vec<Content>, Option<MemberSet>>,
-    /// What the device of the journal says of itself, by what lies in its slots.
+    /// The description on the journal device, by the contents of its slots.
     journals: BTreeMap<Vec<Content>, JournalDevice>,
 }
 
@@ -42,7 +42,7 @@ fn slot_atoms() -> usize {
 }
 
 impl Assemblies {
-    /// Reads the superblocks of all members but the missing ones and chooses.
+    /// Assembles the array from the superblocks of all members but the missing ones.
     pub(super) fn assemble(
         &mut self,
         store: &Store,
@@ -76,7 +76,7 @@ impl Assemblies {
         assembled
     }
 
-    /// Whom the newest superblock of a member counts on. `None` where there is none.
+    /// Returns the members that the newest superblock of a member relies on. `None` if it has none.
     pub(super) fn counts_on(
         &mut self,
         store: &Store,
@@ -97,7 +97,7 @@ impl Assemblies {
         counts_on
     }
 
-    /// What the device of the journal says of itself.
+    /// Returns the description on the journal device.
     pub(super) fn journal_device(
         &mut self,
         store: &Store,
@@ -115,7 +115,7 @@ impl Assemblies {
     }
 }
 
-/// Adds a device and what lies in its superblock slots.
+/// Adds a device and the contents of its superblock slots.
 fn read_slots(media: &Media, member: MemberIndex, out: &mut Vec<Content>) {
     out.push(Content::from(member.0));
     for slot in SLOT_BYTES {
@@ -125,7 +125,7 @@ fn read_slots(media: &Media, member: MemberIndex, out: &mut Vec<Content>) {
     }
 }
 
-/// A member as it is found, from what `read_slots` added.
+/// Returns a member as found, from the data that `read_slots` added.
 fn find(store: &Store, slots: &[Content]) -> Found {
     let name = format!("member {}", slots[0]);
     let slots = [0, 1].map(|slot| store.bytes(&slots[1 + slot * slot_atoms()..][..slot_atoms()]));
@@ -137,7 +137,7 @@ fn is_in_place(assembly: &Assembly, members: &[MemberIndex]) -> bool {
     devices.all(|(position, device)| device.is_none_or(|device| members[device] == position))
 }
 
-/// The write that brings a lagging member its superblock.
+/// Returns the write of a superblock to a lagging member.
 pub(super) fn superblock(store: &mut Store, assembly: &Assembly, member: MemberIndex) -> Write {
     let device = assembly.records[usize::from(member.0)].as_ref();
     let device: &DeviceRecord = device.expect("a lagging member is there");

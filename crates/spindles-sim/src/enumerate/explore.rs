@@ -13,26 +13,26 @@ use spindles_engine::{OpenError, WriteHole};
 use spindles_format::{Assembly, DeviceRecord, SLOT_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of the openings after the first crash, one of so many is also done read only.
+/// One in this many openings after the first crash is also done read-only.
 const LOOK_SHARE: u64 = 8;
 
-/// What went wrong, in words; the way there is in `Explorer::way`.
+/// Describes what went wrong; `Explorer::way` has the steps that led there.
 type Found = Result<(), String>;
 
-/// A moment while the events are under way.
+/// A moment during the events.
 #[derive(Clone)]
 struct Moment {
     machine: Machine,
     asked: Vec<Asked>,
 }
 
-/// What a crash left.
+/// The state that a crash left.
 struct State {
     media: Media,
     legal: Legal,
     /// Members whose contents are out of date, or may be.
     lost: MemberSet,
-    /// Whether it was opened after a crash before without what the device of its journal had logged.
+    /// Set if an earlier opening after a crash lacked the log on the journal device.
     log_is_lost: bool,
 }
 
@@ -43,18 +43,19 @@ pub(super) struct Explorer<'a> {
     pub(super) assemblies: Assemblies,
     pub(super) candidates: Candidates,
     pub(super) summary: Summary,
-    /// States by hash, with the crashes that were still to come.
+    /// States by hash, with the number of crashes that were still to come.
     pub(super) visited: BTreeMap<u64, u8>,
     pub(super) moments: BTreeSet<u64>,
-    /// What crashes were gone through: the disks, what was in flight, what was legal.
+    /// Crashes already explored, by a hash of the disks, the writes in flight and the legal
+    /// contents, with the number of crashes that were still to come.
     pub(super) crashed: BTreeSet<(u64, u8)>,
     pub(super) settled: BTreeSet<u64>,
-    /// Whether a block rotted.
+    /// Set while a block is corrupt.
     pub(super) rotten: bool,
-    /// Of the moments of a recovery, a second crash comes in one of so many.
+    /// A second crash strikes at one in this many moments of a recovery.
     pub(super) later_crash_share: u64,
     pub(super) way: Vec<Step>,
-    /// Where things lie on the devices of the array.
+    /// The layout of the areas on the array's devices.
     pub(super) devices: Vec<DeviceRecord>,
 }
 
@@ -111,7 +112,7 @@ impl Explorer<'_> {
 
     // ---- events ------------------------------------------------------------------------------
 
-    /// Everything that may happen from here on.
+    /// Explores everything that may happen from this moment on.
     fn moment(&mut self, moment: &Moment) -> Found {
         let asked = moment.asked.iter().fold(0, |hash, asked| {
             let flags = u64::from(asked.whole) << 1 | u64::from(asked.answered);
@@ -134,7 +135,7 @@ impl Explorer<'_> {
             self.moment(&next)?;
             self.way.pop();
         }
-        // Reads change nothing: only the first is done, in no other order.
+        // Reads change nothing: only the first one completes, in no other order.
         let flights = &moment.machine.flights;
         let is_read = |flight: &&super::machine::Flight| flight.io.operation == Operation::Read;
         let choices = match flights.iter().take_while(|flight| !is_read(flight)).count() {
@@ -154,7 +155,8 @@ impl Explorer<'_> {
         if moment.machine.flights.is_empty() {
             let mut next = moment.clone();
             let mut is_awake = false;
-            // A moment at which nothing is begun looks like the one before it.
+            // A wake-up that begins no operation gives a moment that looks like the one before.
+            // Skip it.
             while next.machine.flights.is_empty() && next.machine.wake(&mut self.store) {
                 is_awake = true;
             }
@@ -248,7 +250,7 @@ impl Explorer<'_> {
 
     // ---- crashes -----------------------------------------------------------------------------
 
-    /// Everything that a crash now may leave.
+    /// Explores everything that a crash now may leave.
     fn crashes(&mut self, machine: &Machine, legal: &Legal, lost: MemberSet, left: u8) -> Found {
         let flights = machine.flights.iter();
         let writes: Vec<&Write> = flights.filter_map(|flight| flight.write.as_ref()).collect();
@@ -325,7 +327,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Whether somebody knows durably that one of these members is out.
+    /// Returns true if a member durably records that one of these members is out.
     fn is_out(&mut self, media: &Media, lost: MemberSet) -> bool {
         let others = MemberSet::all(self.scenario.members()).difference(lost);
         !lost.is_empty()
@@ -335,7 +337,7 @@ impl Explorer<'_> {
             })
     }
 
-    /// Of each disk one of its losses, of all disks together one torn write.
+    /// Calls `each` for every combination of one loss per disk, with at most one torn write in all.
     fn every_loss<'l>(
         &mut self,
         losses: &'l [Vec<Left>],
@@ -355,7 +357,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Whether the state was not visited with as many crashes to come.
+    /// Returns true if the state was not visited yet with as many crashes to come.
     fn is_fresh(&mut self, key: u64, left: u8) -> bool {
         let before = self.visited.get(&key).copied();
         if before.is_some_and(|before| before >= left) {
@@ -368,7 +370,7 @@ impl Explorer<'_> {
 
     // ---- openings ----------------------------------------------------------------------------
 
-    /// Opens what a crash left, with every set of members missing.
+    /// Opens the state with every tolerated set of members missing.
     fn visit(&mut self, state: &State, left: u8) -> Found {
         self.visit_rotten(state)?;
         for missing in self.scenario.tolerated(state.lost) {
@@ -378,7 +380,8 @@ impl Explorer<'_> {
                     self.summary.undecidable += 1;
                     continue;
                 }
-                // Nobody takes it along; without it the array is opened anyway.
+                // A member without a superblock can't be included; the array is also opened without
+                // it.
                 None => continue,
             }
             for journal in [self.scenario.journal_device, false] {
@@ -395,7 +398,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Opens what a crash left when besides one block rots, of data, parity, checksums or the log.
+    /// Opens the state with one corrupt block in addition: of data, parity, checksums or the log.
     fn visit_rotten(&mut self, state: &State) -> Found {
         let share = self.bounds.rot_share;
         let is_promised = self.scenario.checksums && !self.scenario.journal_device;
@@ -439,9 +442,9 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Whether somebody is left who can tell that an outdated member is that. One whose superblock
-    /// counts only on members that are not there, or outdated as well, might be the truth. `None`
-    /// where one has no superblock yet.
+    /// Returns true if the present members can prove every outdated member outdated. An outdated
+    /// member whose superblock relies only on missing or outdated members might be valid. `None` if
+    /// one has no superblock yet.
     fn is_decidable(&mut self, state: &State, missing: MemberSet) -> Option<bool> {
         let lost = state.lost.union(missing);
         let mut decidable = true;
@@ -454,8 +457,8 @@ impl Explorer<'_> {
         Some(decidable)
     }
 
-    /// Assembles, opens and reads everything, while the array recovers; with a crash at every
-    /// operation of that. `None` where the array was refused, and that is legal.
+    /// Assembles and opens the array and reads everything while it recovers, with a crash at every
+    /// operation. `None` if the array was refused and that is legal.
     fn open(
         &mut self,
         state: &State,
@@ -517,14 +520,14 @@ impl Explorer<'_> {
         } else {
             state.legal.clone()
         };
-        // What says that a device is filled may be in a cache until something is answered.
+        // The record that a rebuild is complete may be in a cache until a request is answered.
         let doubtful = state.lost.difference(machine.lost());
         self.read_all(&mut machine, &mut legal, doubtful, left)?;
         Ok(Some((machine, legal)))
     }
 
-    /// Opens read only what the first crash left, and reads every block: what is answered is legal, and
-    /// nothing is written.
+    /// Opens the state after the first crash read-only, and reads every block. Answers must be
+    /// legal, and nothing may be written.
     fn look(&mut self, state: &State, media: Media, assembly: &Assembly, journal: bool) -> Found {
         let before = self.way.len();
         self.way.push(Step::Look);
@@ -582,8 +585,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Reads every block, all at once, and judges what comes. Members are `doubtful` of which it may
-    /// not be durable that they are good until the first read is answered.
+    /// Reads every block, all at once, and checks the results. `doubtful` are members whose
+    /// completeness may not be durable until the first read is answered.
     fn read_all(
         &mut self,
         machine: &mut Machine,
@@ -687,7 +690,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// What was read stays: when further members drop out, and after a close.
+    /// Checks that later reads return the same: after further members drop out, and after a close.
     fn after_recovery(&mut self, machine: Machine, legal: &Legal, left: u8) -> Found {
         let missing = machine.lost();
         let without = missing.bits() << 1 | u64::from(machine.journal_is_gone);
@@ -717,7 +720,7 @@ impl Explorer<'_> {
             media: machine.media,
         };
         let key = mix(mix(state.media.hash(), legal.hash()), missing.bits());
-        // Nothing is left to be found in what closes after a close.
+        // Closing again after a close finds nothing new.
         if left > 0 && self.is_fresh(key, 0) {
             self.visit(&state, 0)?;
         }

@@ -1,4 +1,4 @@
-//! The beginning of an enumeration: fresh disks, the base on them, and engines.
+//! The start of an enumeration: fresh disks, the base contents on them, and engines.
 
 use super::assemble::{Assembled, superblock};
 use super::explore::Explorer;
@@ -20,10 +20,10 @@ use std::rc::Rc;
 /// Stripe ranges of the engine: more than the requests need at once.
 const RANGES: u32 = 4;
 
-/// What the fresh device of a journal says of itself.
+/// The description on a fresh journal device.
 const JOURNAL_DEVICE: JournalDevice = JournalDevice {
     device_uuid: Uuid([0xd1; 16]),
-    array: Uuid([0xa1; 16]), // Nobody asks.
+    array: Uuid([0xa1; 16]), // Not used.
     device_bytes: JOURNAL_DEVICE_BYTES_MIN,
     stamps: 0,
     nonce: 0,
@@ -31,7 +31,7 @@ const JOURNAL_DEVICE: JournalDevice = JournalDevice {
 };
 
 impl Explorer<'_> {
-    /// Fresh disks with their first superblocks; then the base is written by the engine itself.
+    /// Creates fresh disks with their first superblocks; then the engine writes the base contents.
     pub(super) fn create(&mut self) -> Result<Media, String> {
         let scenario = self.scenario;
         let members = scenario.members();
@@ -143,7 +143,7 @@ impl Explorer<'_> {
         Ok(machine.media)
     }
 
-    /// Opens an array that nothing happened to, until it has settled.
+    /// Opens an unused array and waits until it is idle.
     pub(super) fn open_whole(
         &mut self,
         media: Media,
@@ -162,13 +162,13 @@ impl Explorer<'_> {
             .assemble(&self.store, self.scenario, media, missing)
     }
 
-    /// What the device of the journal says of itself.
+    /// Returns the description on the journal device.
     pub(super) fn journal_device(&mut self, media: &Media) -> JournalDevice {
         self.assemblies
             .journal_device(&self.store, self.scenario, media)
     }
 
-    /// Opens an array, of which the device of the journal is there, or not.
+    /// Opens an array, with or without its journal device.
     pub(super) fn machine(
         &mut self,
         media: Media,

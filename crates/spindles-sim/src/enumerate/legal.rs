@@ -1,5 +1,5 @@
-//! What each atom of the array may hold: the rules of `docs/consistency.md` over a few requests,
-//! told independently of the history that long runs keep.
+//! The legal contents of each atom: the rules of `docs/consistency.md` over a few requests,
+//! implemented independently of the history that long runs keep.
 
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, ZEROS, mix};
@@ -7,60 +7,61 @@ use spindles_block::{BlockIndex, Operation};
 use spindles_layout::Group;
 use spindles_workload::stamp::Stamp;
 
-/// The contents before the first event, as a candidate.
+/// The candidate for the contents before the first event.
 const BASE: u8 = 1;
 
-/// How far an event has come that was asked.
+/// The progress of a submitted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     pub(super) answered: bool,
-    /// The events that were answered when it was asked; of a close, when it was answered.
+    /// The events answered before this one was submitted, as bits; for a close, before it was
+    /// answered.
     pub(super) after: u8,
-    /// Whether all members were there when it was asked.
+    /// Set if all members were present when it was submitted.
     pub(super) whole: bool,
 }
 
 /// The candidates of every atom: what the base and each event leave there.
 #[derive(Debug)]
 pub(super) struct Candidates {
-    /// For each atom, each candidate's content; `None` where the event leaves it alone.
+    /// For each atom, each candidate's content; `None` if the event does not write it.
     atoms: Vec<Vec<Option<Content>>>,
     events: Vec<Event>,
-    /// For each atom, the events that write all data of its row, as bits of candidates: they go
-    /// unlogged.
+    /// For each atom, the events that write all data of its row, as bits of candidates. These
+    /// writes are not logged.
     rows: Vec<u8>,
-    /// For each row, its atoms of data.
+    /// For each block, the data atoms of its row, as bits.
     same_row: Vec<u64>,
 }
 
-/// What an atom turned out to be.
+/// The verdict on what a read of an atom returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// As before all events.
+    /// The contents before all events.
     Old,
-    /// What an event wrote.
+    /// The contents that an event wrote.
     New,
-    /// What it must not be.
+    /// Illegal contents.
     Wrong,
 }
 
-/// What every atom may hold after a crash, as bits of candidates.
+/// The legal contents of every atom after a crash, as bits of candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Legal {
-    /// Now.
+    /// After a process crash.
     pub(super) now: Vec<u8>,
-    /// When power is lost.
+    /// After a power loss.
     power: Vec<u8>,
-    /// Atoms with a write in flight at the crash, that were not read since.
+    /// Atoms with a write in flight at the crash, not read since.
     flying: u64,
-    /// Atoms with a write that is not durable: all that power loss catches in flight or in caches.
+    /// Atoms with a volatile write: in flight or in caches, so that a power loss may lose it.
     volatile: u64,
-    /// Atoms of unlogged whole rows that are not durable, and were not read since the crash.
+    /// Atoms of unlogged whole rows that are not durable, not read since the crash.
     unlogged: u64,
-    /// The same when power is lost.
+    /// Same as `unlogged`, after a power loss.
     unlogged_power: u64,
-    /// Atoms beside those with a write that is not durable, in the same rows, after a crash that took
-    /// the device with the log, and not read since.
+    /// Atoms next to those with a volatile write, in the same rows, after a crash that lost the
+    /// journal device. Not read since.
     beside: u64,
     /// Atoms that answered an error, which stays.
     lost: u64,
@@ -70,7 +71,7 @@ fn bit(event: usize) -> u8 {
     1 << (event + 1)
 }
 
-/// The blocks of data in the row of a block.
+/// Returns the data blocks in the row of a block.
 fn row_of(scenario: &Scenario, block: u64) -> Vec<u64> {
     let location = scenario.geometry.locate(BlockIndex(block));
     let mut group = Group::empty();
@@ -80,7 +81,7 @@ fn row_of(scenario: &Scenario, block: u64) -> Vec<u64> {
     row.collect()
 }
 
-/// The events that write the whole row of a block.
+/// Returns the events that write the whole row of a block, as bits.
 fn whole_rows(scenario: &Scenario, block: u64) -> u8 {
     let row = row_of(scenario, block);
     let writes = scenario.events.iter().enumerate();
@@ -143,7 +144,8 @@ impl Candidates {
         }
     }
 
-    /// What a candidate leaves in an atom, 0 being the base and event i being i + 1.
+    /// Returns what a candidate leaves in an atom. Candidate 0 is the base, candidate i + 1 is
+    /// event i.
     pub(super) fn content(&self, atom: usize, candidate: usize) -> Option<Content> {
         self.atoms[atom][candidate]
     }
@@ -152,7 +154,7 @@ impl Candidates {
         self.atoms.len()
     }
 
-    /// The same where nothing tells what of the writes that are not durable is whole.
+    /// Returns `legal` for a lost log: nothing shows which volatile writes are complete.
     pub(super) fn without_log(&self, legal: &Legal) -> Legal {
         let flying = legal.flying | legal.volatile;
         let rows = self.same_row.iter().filter(|row| *row & flying != 0);
@@ -163,7 +165,7 @@ impl Candidates {
         }
     }
 
-    /// Whether any event writes the atom.
+    /// Returns true if any event writes the atom.
     pub(super) fn is_touched(&self, atom: usize) -> bool {
         self.atoms[atom][1..].iter().any(Option::is_some)
     }
@@ -172,8 +174,8 @@ impl Candidates {
         self.atoms[atom][event + 1].is_some()
     }
 
-    /// What a crash would make legal with the events so far; events that were not asked are not
-    /// in `asked`.
+    /// Returns the legal contents after a crash at this point. Events not submitted yet are not in
+    /// `asked`.
     pub(super) fn legal(&self, asked: &[Asked]) -> Legal {
         let count = asked.len();
         let mut durable = 0_u8;
@@ -230,8 +232,8 @@ impl Candidates {
         legal
     }
 
-    /// Judges what a read of the atom returned. Where reads must be `stable`, it stays from then
-    /// on.
+    /// Checks what a read of the atom returned. If reads must be `stable`, only the same contents
+    /// are legal from then on.
     pub(super) fn judge(
         &self,
         legal: &mut Legal,
@@ -260,7 +262,7 @@ impl Candidates {
         }
     }
 
-    /// In words, what it holds.
+    /// Describes the contents.
     pub(super) fn name(&self, atom: usize, content: Content) -> String {
         let same = |of: &usize| self.atoms[*of].contains(&Some(content));
         let others = (0..self.atoms.len()).filter(|of| *of != atom);
@@ -277,7 +279,7 @@ impl Candidates {
         }
     }
 
-    /// In words, what the atom might have held.
+    /// Describes the legal contents of the atom.
     pub(super) fn describe(&self, legal: &Legal, atom: usize) -> String {
         let names = (0..self.atoms[atom].len()).filter(|c| legal.now[atom] >> c & 1 == 1);
         let names = names.map(|candidate| match candidate {
@@ -289,7 +291,7 @@ impl Candidates {
 }
 
 impl Legal {
-    /// The same after power loss.
+    /// Returns the legal contents after a power loss.
     pub(super) fn after_power_loss(&self) -> Self {
         Self {
             now: self.power.clone(),
@@ -299,40 +301,41 @@ impl Legal {
         }
     }
 
-    /// The atom answered an error, where that is legal.
+    /// Records that the atom answered an error, legally.
     pub(super) fn lose(&mut self, atom: usize) {
         self.lost |= 1 << atom;
     }
 
-    /// Whether it did: then it may again, whoever is back.
+    /// Returns true if it did: then it may again, whichever members return.
     pub(super) fn is_lost(&self, atom: usize) -> bool {
         self.lost >> atom & 1 == 1
     }
 
-    /// Whether a write of the atom was in flight at the crash, and no read has told what came of
-    /// it: without the log of it, it may be lost.
+    /// Returns true if a write of the atom was in flight at the crash, and was not read since.
+    /// Without its log it may be lost.
     pub(super) fn is_flying(&self, atom: usize) -> bool {
         self.flying >> atom & 1 == 1
     }
 
-    /// Whether it is in the row of such a write, and the log is lost: parity that is half written gives
-    /// nothing for it, if its own member is lost as well.
+    /// Returns true if the atom is in the row of such a write, and the log is lost. Half-written
+    /// parity can't reconstruct it if its own member is lost too.
     pub(super) fn is_beside(&self, atom: usize) -> bool {
         self.beside >> atom & 1 == 1
     }
 
-    /// Whether it was part of an unlogged whole row that was not durable when the crash came, and no
-    /// read has told what came of it: on a missing member it may be lost.
+    /// Returns true if the atom was in an unlogged whole row that was not durable at the crash, and
+    /// was not read since. On a missing member it may be lost.
     pub(super) fn is_unlogged(&self, atom: usize) -> bool {
         self.unlogged >> atom & 1 == 1
     }
 
-    /// Whether anything may be lost.
+    /// Returns true if any atom may be lost.
     pub(super) fn may_lose(&self) -> bool {
         self.flying | self.unlogged | self.beside != 0
     }
 
-    /// A member failed before the crash, and that is durable: so is all that was unlogged then.
+    /// Returns `self` for a member failure that was durable before the crash: all unlogged writes
+    /// were durable then too.
     pub(super) fn with_rows_flushed(&self) -> Self {
         Self {
             unlogged: 0,
@@ -341,7 +344,7 @@ impl Legal {
         }
     }
 
-    /// Whether rot may be taken for a write of the atom that was under way.
+    /// Returns true if corruption may be mistaken for an unfinished write of the atom.
     pub(super) fn is_in_gap(&self, atom: usize, copies: bool) -> bool {
         let gap = if copies {
             self.flying | self.volatile
@@ -351,7 +354,7 @@ impl Legal {
         gap >> atom & 1 == 1
     }
 
-    /// Whether there is an unlogged row that is not durable.
+    /// Returns true if there is an unlogged row that is not durable.
     pub(super) fn has_unlogged(&self) -> bool {
         self.unlogged | self.unlogged_power != 0
     }
@@ -402,7 +405,8 @@ mod tests {
         }
     }
 
-    /// The blocks that may be lost on a missing member: after the process crashed, after power loss.
+    /// Returns the blocks that may be lost on a missing member: after a process crash, and after a
+    /// power loss.
     fn unlogged(candidates: &Candidates, asked: &[Asked]) -> [Vec<usize>; 2] {
         let legal = candidates.legal(asked);
         [legal.clone(), legal.after_power_loss()].map(|legal| {
@@ -426,7 +430,7 @@ mod tests {
         assert_eq!(unlogged(&events, &[write, flush_before]), [row(), row()]);
         let flush = asked(true, 1, true);
         assert_eq!(unlogged(&events, &[write, flush]), [vec![], vec![]]);
-        // Of a group that lacked a member when it was asked.
+        // A group that lacked a member when the write was submitted.
         let degraded = asked(false, 0, false);
         assert_eq!(unlogged(&events, &[degraded]), [vec![], vec![]]);
     }
@@ -436,11 +440,11 @@ mod tests {
         let whole = asked(false, 0, true);
         let part = candidates(" regions checksums: write 0+1, flush", &BOUNDS);
         assert_eq!(unlogged(&part, &[whole]), [vec![], vec![]]);
-        // The row of blocks 1 and 3 is whole, of the other the end only.
+        // The row of blocks 1 and 3 is whole; of the other only the end is written.
         let mixed = candidates(" regions checksums: zero durably 1+3, close", &BOUNDS);
         assert_eq!(unlogged(&mixed, &[whole]), [vec![1, 3], vec![1, 3]]);
         assert_eq!(unlogged(&mixed, &[asked(true, 0, true)]), [vec![], vec![]]);
-        // A part that was answered lies over the row, but power loss may take it.
+        // An answered partial write lies over the row, but a power loss may lose it.
         let over = candidates(" regions checksums: write 0+4, write 0+1", &BOUNDS);
         let (row, part) = (asked(true, 0, true), asked(true, 1, true));
         let expected = [vec![1, 2, 3], vec![0, 1, 2, 3]];

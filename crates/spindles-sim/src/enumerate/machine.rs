@@ -1,5 +1,5 @@
-//! The driver of one engine over contents that are numbers: every operation on a member waits
-//! until it is told to be done, computations are done at once.
+//! The driver of one engine over contents that are numbers. Every operation on a member waits until
+//! the caller completes it; computations complete at once.
 
 use super::media::{Media, Write};
 use super::scenario::atoms;
@@ -18,14 +18,14 @@ pub(super) const SCRATCH: BufferId = BufferId(0);
 pub(super) const METADATA: BufferId = BufferId(1);
 /// The buffer of the first request.
 const FIRST_REQUEST: u32 = 2;
-/// An array that is not idle after so many operations never will be.
+/// An array that is not idle after this many operations never will be.
 pub(super) const STEPS_MAX: u32 = 20_000;
 
-/// An operation on a member that is not done yet.
+/// An operation on a member that is not complete yet.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub(super) io: MemberIo,
-    /// What a write carries.
+    /// The data of a write.
     pub(super) write: Option<Write>,
     covered: u32,
 }
@@ -35,19 +35,19 @@ pub(super) struct Flight {
 pub(super) struct Machine {
     engine: Engine,
     pub(super) media: Media,
-    /// In the order in which they were asked for.
+    /// In the order in which they were submitted.
     pub(super) flights: VecDeque<Flight>,
     pub(super) gone: MemberSet,
-    /// Whether the device that the array has for its journal does not answer, or is not there.
+    /// Set if the journal device of the array does not answer, or is missing.
     pub(super) journal_is_gone: bool,
-    /// Whether it was opened after a crash without what that device had logged.
+    /// Set if the array was opened after a crash without the log on that device.
     pub(super) log_is_lost: bool,
-    /// The disk that is that device: beyond those of all members.
+    /// The number of the journal device: after all members.
     journal_disk: u8,
-    /// Members that are being filled, until it is durable that they are good.
+    /// Members being rebuilt, until their completion is durable.
     pub(super) filling: MemberSet,
     pub(super) replies: Vec<Reply>,
-    /// What the engine said when it was closed.
+    /// The engine's answer to a close: whether the array is clean.
     pub(super) closed: Option<bool>,
     buffers: Vec<Content>,
     scratch_blocks: u32,
@@ -56,7 +56,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// An engine that was just opened on these disks, of which some are being filled. `requests`
+    /// Opens an engine on these disks, of which `filling` are being rebuilt. Allocates `requests`
     /// buffers of as many blocks as the array has.
     pub(super) fn open(
         store: &mut Store,
@@ -107,13 +107,13 @@ impl Machine {
         usize::from(atoms(u64::from(start)))..usize::from(atoms(u64::from(start + blocks)))
     }
 
-    /// The buffer of request `number`.
+    /// Returns the buffer of request `number`.
     pub(super) fn buffer(&self, number: u32, blocks: u32) -> &[Content] {
         let slice = request_buffer(number);
         &self.buffers[self.place(slice, blocks)]
     }
 
-    /// Asks for something, with these atoms in its buffer. False when the engine was busy.
+    /// Submits a request, with these atoms in its buffer. Returns false if the engine was busy.
     pub(super) fn ask(
         &mut self,
         store: &mut Store,
@@ -153,7 +153,7 @@ impl Machine {
         self.carry_out(store);
     }
 
-    /// The disk that is a member, or the device of the journal.
+    /// Returns the disk of a member or of the journal device.
     fn disk(&self, member: MemberIndex) -> u8 {
         if member == JOURNAL_DEVICE {
             self.journal_disk
@@ -162,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// Whether it answers no more.
+    /// Returns true if the disk does not answer.
     fn is_gone(&self, member: MemberIndex) -> bool {
         if member == JOURNAL_DEVICE {
             self.journal_is_gone
@@ -171,13 +171,14 @@ impl Machine {
         }
     }
 
-    /// These members answer no more; what is in flight on them may land later, or not.
+    /// Makes these members stop answering. Writes in flight on them go to their caches, so that
+    /// each may land or not.
     pub(super) fn drop(&mut self, members: MemberSet) {
         self.gone = self.gone.union(members);
         self.land_what_is_gone();
     }
 
-    /// The device of the journal answers no more.
+    /// Makes the journal device stop answering.
     pub(super) fn drop_journal(&mut self) {
         self.journal_is_gone = true;
         self.land_what_is_gone();
@@ -193,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// A blank device takes the place of a missing member and is filled.
+    /// Puts a blank device in the place of a missing member and starts its rebuild.
     pub(super) fn rebuild(&mut self, store: &mut Store, member: MemberIndex, like: &DeviceRecord) {
         let block_atoms = atoms(1);
         let data = u16::try_from(like.data_start().0).expect("small") * block_atoms;
@@ -211,12 +212,13 @@ impl Machine {
         self.carry_out(store);
     }
 
-    /// Members whose contents do not count.
+    /// Returns the members whose contents do not count.
     pub(super) fn lost(&self) -> MemberSet {
         self.gone.union(self.filling)
     }
 
-    /// An operation on a member is done. An error when it is not what it was when it was asked.
+    /// Completes an operation on a member. Returns an error if its buffer changed since it was
+    /// submitted.
     pub(super) fn complete(&mut self, store: &mut Store, flight: usize) -> Result<(), String> {
         let Flight { io, write, covered } = self.flights.remove(flight).expect("it is in flight");
         let disk = self.disk(io.member);
@@ -259,7 +261,7 @@ impl Machine {
         }
     }
 
-    /// What a write carries.
+    /// Returns the data of a write.
     fn carried(&self, store: &mut Store, io: &MemberIo) -> Rc<[Content]> {
         match (io.operation, io.buffer.buffer) {
             (Operation::Write { .. }, METADATA) => store.atoms(self.engine.metadata_of(io)),
@@ -270,7 +272,7 @@ impl Machine {
         }
     }
 
-    /// Carries out the engine's outputs: operations on members begin, computations are done.
+    /// Carries out the engine's outputs: begins operations on members, and computes.
     fn carry_out(&mut self, store: &mut Store) {
         let mut steps = VecDeque::new();
         loop {
@@ -319,7 +321,7 @@ impl Machine {
         }
     }
 
-    /// Time passes until the engine wants to be woken. False when it does not.
+    /// Advances time until the engine's timer expires. Returns false if none is set.
     pub(super) fn wake(&mut self, store: &mut Store) -> bool {
         let Some(at) = self.engine.poll_timeout() else {
             return false;
@@ -330,8 +332,8 @@ impl Machine {
         true
     }
 
-    /// Everything that is to be done is done, first come, first served; `before` looks at each
-    /// step before it. An error when it does not come to an end.
+    /// Completes all work, in order of submission; `before` is called before each step. Returns an
+    /// error if the work does not end.
     pub(super) fn settle(
         &mut self,
         store: &mut Store,
@@ -350,9 +352,9 @@ impl Machine {
         Err("it does not come to an end".to_owned())
     }
 
-    /// A hash of what can be seen of it: the disks, and what is in flight.
+    /// Returns a hash of the visible state: the disks, and the operations in flight.
     pub(super) fn hash(&self) -> u64 {
-        // Flights come in another order when others were done in another order.
+        // The order of flights depends on the order of completions: hash them as a set.
         let flights = self.flights.iter().map(|flight| {
             let io = &flight.io;
             let kind = match io.operation {

@@ -1,14 +1,14 @@
-//! All disks of a small array: what is durable on them, what lies in their caches, and everything
-//! that a crash may leave of both.
+//! All disks of a small array: their durable contents, their caches, and everything that a crash
+//! may leave of both.
 
 use super::store::{Content, mix};
 use std::rc::Rc;
 
-/// A part of a cached write that a durable write lies over.
+/// Marks a part of a cached write that a later durable write replaced.
 const HOLE: Content = Content::MAX;
 
-/// So many writes to one disk are lost in every combination. Of more, all, none, each alone and
-/// all but one.
+/// Up to this many writes to one disk are lost in every combination. Of more writes all are lost,
+/// none, each alone, or all but one.
 const COMBINED_MAX: usize = 8;
 
 /// A write to one disk.
@@ -32,8 +32,8 @@ impl Write {
         places.filter(|(_, atom)| *atom != HOLE)
     }
 
-    /// What of it may land when it tears: its beginning or its end, cut after the first atom or
-    /// before the last.
+    /// Returns the parts that may land when the write tears: its beginning or its end, cut after
+    /// the first atom or before the last.
     fn torn(&self) -> Vec<Self> {
         let count = self.atoms.len();
         let mut parts = Vec::new();
@@ -53,16 +53,16 @@ impl Write {
     }
 }
 
-/// What a crash may leave on one disk.
+/// A state that a crash may leave on one disk.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// Atoms that are durable afterwards and were not.
+    /// Atoms whose durable contents change.
     pub(super) durable: Vec<(u16, Content)>,
-    /// What is in the cache.
+    /// The contents of the cache.
     pub(super) cached: Vec<Write>,
-    /// Whether a write was torn.
+    /// Set if a write was torn.
     pub(super) torn: bool,
-    /// What it adds to `Media::durable_hash`.
+    /// Its contribution to `Media::durable_hash`.
     pub(super) hash: u64,
 }
 
@@ -92,7 +92,7 @@ fn cache_hash<'a>(disk: u8, writes: impl Iterator<Item = &'a Write>) -> u64 {
 }
 
 impl Media {
-    /// Disks of zeros.
+    /// Creates disks of zeros.
     pub(super) fn new(disks: u8, atoms: u16) -> Self {
         Self {
             disks,
@@ -118,7 +118,7 @@ impl Media {
             .wrapping_sub(atom_hash(disk, atom, was));
     }
 
-    /// What a read returns.
+    /// Reads from the cache, or else the durable contents.
     pub(super) fn read(&self, disk: u8, first: u16, out: &mut [Content]) {
         let start = self.place(disk, first);
         out.copy_from_slice(&self.durable[start..start + out.len()]);
@@ -158,19 +158,19 @@ impl Media {
         }
     }
 
-    /// What a flush that is asked for now covers.
+    /// Begins a flush, which covers all writes so far. Returns its ticket.
     pub(super) fn flush_begins(&self) -> u32 {
         self.written
     }
 
-    /// How many cached writes of this disk a flush covers.
+    /// Returns how many cached writes of this disk a flush covers.
     pub(super) fn covered_by(&self, disk: u8, covered: u32) -> u64 {
         let writes = self.cached.iter();
         let writes = writes.filter(|(number, write)| write.disk == disk && *number <= covered);
         u64::try_from(writes.count()).expect("few")
     }
 
-    /// The flush of this disk that covers so much is answered.
+    /// Ends the flush of this disk that returned `covered`.
     pub(super) fn flush_ends(&mut self, disk: u8, covered: u32) {
         for (number, write) in std::mem::take(&mut self.cached) {
             if write.disk != disk || number > covered {
@@ -183,7 +183,7 @@ impl Media {
         }
     }
 
-    /// A blank disk in the place of this one, with who knows what from `data` on.
+    /// Replaces a disk with a blank one, which holds unknown contents from atom `data` on.
     pub(super) fn replace(&mut self, disk: u8, data: u16) {
         self.cached.retain(|(_, write)| write.disk != disk);
         for atom in 0..self.atoms {
@@ -196,7 +196,7 @@ impl Media {
         }
     }
 
-    /// What caches hold is gone.
+    /// Loses all caches.
     pub(super) fn lose_caches(&mut self) {
         self.cached.clear();
     }
@@ -206,19 +206,19 @@ impl Media {
         writes.filter(move |write| write.disk == disk)
     }
 
-    /// A hash of all that is durable or cached.
+    /// Returns a hash of all durable and cached contents.
     pub(super) fn hash(&self) -> u64 {
         let caches = (0..self.disks).map(|disk| cache_hash(disk, self.cache_of(disk)));
         caches.fold(self.hash, u64::wrapping_add)
     }
 
-    /// A hash of all that is durable. The hash of what a crash leaves is this and what each disk
-    /// adds.
+    /// Returns a hash of the durable contents. The hash after a crash is this plus the contribution
+    /// of each disk.
     pub(super) fn durable_hash(&self) -> u64 {
         self.hash
     }
 
-    /// What a crash leaves, of each disk one of its `losses`.
+    /// Returns the disks after a crash, given one of the `losses` of each disk.
     pub(super) fn with(&self, left: &[&Left]) -> Self {
         let mut media = self.clone();
         media.cached.clear();
@@ -233,9 +233,9 @@ impl Media {
         media
     }
 
-    /// Everything that a crash may leave on a disk while these writes to it are in flight. Power
-    /// loss takes any of the writes that are not durable, a crash of the process any of those in
-    /// flight; and one of them may be torn.
+    /// Returns everything that a crash may leave on a disk while these writes to it are in flight.
+    /// A power loss may lose any volatile write; a process crash, any write in flight. One of these
+    /// writes may be torn.
     pub(super) fn losses(&self, disk: u8, in_flight: &[&Write], power: bool) -> Vec<Left> {
         let cached: Vec<&Write> = self.cache_of(disk).collect();
         let (kept, doubtful) = if power {
@@ -309,7 +309,7 @@ impl Media {
     }
 }
 
-/// Which of so many writes land, as bits.
+/// Returns sets of this many writes that land, as bits.
 fn subsets(writes: usize) -> Vec<u64> {
     let all = (1_u64 << writes) - 1;
     if writes <= COMBINED_MAX {
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(after.hash(), expected);
         }
         assert_eq!(losses.iter().filter(|left| left.torn).count(), 6);
-        // The process alone: what was cached stays so.
+        // A process crash: cached writes stay cached.
         let losses = media.losses(0, &[&flying], false);
         let left: Vec<_> = losses.iter().map(|l| contents(&media.with(&[l]))).collect();
         assert_eq!(

@@ -1,14 +1,15 @@
-//! Small arrays, enumerated: the real engine on disks of a few blocks, a few requests that meet in
-//! every order, a crash at every moment, everything that it may leave on the disks, every set of
-//! members missing afterwards, and a second crash at every moment of the recovery.
+//! Small arrays, enumerated. The real engine runs on disks of a few blocks, with a few overlapping
+//! requests in every order and a crash at every moment. All contents that it may leave on the disks
+//! are explored, with every set of members missing afterwards, and with a second crash at every
+//! moment of the recovery.
 //!
-//! What lies on the disks, in caches too, together with what each atom may legally hold, is a
-//! *state*. None is visited twice. From each the array is assembled, opened and read, with every
-//! tolerated set of members missing; every atom is judged, and read again without further members.
+//! The contents of disks and caches, together with the legal contents of each atom, are a *state*.
+//! None is visited twice. From each state the array is assembled, opened and read, with every
+//! tolerated set of members missing. Every atom is checked, and read again without further members.
 //!
 //! Contents are numbers (`store.rs`), so that a state costs microseconds. The engine is cloned
-//! where the order of events branches; two branches with the same disks, the same operations in
-//! flight and the same answers are taken for one, whatever else the engine remembers.
+//! where the order of events branches. Two branches with the same disks, the same operations in
+//! flight and the same answers count as one, whatever else the engine remembers.
 
 mod assemble;
 mod explore;
@@ -25,31 +26,31 @@ pub use scenario::{Event, Scenario, scenarios};
 use spindles_engine::Mutation;
 use std::fmt;
 
-/// How far an enumeration goes.
+/// The bounds of an enumeration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Requests that meet.
+    /// Overlapping requests.
     pub requests: u32,
-    /// Crashes one after another.
+    /// Consecutive crashes.
     pub crashes: u8,
     /// Scenarios whose requests need more writes to members are left out.
     pub member_writes_max: u32,
-    /// Of the moments of a recovery, a second crash comes in one of so many, times the sets of
-    /// members that may be missing then; 1 for all.
+    /// A second crash strikes at one in this many moments of a recovery, times the sets of members
+    /// that may be missing then. 1: at all moments.
     pub later_crash_share: u64,
-    /// Of the blocks of what a crash left, one at a time rots in one of so many, on arrays with checksums
-    /// of which nobody is missing; 0 for none.
+    /// One in this many blocks is corrupted after a crash, one at a time. Only in arrays with
+    /// checksums, without a journal device and without missing members. 0: none.
     pub rot_share: u64,
-    /// No further moment is gone through after so many states.
+    /// No further moment is explored after this many states.
     pub states_max: u64,
-    /// Whether there are larger arrays too, and all requests for each layout.
+    /// Set to include larger arrays, and all requests for each layout.
     pub all_arrays: bool,
-    /// The fault planted in the engine; needs the feature `canary`.
+    /// The defect planted in the engine; needs the feature `canary`.
     pub mutation: Mutation,
 }
 
 impl Bounds {
-    /// Two requests, and a share of the second crashes: a minute.
+    /// Two requests, and a share of the second crashes: takes a minute.
     pub const SHORT: Self = Self {
         requests: 2,
         crashes: 2,
@@ -61,7 +62,7 @@ impl Bounds {
         mutation: Mutation::None,
     };
 
-    /// Three requests and all second crashes: hours.
+    /// Three requests and all second crashes: takes hours.
     pub const LONG: Self = Self {
         requests: 3,
         crashes: 2,
@@ -74,57 +75,57 @@ impl Bounds {
     };
 }
 
-/// What an enumeration came upon.
+/// The results of an enumeration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Scenarios gone through.
+    /// Scenarios explored.
     pub scenarios: u64,
-    /// Different states after a crash.
+    /// Distinct states after a crash.
     pub states: u64,
-    /// Moments between operations while requests were under way, each different from the others.
+    /// Distinct moments between operations while requests were in flight.
     pub moments: u64,
-    /// Arrays opened.
+    /// Openings of arrays.
     pub openings: u64,
-    /// Reads of written places that returned what was there before.
+    /// Reads of written atoms that returned the old contents.
     pub old: u64,
-    /// Reads of written places that returned what was written.
+    /// Reads of written atoms that returned the new contents.
     pub new: u64,
-    /// Errors of blocks on a missing member, of unlogged whole rows that were not durable.
+    /// Errors for blocks on a missing member, in unlogged whole rows that were not durable.
     pub errors_unlogged: u64,
-    /// Errors of blocks that were being written, after a crash that took the device with the log; and of
-    /// what lay beside them in their rows on a member that was lost later, before they had settled.
+    /// Errors for blocks that were being written, after a crash that lost the journal device. Also
+    /// for other blocks in their rows, on a member that was lost before the resync.
     pub errors_without_log: u64,
-    /// Errors of blocks that had answered one before.
+    /// Errors for blocks that had answered an error before.
     pub errors_again: u64,
-    /// Openings with a block that rotted.
+    /// Openings with a corrupt block.
     pub rotten: u64,
-    /// Errors and wrong bytes of what was being written, beside a block that rotted: the named gaps.
+    /// Errors and wrong bytes in unfinished writes, with a corrupt block: the named gaps.
     pub gaps: u64,
-    /// Reads of arrays opened read only that were answered.
+    /// Successful reads of arrays opened read-only.
     pub looked: u64,
-    /// And those that were errors.
+    /// Failed reads of arrays opened read-only.
     pub errors_looked: u64,
-    /// Openings that were refused, where that is legal.
+    /// Openings that were refused, legally.
     pub refused: u64,
-    /// Openings left out, because nobody there could tell that a member is outdated.
+    /// Openings left out, because no present member could prove another outdated.
     pub undecidable: u64,
-    /// What must not be, each with the way there.
+    /// Broken promises.
     pub findings: Vec<Finding>,
 }
 
-/// Something that must not be.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The scenario.
     pub scenario: String,
-    /// What was found.
+    /// The finding in words.
     pub what: String,
-    /// What happened, step by step.
+    /// The steps that led there.
     pub way: Vec<String>,
 }
 
 impl Summary {
-    /// Adds what another enumeration came upon.
+    /// Adds the results of another enumeration.
     pub fn add(&mut self, other: Self) {
         self.scenarios += other.scenarios;
         self.states += other.states;

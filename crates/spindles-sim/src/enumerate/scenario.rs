@@ -1,5 +1,5 @@
-//! What is enumerated: every level with redundancy on as few members as it can have, or on one more, every
-//! policy, and a few requests that meet.
+//! The scenarios to enumerate: every level with redundancy on its fewest members or on one more,
+//! every policy, and a few overlapping requests.
 
 use super::Bounds;
 use spindles_block::{BlockSize, MemberIndex, MemberSet, Operation};
@@ -9,26 +9,26 @@ use spindles_layout::{Geometry, LEVELS, Level, Redundancy, Spec};
 use std::fmt;
 use std::ops::Range;
 
-/// The smallest device there can be.
+/// The smallest possible device.
 pub(super) const DEVICE_BYTES: u64 = 128 << 10;
 pub(super) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
-/// What a write tears into: half a block, so that blocks tear too.
+/// The unit in which a write tears: half a block, so that blocks tear too.
 pub(super) const ATOM_BYTES: usize = 2048;
 pub(super) const ATOMS_PER_BLOCK: u64 = 2;
 pub(super) const CHUNK_BLOCKS: u32 = 2;
 /// Data area of a member: two rows of chunks.
 pub(super) const MEMBER_BLOCKS: u64 = 4;
 
-/// Something that is done to the array.
+/// An event in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A request of a client.
     Ask {
-        /// What.
+        /// The operation.
         operation: Operation,
         /// The first block.
         block: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// The array is closed; the last of the events.
@@ -41,13 +41,13 @@ pub enum Event {
     Rebuild(MemberIndex),
 }
 
-/// How many atoms these blocks are.
+/// Returns the number of atoms in this many blocks.
 pub(super) fn atoms(blocks: u64) -> u16 {
     u16::try_from(blocks * ATOMS_PER_BLOCK).expect("small")
 }
 
 impl Event {
-    /// The operation and the blocks of a request.
+    /// Returns the operation and the blocks of a request; `None` for other events.
     pub(super) fn asks(&self) -> Option<(Operation, Range<u64>)> {
         match *self {
             Self::Ask {
@@ -85,7 +85,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// One array and what is done to it.
+/// An array and the events on it.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -95,17 +95,18 @@ pub struct Scenario {
     pub(super) geometry: Geometry,
     pub(super) devices: Vec<DeviceRecord>,
     pub(super) policy: &'static Policy,
-    /// Whether each row of chunks is a region with its bits in the bitmaps.
+    /// Set if each row of chunks is a region with bits in the bitmaps.
     pub(super) regions: bool,
-    /// Whether blocks have checksums.
+    /// Set if blocks have checksums.
     pub(super) checksums: bool,
-    /// Whether the journal lies on a device of its own.
+    /// Set if the journal is on a device of its own.
     pub(super) journal_device: bool,
-    /// Whether nothing was written before: the members hold anything, and move bytes to make it zeros.
+    /// Set if nothing was written before: the members hold unknown contents, and zeroing moves
+    /// bytes.
     pub(super) new: bool,
-    /// Members that are missing from the beginning.
+    /// Members that are missing from the start.
     pub(super) missing: MemberSet,
-    /// What is done, in this order, as soon as it likes.
+    /// The events, in this order, each at any time after the one before.
     pub(super) events: Vec<Event>,
 }
 
@@ -118,25 +119,25 @@ impl Scenario {
         self.geometry.parity_chunks() > 0
     }
 
-    /// Members, and the device of the journal.
+    /// Returns the number of members, plus one for a journal device.
     pub(super) fn disks(&self) -> u8 {
         self.members() + u8::from(self.journal_device)
     }
 
-    /// Whether anything is promised once members are missing after a crash.
+    /// Returns true if the policy promises anything when members are missing after a crash.
     pub(super) fn is_ruled(&self) -> bool {
         self.policy.write_hole != WriteHole::Open
     }
 
-    /// What is done about crashes.
+    /// Returns the consistency policy.
     pub fn policy(&self) -> &'static Policy {
         self.policy
     }
 
-    /// Writes to members that the requests need, roughly: what an enumeration grows with. What is
-    /// in flight when a member drops out may land or not, which counts as more; closing the write
-    /// hole, and writing checksums, takes each write twice, or more with a device for that, and with
-    /// checksums each row of a discard is logged by itself.
+    /// Estimates the writes to members that the events need, which determine the size of an
+    /// enumeration. A dropout counts as more, because writes in flight may land or not. Logging and
+    /// checksums double the writes, and a journal device doubles them again. With checksums each
+    /// row of a discard is logged separately.
     pub fn member_writes(&self) -> u32 {
         let chunks = |blocks: &Range<u64>| {
             let chunk = u64::from(CHUNK_BLOCKS);
@@ -154,7 +155,7 @@ impl Scenario {
             }
             _ => match event {
                 Event::Drop(_) | Event::DropJournal => 3,
-                // Superblocks, and bits, go to all the others as well.
+                // Superblocks and bits go to all other members as well.
                 Event::Rebuild(_) => (u32::from(self.members()) - 1) << u32::from(self.regions),
                 _ => 0,
             },
@@ -163,12 +164,12 @@ impl Scenario {
         writes.sum::<u32>() << u32::from(twice) << u32::from(self.journal_device)
     }
 
-    /// Whether writes are logged.
+    /// Returns true if writes are logged.
     pub(super) fn is_logged(&self) -> bool {
         self.policy.write_hole == WriteHole::Closed && self.has_parity()
     }
 
-    /// Every set of members that may be missing besides `lost`.
+    /// Returns every set of members that may be missing in addition to `lost`.
     pub(super) fn tolerated(&self, lost: MemberSet) -> Vec<MemberSet> {
         if !self.is_ruled() {
             return vec![MemberSet::EMPTY];
@@ -178,7 +179,7 @@ impl Scenario {
             .collect()
     }
 
-    /// The largest sets that may be missing and include `lost`, `lost` itself aside.
+    /// Returns the largest sets that may be missing and include `lost`, except `lost` itself.
     pub(super) fn largest_tolerated(&self, lost: MemberSet) -> Vec<MemberSet> {
         let with: Vec<_> = self
             .tolerated(lost)
@@ -225,7 +226,7 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Whether there are bitmaps, checksums, and a device for the journal, and nothing was written before.
+/// Bitmaps, checksums, a journal device, and an array that was never written.
 const KINDS: [(bool, bool, bool, bool); 7] = [
     (false, false, false, false),
     (true, false, false, false),
@@ -236,7 +237,7 @@ const KINDS: [(bool, bool, bool, bool); 7] = [
     (true, true, true, true),
 ];
 
-/// Every scenario within the bounds, small ones first.
+/// Returns every scenario within the bounds, small ones first.
 pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     let mut all = Vec::new();
     for level in LEVELS.iter().copied() {
@@ -272,8 +273,8 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     all
 }
 
-/// The smallest arrays of a level, and those of one member more if they are to be, each layout; and whether it is the
-/// level's first of its size.
+/// Returns the smallest arrays of a level, for each layout, and with one member more if `larger`.
+/// The flag marks the first layout of its size.
 fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecord>, bool)> {
     let fewest = level.members_min;
     let members = match level.redundancy {
@@ -300,7 +301,7 @@ fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecor
     all
 }
 
-/// The areas of the smallest device, with a data area of a few blocks.
+/// Returns the areas of the smallest device, with a data area of a few blocks.
 fn device(member: MemberIndex) -> DeviceRecord {
     let whole = areas_for(DEVICE_BYTES, BLOCK_SIZE, member).expect("it is large enough");
     let areas: Vec<Area> = (whole.areas().iter())
@@ -323,7 +324,7 @@ const fn ask(operation: Operation, block: u64, blocks: u32) -> Event {
     }
 }
 
-/// The requests to combine, on an array whose stripe has so many blocks.
+/// Returns the requests to combine, on an array with `stripe` blocks in a stripe.
 fn requests(stripe: u32) -> Vec<Event> {
     let (volatile, durable) = (
         Operation::Write { fua: false },
@@ -355,8 +356,8 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
             ..whole.clone()
         });
     };
-    // Other layouts differ in the places only, and what logs writes does nothing else with copies than what
-    // does not: fewer requests.
+    // Fewer requests for other layouts, which differ only in places. Also for copies under a policy
+    // that logs: it treats them like the policy that does not.
     let repeats = !whole.has_parity() && whole.policy.write_hole == WriteHole::Refused;
     let step = match (bounds.all_arrays, first) {
         (true, _) => 1,

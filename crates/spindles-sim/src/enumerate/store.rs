@@ -1,21 +1,21 @@
-//! Contents as numbers. An *atom* is the unit in which a write tears; what it holds is a number
-//! here, so that a whole array is copied, compared and hashed in a moment, and every computation
-//! over the same contents is done once.
+//! Contents as numbers. An *atom* is the unit in which a write tears. Its contents are a number
+//! here, so that a whole array is quickly copied, compared and hashed. Every computation over the
+//! same contents is done once.
 
 use crate::memory::carry_out;
 use spindles_block::{BufferSlice, Compute, ComputeResult, Step};
 use std::rc::Rc;
 
-/// What an atom holds: its place among all contents seen.
+/// The contents of an atom: an index into all contents seen.
 pub(super) type Content = u32;
 
 /// Nothing but zeros.
 pub(super) const ZEROS: Content = 0;
 
-/// What no disk and no client ever writes: buffers are filled with it.
+/// Contents that no disk and no client ever writes: buffers are filled with it.
 pub(super) const POISON: Content = 1;
 
-/// All contents seen, and all that was computed of them.
+/// All contents seen, and the results of all computations on them.
 #[derive(Debug)]
 pub(super) struct Store {
     atom_bytes: usize,
@@ -31,7 +31,7 @@ struct Computed {
     came: Came,
 }
 
-/// What came of a step.
+/// The result of a computation step.
 #[derive(Clone, Debug)]
 pub(super) struct Came {
     pub(super) result: ComputeResult,
@@ -40,7 +40,7 @@ pub(super) struct Came {
     pub(super) checksums: Vec<u32>,
 }
 
-/// A number that follows from two.
+/// Mixes two numbers into one.
 pub(super) fn mix(one: u64, other: u64) -> u64 {
     let value = one.rotate_left(23) ^ other.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ pub(super) fn mix(one: u64, other: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// A hash of bytes, of which several lanes are taken at a time.
+/// Hashes bytes, in several lanes at a time.
 fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let (parts, last) = words.as_chunks::<4>();
@@ -64,7 +64,7 @@ fn hash(bytes: &[u8]) -> u64 {
     last.chain(rest).chain(lanes).fold(0, mix)
 }
 
-/// Values by a hash, which several may share. The number of buckets is a power of two.
+/// Values by hash, which several may share. The number of buckets is a power of two.
 #[derive(Debug)]
 struct ByHash<T> {
     buckets: Vec<Vec<(u64, T)>>,
@@ -82,7 +82,7 @@ impl<T> ByHash<T> {
         usize::try_from(which).expect("it is one of them")
     }
 
-    /// The value with this hash for which `is_it` holds.
+    /// Returns the value with this hash for which `is_it` returns true.
     fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
         let mut bucket = self.buckets[self.bucket(hash)].iter();
         let found = bucket.find(|(of, value)| *of == hash && is_it(value));
@@ -121,7 +121,7 @@ impl Store {
         store
     }
 
-    /// The number of what one atom holds.
+    /// Returns the number of one atom's contents.
     pub(super) fn atom(&mut self, bytes: &[u8]) -> Content {
         assert_eq!(bytes.len(), self.atom_bytes);
         let hash = hash(bytes);
@@ -135,7 +135,7 @@ impl Store {
         content
     }
 
-    /// The numbers of whole atoms.
+    /// Returns the numbers of whole atoms.
     pub(super) fn atoms(&mut self, bytes: &[u8]) -> Rc<[Content]> {
         let atom_bytes = self.atom_bytes;
         bytes
@@ -148,20 +148,20 @@ impl Store {
         &self.contents[usize::try_from(atom).expect("they are in memory")]
     }
 
-    /// The same into memory of that size.
+    /// Copies the bytes of atoms to `out`.
     pub(super) fn fill(&self, atoms: &[Content], out: &mut [u8]) {
         for (atom, out) in atoms.iter().zip(out.chunks_exact_mut(self.atom_bytes)) {
             out.copy_from_slice(self.held(*atom));
         }
     }
 
-    /// The bytes of atoms.
+    /// Returns the bytes of atoms.
     pub(super) fn bytes(&self, atoms: &[Content]) -> Vec<u8> {
         let held = atoms.iter().map(|atom| self.held(*atom));
         held.collect::<Vec<_>>().concat()
     }
 
-    /// What a step finds and computes. `load` brings the atoms of a place.
+    /// Returns the result of a step. `load` returns the atoms of a slice.
     pub(super) fn compute<'a>(
         &mut self,
         step: &Step<'_>,

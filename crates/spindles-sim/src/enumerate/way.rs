@@ -1,11 +1,11 @@
-//! The way to a finding, step by step.
+//! The steps that led to a finding.
 
 use super::media::Left;
 use super::scenario::{ATOMS_PER_BLOCK, Event};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use std::fmt::Write as _;
 
-/// A step on the way to a finding.
+/// A step that led to a finding.
 #[derive(Clone)]
 pub(super) enum Step {
     Event(Event),
@@ -14,17 +14,17 @@ pub(super) enum Step {
         power: bool,
         left: Vec<String>,
     },
-    /// Without these members; whether the device of the journal is there.
+    /// Opened without these members; the flag is set if the journal device is present.
     Open(MemberSet, bool),
-    /// Opened read only, and everything is read.
+    /// Opened read-only, and everything is read.
     Look,
-    /// A block of a disk rots.
+    /// A block of a disk is corrupted.
     Rot(u8, u64),
     Again(MemberSet),
     Closed,
 }
 
-/// What a crash left on a disk.
+/// Describes what a crash left on a disk.
 pub(super) fn describe_left(disk: u8, left: &Left) -> String {
     let mut text = format!("disk {disk}:");
     for (atom, content) in &left.durable {

@@ -1,5 +1,5 @@
-//! The disk that an array has for its journal is an old copy, rotten, or can't be read, when a crash is
-//! recovered from.
+//! During crash recovery, the disk that an array has for its journal is an old copy, corrupt or
+//! unreadable.
 
 use super::Fault;
 use crate::world::World;

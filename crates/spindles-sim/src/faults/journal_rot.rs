@@ -1,4 +1,4 @@
-//! Blocks of a member's journal hold wrong bytes, or can't be read, when a crash is recovered from.
+//! During crash recovery, blocks of a member's journal are corrupt or unreadable.
 
 use super::Fault;
 use crate::world::World;

@@ -1,4 +1,4 @@
-//! A sector can't be read until it is overwritten.
+//! A sector is unreadable until it is overwritten.
 
 use super::Fault;
 

@@ -1,4 +1,4 @@
-//! A disk answers a write, and the blocks hold what they held before.
+//! A disk answers a write, but the blocks keep their old contents.
 
 use super::Fault;
 use crate::lost_writes::Doom;

@@ -1,5 +1,5 @@
-//! Blocks of what a member knows of regions, of checksums and of what is lost hold wrong bytes, or can't be
-//! read, when the array is opened again.
+//! When the array is opened again, blocks of a member's bitmaps, checksums or bad-block lists are
+//! corrupt or unreadable.
 
 use super::Fault;
 use crate::world::World;

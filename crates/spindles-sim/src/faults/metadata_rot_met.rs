@@ -1,5 +1,5 @@
-//! Blocks of what a member knows of regions, of checksums and of what is lost hold wrong bytes, or can't be
-//! read, while the array is open. A scrub finds and repairs them before another member goes.
+//! While the array is open, blocks of a member's superblocks, bitmaps, checksums or bad-block lists
+//! are corrupt or unreadable. A scrub finds and repairs them before another member is lost.
 
 use super::Fault;
 use crate::world::World;

@@ -1,6 +1,6 @@
-//! Faults that strike while the array runs, within the budget unless the run is meant to go
-//! beyond it. One file each, one row in the table. How sessions end (process crash, power loss) is
-//! `options::Ending`; what becomes of a device between sessions is in `run.rs`.
+//! Faults that strike while the array runs, within the budget unless the run is meant to go beyond
+//! it. One file each, one row in the table. Crashes (process crash, power loss) are in
+//! `options::Ending`; changes to devices between sessions are in `run.rs`.
 
 mod dropout;
 mod grow;
@@ -29,15 +29,15 @@ use crate::world::World;
 /// A fault.
 #[derive(Debug)]
 pub struct Fault {
-    /// What users type, and the file's name.
+    /// The name that users type, and the file's name.
     pub name: &'static str,
     /// One line for help.
     pub about: &'static str,
-    /// In how many of 100 runs it occurs at all.
+    /// Percent of the runs in which it occurs.
     pub percent: u32,
-    /// Whether it is drawn apart from all others: they stay what they were before it was thought of.
+    /// Set if it is drawn from its own stream, so that adding it left the other faults unchanged.
     pub own_stream: bool,
-    /// Makes it happen. False when the budget does not allow it now.
+    /// Makes it happen. Returns false if the budget does not allow it now.
     pub strike: fn(&mut World) -> bool,
 }
 
@@ -75,7 +75,7 @@ pub static FAULTS: &[&Fault] = &[
 ];
 
 impl Fault {
-    /// The fault of that name.
+    /// Returns the fault of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         FAULTS.iter().find(|fault| fault.name == name).copied()
     }

@@ -1,4 +1,4 @@
-//! No space is left where disks lie that take space only for what is written.
+//! No space is left for sparse disks.
 
 use super::Fault;
 use crate::world::World;

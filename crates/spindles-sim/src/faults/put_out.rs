@@ -1,4 +1,4 @@
-//! The administrator puts a member out that works.
+//! The administrator puts a working member out.
 
 use super::Fault;
 

@@ -1,4 +1,4 @@
-//! The next disk that is being filled stops answering on the way: it protected nothing yet.
+//! The next disk being rebuilt drops out before it is full. It protects nothing until then.
 
 use super::Fault;
 

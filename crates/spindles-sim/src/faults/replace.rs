@@ -1,4 +1,4 @@
-//! A disk that is alive is replaced.
+//! A working disk is replaced.
 
 use super::Fault;
 

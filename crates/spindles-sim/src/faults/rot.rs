@@ -1,4 +1,4 @@
-//! Blocks of a disk hold other bytes than were written, and no read fails.
+//! Blocks of a disk are corrupted, and no read of them fails.
 
 use super::Fault;
 

@@ -1,5 +1,4 @@
-//! Blocks of a disk hold other bytes than were written, no read fails, and whoever comes first meets
-//! them.
+//! Blocks of a disk are corrupted, no read of them fails, and clients continue.
 
 use super::Fault;
 

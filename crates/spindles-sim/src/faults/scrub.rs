@@ -1,4 +1,4 @@
-//! No fault: the administrator has an array scrubbed while clients use it.
+//! Not a fault: the administrator scrubs an array while clients use it.
 
 use super::Fault;
 

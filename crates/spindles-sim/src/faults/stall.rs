@@ -1,4 +1,5 @@
-//! A disk answers nothing for a while, or answers one read very late, as in its error recovery.
+//! A disk does not answer for a while, or answers one read very late, like a disk in error
+//! recovery.
 
 use super::Fault;
 

@@ -1,4 +1,4 @@
-//! Commands come one after another, before the first of them is carried out.
+//! A second command arrives before the first is complete.
 
 use super::Fault;
 

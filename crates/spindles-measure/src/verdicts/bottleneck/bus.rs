@@ -1,9 +1,10 @@
-//! What members share on the way to memory: a bus, a controller, an expander.
+//! The shared path of the members to memory: a bus, a controller, an expander.
 
 use super::super::{Intervention, MemberFacts, megabytes};
 use super::{Reading, Rule};
 
-/// Members together are slower than the sum of each alone by at least this factor: they share something.
+/// Members share a path if their rate together is below this fraction of the sum of their rates
+/// alone.
 const SHARED: f64 = 0.9;
 const BUSY: f64 = 0.9;
 
@@ -19,7 +20,7 @@ pub(super) static RULE: Rule = Rule {
         let rate: f64 = facts.members.iter().map(MemberFacts::bytes_per_s).sum();
         (facts.members.len() > 1 && together < SHARED * sum).then(|| Reading {
             level: rate / together / BUSY,
-            // A link that they share is one too, and is named as such.
+            // A shared link also limits them, but has a rule of its own.
             certain: facts
                 .links
                 .iter()

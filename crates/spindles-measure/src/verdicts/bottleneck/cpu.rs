@@ -1,13 +1,15 @@
-//! All CPUs of the machine, or all the time of them that the run gets: others may use them, and a control
-//! group may limit it.
+//! The CPU time of the machine, or the part of it that the run gets: other programs may use it, and
+//! a control group may limit it.
 
 use super::super::{Intervention, ThreadFacts, percent};
 use super::{Reading, Rule};
 
 const BUSY: f64 = 0.9;
-/// A thread that waits for a CPU in this share of the time would be done in half of it without that.
+/// A thread that waits for a CPU in this share of the time would finish in half the time without
+/// waiting.
 const WAITS: f64 = 0.5;
-/// One that could run nearly always does not keep up: this share, where less of it is its own work.
+/// A thread that is ready for this share of the time falls behind even if it waits less, for the
+/// second share.
 const READY: f64 = 0.9;
 const WAITS_READY: f64 = 0.3;
 
@@ -42,7 +44,7 @@ pub(super) static RULE: Rule = Rule {
     },
 };
 
-/// How near a thread is to having too little CPU time.
+/// How close a thread is to a lack of CPU time; 1 is the limit.
 fn level(thread: &ThreadFacts) -> f64 {
     let lags = (thread.ready() / READY).min(thread.waits / WAITS_READY);
     lags.max(thread.waits / WAITS)

@@ -1,4 +1,4 @@
-//! One thread that has a CPU for itself and needs all of it: parity, or a single stream.
+//! A thread that has a CPU to itself and needs all of it: parity, or a single stream.
 
 use super::super::{Intervention, percent};
 use super::{Reading, Rule};
@@ -15,7 +15,7 @@ pub(super) static RULE: Rule = Rule {
         let thread = facts.threads.first()?;
         Some(Reading {
             level: thread.on_cpu / BUSY,
-            // Where all CPUs are busy, more than this thread is in want of them.
+            // If all CPUs are busy, this thread is not the only one short of them.
             certain: facts.cpu_busy < 0.8,
             stands_out: false,
             evidence: format!(

@@ -1,4 +1,4 @@
-//! Waiting until what was written is durable.
+//! Waiting until writes are durable.
 
 use super::super::{Intervention, percent};
 use super::{Reading, Rule, mean_of};

@@ -1,4 +1,4 @@
-//! One member that is asked for more than the others.
+//! A member with more requests than the others.
 
 use super::super::Intervention;
 use super::super::facts::HOT;

@@ -1,4 +1,4 @@
-//! The device that the journal has for itself: every write waits for it.
+//! The dedicated device of the journal: every write waits for it.
 
 use super::super::{Intervention, milliseconds, percent};
 use super::{Reading, Rule};

@@ -1,9 +1,9 @@
-//! Those who ask can't ask faster.
+//! The load generator cannot issue requests faster.
 
 use super::super::{Facts, Intervention};
 use super::{Reading, Rule};
 
-/// From this share of the harness's own ceiling on a result is refused.
+/// Share of the harness's own ceiling from which a result is refused.
 pub const CEILING_SHARE_MAX: f64 = 0.7;
 
 pub(super) static RULE: Rule = Rule {
@@ -27,7 +27,7 @@ pub(super) static RULE: Rule = Rule {
     },
 };
 
-/// Whether a result is refused: it says more of the harness than of the system.
+/// Returns true if a result is refused because it measures the harness rather than the system.
 pub(crate) fn is_refused(per_second: f64, ceiling: Option<f64>) -> bool {
     let facts = Facts {
         per_second,

@@ -1,23 +1,26 @@
-//! The members, all of them.
+//! All members together.
 
 use super::super::{Facts, Intervention, MemberFacts, percent};
 use super::{Reading, Rule, mean_of};
 
 const BUSY: f64 = 0.9;
-/// Share of the rate of a member alone, reading or writing in order, from which on it is at its limit.
+/// Share of a member's sequential rate alone from which it is at its limit.
 const RATE: f64 = 0.85;
-/// Requests take this much longer than alone at a device that does many things at once: they wait there.
+/// On a device that handles many requests at once, requests that take this much longer than alone
+/// are queued.
 const STRETCH: f64 = 1.3;
-/// Share of the actors that wait at members, and of their time there that they wait for each other.
+/// Share of the actors that wait at members, and the share of that time in which they wait for each
+/// other.
 const THERE: f64 = 0.8;
 const WAITING: f64 = 0.5;
-/// The longest queue is at most so many times the mean, and flushes take less than this share.
+/// The queues are even if the longest is at most this many times the mean. Flushes take less than
+/// the second share.
 const EVEN: f64 = 2.0;
 const SYNCS: f64 = 0.1;
-/// Of several members that were not measured alone it can't be said that they share no bus.
+/// Several members that were not measured alone may share a bus.
 const UNKNOWN: f64 = 0.95;
-/// A device that would be done in this share of the time, even if every request were at a random place,
-/// is busy because its requests wait for something else.
+/// A device that would need only this share of the time, even if every request were random, is busy
+/// because its requests wait for something else.
 const DONE: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
@@ -55,8 +58,9 @@ pub(super) static RULE: Rule = Rule {
     },
 };
 
-/// Most actors wait at members, and there for each other: then a faster member shortens most of the time
-/// that an operation takes, even where members idle between two rushes.
+/// How close the queues at members are to being the limit. If most actors wait at members, and
+/// there for each other, a faster member shortens most of an operation's time. This holds even if
+/// members idle between two bursts.
 fn queues(facts: &Facts) -> f64 {
     let waiting: Option<Vec<f64>> = facts.members.iter().map(MemberFacts::waiting).collect();
     let waiting = waiting.map_or(0.0, |all| crate::statistics::mean(&all));
@@ -66,7 +70,7 @@ fn queues(facts: &Facts) -> f64 {
         .iter()
         .map(|it| it.in_flight)
         .fold(0.0, f64::max);
-    // Behind flushes data waits too, and behind one member that is slow or hot.
+    // Data also queues behind flushes, and behind one slow or hot member.
     let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
     // Read-ahead and write-back fill a device's queue although no actor waits for them.
     if facts.direct && is_even && facts.sync_share() < SYNCS {
@@ -76,14 +80,14 @@ fn queues(facts: &Facts) -> f64 {
     }
 }
 
-/// Whether a member alone was as fast as a link: it may have been measured through that.
+/// Returns true if a member alone was as fast as a link: the link may have limited its measurement.
 fn fills_a_link(facts: &Facts, member: &MemberFacts) -> bool {
     let alone = member.alone.as_ref().map_or(0, |it| it.read_bytes_per_s);
     let mut links = facts.links.iter().filter_map(|it| it.bytes_per_s_max);
     links.any(|most| crate::histogram::to_f64(alone) >= 0.8 * most)
 }
 
-/// How near a member is to its limit; `None` where that can't be known.
+/// How close a member is to its limit. `None` if unknown.
 fn level(member: &MemberFacts) -> Option<f64> {
     let busy = member.busy / BUSY;
     let by_rate = member.demand_min().map_or(0.0, |rate| rate / RATE);

@@ -1,12 +1,12 @@
-//! Names and attributes: locks and the order of a journal, while everything idles.
+//! Names and attributes: locks and the order of a journal, while all resources are idle.
 
 use super::super::{Intervention, percent};
 use super::{Reading, Rule};
 
 const SHARE: f64 = 0.5;
-/// Everything idles below this share.
+/// Resources below this level are idle.
 const IDLE: f64 = 0.6;
-/// More actors bring no more from this growth on downwards.
+/// Growth of the rate up to which more actors are useless.
 const FLAT: f64 = 1.2;
 
 pub(super) static RULE: Rule = Rule {
@@ -18,7 +18,7 @@ pub(super) static RULE: Rule = Rule {
     read: |facts| {
         let share = facts.metadata_share();
         let (name, most) = facts.busiest()?;
-        // One actor alone does not wait for others: it is too few.
+        // A single actor does not wait for others; it is too few.
         let flat = match facts.more_actors {
             Some((_, growth)) => growth <= FLAT,
             None => facts.actors >= 2.0,

@@ -1,14 +1,15 @@
-//! What the bottleneck was: one rule for each cause, all in one table. Each rule reads a level off the
-//! facts, 1 where its cause is at its limit. Then:
+//! Finds the bottleneck. All rules are in one table, one for each cause. Each rule reads a level
+//! from the facts; 1 means that its cause is at its limit. Then:
 //!
-//! 1. A rule that refuses the result ends it.
-//! 2. Of the readings from 1 on the first is chosen: the certain ones before the others, then in the
-//!    order of the table.
-//! 3. It is the bottleneck if it explains every other reading that comes near 1. A certain reading is
-//!    explained by none.
+//! 1. A rule that refuses the result ends the search.
+//! 2. Of the readings at 1 or above, the first is chosen: certain ones before others, then in table
+//!    order.
+//! 3. It is the bottleneck if it explains every other reading near 1. Nothing explains a certain
+//!    reading.
 //! 4. Otherwise the bottleneck is undetermined.
 //!
-//! Where the facts say why no bottleneck can be seen, only the rules that refuse a result are asked.
+//! If the facts give a reason why no bottleneck can be found, only the rules that refuse a result
+//! are asked.
 
 mod bus;
 mod cpu;
@@ -30,39 +31,39 @@ pub(crate) use load_generator::is_refused;
 
 use super::{Facts, Intervention};
 
-/// A cause that a cell can't be faster.
+/// A cause that limits a cell.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name: `one-slow-member`.
+    /// Name of the rule: `one-slow-member`.
     pub name: &'static str,
-    /// In words: `one slow member`.
+    /// The cause in words: `one slow member`.
     pub words: &'static str,
-    /// When it is at its limit, for the table in the documentation.
+    /// When the cause is at its limit, for the table in the documentation.
     pub when: &'static str,
-    /// What it makes look as if at its limit too.
+    /// Rules whose causes this one makes look like a limit.
     pub explains: &'static [&'static str],
-    /// Whether the figure is then none of the system that was to be measured.
+    /// True if the figure then does not measure the system.
     pub refuses: bool,
-    /// Its level; `None` where the facts do not say.
+    /// Reads the level. `None` if the facts are insufficient.
     pub read: fn(&Facts) -> Option<Reading>,
 }
 
-/// What a rule read off the facts.
+/// Result of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// 1 where the cause is at its limit; below, how near.
+    /// 1 at the limit; below, how close the cause is to it.
     pub level: f64,
-    /// Whether no other cause makes it look like this.
+    /// True if no other cause can produce this reading.
     pub certain: bool,
-    /// Whether a reader is to know it, whatever the bottleneck is.
+    /// True if it is worth mentioning whatever the bottleneck is.
     pub stands_out: bool,
-    /// In words, with the figures.
+    /// Evidence in words, with the figures.
     pub evidence: String,
-    /// What would confirm it.
+    /// Change that would confirm it.
     pub intervention: Intervention,
 }
 
-/// All causes, those before others that they make look busy.
+/// All causes. A cause that makes others look busy comes before them.
 pub static RULES: &[&Rule] = &[
     &load_generator::RULE,
     &cpu::RULE,
@@ -78,50 +79,50 @@ pub static RULES: &[&Rule] = &[
     &too_few_actors::RULE,
 ];
 
-/// From this level on a reading speaks against another cause.
+/// Level from which a reading contradicts another cause.
 pub const NEAR: f64 = 0.9;
 
-/// What one rule saw.
+/// Reading of one rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Look {
     /// Name of the rule.
     pub rule: &'static str,
     /// Its level: 1 is at the limit.
     pub level: f64,
-    /// In words, with the figures.
+    /// Evidence in words, with the figures.
     pub evidence: String,
 }
 
-/// What the bottleneck of a cell was.
+/// The bottleneck of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Bottleneck {
-    /// One cause explains what was seen.
+    /// One cause explains the readings.
     Named {
         /// Name of its rule.
         cause: &'static str,
         /// The cause, in words.
         words: &'static str,
-        /// What it is said from, in words, with the figures.
+        /// Evidence in words, with the figures.
         evidence: String,
-        /// What would confirm it.
+        /// Change that would confirm it.
         intervention: Intervention,
-        /// What all rules saw.
+        /// Readings of all rules.
         looked_at: Vec<Look>,
     },
-    /// None does, or more than one.
+    /// No cause explains the readings, or more than one does.
     Undetermined {
         /// Names of the rules that came near their limits and do not explain each other.
         contenders: Vec<&'static str>,
-        /// Whether one was named, and a change that was tried speaks against it.
+        /// True if a cause was named, and a trial contradicts it.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         refuted: bool,
-        /// What all rules saw.
+        /// Readings of all rules.
         looked_at: Vec<Look>,
     },
-    /// There is none to be seen.
+    /// No bottleneck can be found.
     NotSought {
-        /// Why, in words.
+        /// Reason in words.
         why: String,
     },
 }
@@ -135,7 +136,7 @@ impl Bottleneck {
         }
     }
 
-    /// The same after a change that was to confirm it spoke against it.
+    /// The result after a trial contradicted the named cause.
     #[must_use]
     pub(super) fn refuted(&self) -> Self {
         match self {
@@ -150,7 +151,7 @@ impl Bottleneck {
         }
     }
 
-    /// As a sentence or two, with the evidence.
+    /// The result in one or two sentences, with the evidence.
     pub fn words(&self) -> String {
         match self {
             Self::Named {
@@ -189,7 +190,7 @@ impl Bottleneck {
     }
 }
 
-/// Names the bottleneck.
+/// Finds the bottleneck.
 pub(super) fn decide(facts: &Facts) -> Bottleneck {
     let rules = RULES
         .iter()
@@ -247,7 +248,7 @@ pub(super) fn decide(facts: &Facts) -> Bottleneck {
     }
 }
 
-/// The evidence for a cause, and what else a reader is to know.
+/// Joins the evidence for a cause with other readings that stand out.
 fn with_what_stands_out(
     named: &Rule,
     reading: &Reading,
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(decide(&facts).cause(), Some("load-generator"));
     }
 
-    /// Ten actors on four disks, of which nothing is at its limit and nothing idles.
+    /// Ten actors on four disks: no resource is at its limit, and none is idle.
     fn middling() -> Facts {
         let member = |index: u8| MemberFacts {
             name: format!("sd{index}"),
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    /// The engine's, which was on a CPU and waited for one in these shares of the time.
+    /// The engine's thread, on a CPU and waiting for one in these shares of the time.
     fn threads(on_cpu: f64, waits: f64) -> Vec<ThreadFacts> {
         vec![ThreadFacts {
             name: "engine".to_owned(),
@@ -335,7 +336,7 @@ mod tests {
 
     type Plant = fn(&mut Facts);
 
-    /// Facts from measurements, and what they say.
+    /// Facts from measurements, and the expected cause.
     const CAUSES: &[(Option<&str>, Plant)] = &[
         (None, |_| {}),
         (Some("load-generator"), |it| {
@@ -352,13 +353,14 @@ mod tests {
         (Some("cpu-of-one-thread"), |it| {
             it.threads = threads(0.97, 0.01);
         }),
-        // A limit on CPU time, or others: the CPUs look idle, and one thread is never done.
+        // A CPU limit, or other programs: the CPUs look idle, but one thread never catches up.
         (Some("cpu"), |it| it.threads = threads(0.4, 0.57)),
-        // The same share of waiting, of a thread that has little to do.
+        // The same relative wait, but the thread has little to do.
         (None, |it| it.threads = threads(0.2, 0.3)),
-        // It waits, and would need all of one CPU without that.
+        // It waits, but would need all of one CPU even without waiting.
         (None, |it| it.threads = threads(0.83, 0.15)),
-        // What is on a CPU or waits for one in most of the time does not idle: one actor is not too few.
+        // A thread that runs or waits for a CPU most of the time is not idle: one actor is not too
+        // few.
         (None, |it| {
             it.actors = 1.0;
             it.threads = threads(0.3, 0.4);
@@ -394,7 +396,7 @@ mod tests {
             (it.members[2].busy, it.members[2].in_flight) = (0.99, 6.0);
             it.members[2].requests_per_s = 99.0;
         }),
-        // varmail: 81 % of the actors' time; behind the flushes data waits.
+        // varmail: 81 % of the actors' time; data waits behind the flushes.
         (Some("flushes"), |it| {
             it.actor_share.insert("fsync".to_owned(), 0.81);
             for member in &mut it.members {
@@ -408,7 +410,7 @@ mod tests {
                 (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
             }
         }),
-        // Every write waits for the log on a device of its own; the members idle.
+        // Every write waits for the log on its own device; the members are idle.
         (Some("journal"), |it| {
             it.members
                 .iter_mut()
@@ -435,7 +437,7 @@ mod tests {
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
         }),
-        // Nothing was gained with twice the actors.
+        // Twice the actors gained nothing.
         (None, |it| {
             it.actors = 1.0;
             it.more_actors = Some((2.0, 1.1));
@@ -443,21 +445,21 @@ mod tests {
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
         }),
-        // Nine of ten actors are nowhere to be seen.
+        // Nine of ten actors are not accounted for.
         (None, |it| {
             it.members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
             it.cpu_busy = 0.05;
         }),
-        // A bus that is half used.
+        // A half-used bus.
         (None, |it| {
             it.together_bytes_per_s = Some(300e6);
             for member in &mut it.members {
                 member.read_bytes_per_s = 37e6;
             }
         }),
-        // Eight of ten actors wait for each other at disks that idle between two rushes.
+        // Eight of ten actors wait for each other at disks that idle between two bursts.
         (Some("members"), |it| {
             it.members
                 .iter_mut()
@@ -470,19 +472,19 @@ mod tests {
                 .iter_mut()
                 .for_each(|member| member.in_flight = 2.1);
         }),
-        // A virtual disk that is said to rotate, and does what no arm can.
+        // A virtual disk that claims to rotate, but is faster than any arm.
         (None, |it| {
             for member in &mut it.members {
                 member.alone = None;
                 (member.busy, member.rotational, member.requests_per_s) = (1.0, true, 5000.0);
             }
         }),
-        // Two at their limits.
+        // Two causes at their limits.
         (None, |it| {
             it.cpu_busy = 0.95;
             it.members.iter_mut().for_each(|member| member.busy = 0.98);
         }),
-        // One at its limit, and another nearly.
+        // One cause at its limit, and another nearly.
         (None, |it| {
             it.cpu_busy = 0.95;
             it.members.iter_mut().for_each(|member| member.busy = 0.85);
@@ -526,7 +528,7 @@ mod tests {
         );
     }
 
-    /// The table in the documentation is the table of the code.
+    /// The table in the documentation must match the code.
     #[test]
     fn the_decision_table_is_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");

@@ -1,11 +1,11 @@
-//! A network link that carries all it can.
+//! A saturated network link.
 
 use super::super::{Intervention, percent};
 use super::{Reading, Rule};
 
 const BUSY: f64 = 0.9;
-/// So many packets held back or dropped for each 64 KiB say that a link whose limit is unknown is at it. Of
-/// a known one they say nothing: a burst is held back on any link that is shaped.
+/// Number of packets delayed or dropped for each 64 KiB, from which a link of unknown capacity is
+/// at its limit. For a known capacity it means nothing: any shaped link delays bursts.
 const HELD_BACK: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
@@ -13,7 +13,8 @@ pub(super) static RULE: Rule = Rule {
     words: "the network",
     when: "a link carries 90 % of what it can in one direction, or, where that is unknown, holds back half of its packets",
     explains: &[
-        // Its threads may have to wait for a CPU because of other programs, and a full link would be no faster if they did not.
+        // Other programs may keep its threads from a CPU, but a full link would be no faster
+        // otherwise.
         "cpu",
         "bus",
         "one-slow-member",

@@ -1,16 +1,16 @@
-//! One member that takes longer for the same.
+//! A member that takes longer for the same work.
 
 use super::super::facts::HOT;
 use super::super::{Facts, Intervention, MemberFacts, percent};
 use super::{Reading, Rule, mean_of};
 
-/// The busiest member is at its limit from this share on.
+/// Busy share from which the busiest member is at its limit.
 const BUSY: f64 = 0.9;
-/// And by this factor busier than the mean, or, without an arm, with so many times the requests of the
-/// others in flight: devices that do many things at once are all busy then.
+/// It must also be busier than the mean by this factor. Without an arm, having this many times the
+/// others' requests in flight also counts: parallel devices all look busy then.
 const RATIO: f64 = 1.2;
 const WAITING: f64 = 3.0;
-/// A straggler is at its limit where actors wait for it in this share of their time.
+/// Share of the actors' time spent waiting for a straggler from which it is the limit.
 const SHARE: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
@@ -55,7 +55,7 @@ fn replace(member: &MemberFacts) -> Intervention {
     }
 }
 
-/// What is seen of the odd member, in words.
+/// Describes the odd member in words.
 pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
     let all: f64 = facts.members.iter().map(|it| it.requests_per_s).sum();
     format!(
@@ -68,8 +68,8 @@ pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
     )
 }
 
-/// The member at which most requests wait, how near it is to being the bottleneck, and what it was asked
-/// for beside the mean of the others.
+/// Returns the member with the most queued requests, its level as a bottleneck, and its load
+/// relative to the mean of the others.
 pub(super) fn odd_one(facts: &Facts) -> Option<(&MemberFacts, f64, f64)> {
     let member = facts
         .members
@@ -90,7 +90,7 @@ pub(super) fn odd_one(facts: &Facts) -> Option<(&MemberFacts, f64, f64)> {
     let asked = beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s));
     let ratio = member.busy / mean_of(facts, |it| it.busy).max(f64::MIN_POSITIVE);
     let stands_out = (ratio - 1.0) / (RATIO - 1.0);
-    // With arms to move the others would idle meanwhile; how long their queues are is chance.
+    // With arms to move, the others would idle meanwhile; the lengths of their queues are chance.
     let waiting = if member.seeks() {
         0.0
     } else {

@@ -1,13 +1,13 @@
-//! Everything waits for those who ask: each of them waits for one answer at a time (Little's law).
+//! Everything waits for the actors: each of them waits for one answer at a time (Little's law).
 
 use super::super::{Intervention, percent};
 use super::{Reading, Rule};
 
-/// Nothing is used more than this.
+/// Every resource is used less than this.
 const IDLE: f64 = 0.6;
-/// At least this part of the actors is seen somewhere: the others would wait at something unknown.
+/// At least this share of the actors is accounted for; the others might wait for something unknown.
 const SEEN: f64 = 0.4;
-/// With more actors the rate must grow by this part of what they grow by.
+/// With more actors the rate must grow by at least this fraction of their growth.
 const GAIN: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {

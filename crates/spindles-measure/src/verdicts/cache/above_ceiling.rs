@@ -1,15 +1,15 @@
-//! C5: more than the devices can do.
+//! C5: a rate above the capacity of the devices.
 
 use super::super::{Facts, Intervention, MemberFacts, megabytes};
 use super::{CacheRule, CacheVerdict, Grade};
 use crate::Rate;
 
-/// Rates alone are measured, once, so they scatter: a result is above them from this factor on.
+/// Rates alone are measured once, so they scatter. A result must exceed them by this factor.
 const ABOVE: f64 = 1.25;
-/// Members are measured with one operation at a time. Actors, stripes and a kernel that reads ahead ask for several, of
-/// which a device without an arm makes this many times as much.
+/// Members are measured with one operation at a time. Actors, stripes and read-ahead issue several,
+/// and a device without an arm is then up to this many times as fast.
 const AT_ONCE: f64 = 3.0;
-/// A disk that may choose the order of many requests does this many times as much.
+/// A disk that can reorder many requests is up to this many times as fast.
 const REORDERED: f64 = 3.0;
 
 pub(super) static RULE: CacheRule = CacheRule {
@@ -33,7 +33,7 @@ fn in_order(facts: &Facts) -> Option<String> {
     let at_once = if in_turn { 1.0 } else { AT_ONCE };
     let members = facts.sum_alone(|it| it.read_bytes_per_s);
     let members = members.map(|alone| alone * at_once);
-    // A link beneath carries what the array reads; one above what the workload reads.
+    // The array reads over links below it, the workload over links above it.
     let links = facts
         .links
         .iter()

@@ -1,9 +1,9 @@
-//! C8: the same without caches is slower.
+//! C8: the same work without caches is slower.
 
 use super::super::Intervention;
 use super::{CacheRule, CacheVerdict, Grade};
 
-/// From this ratio on.
+/// Smallest ratio that counts.
 const RATIO: f64 = 1.5;
 
 pub(super) static RULE: CacheRule = CacheRule {

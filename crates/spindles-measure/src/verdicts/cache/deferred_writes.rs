@@ -4,7 +4,7 @@ use super::super::{Intervention, bytes, percent};
 use super::{CacheRule, CacheVerdict, Grade, grade};
 use crate::histogram::to_f64;
 
-/// Less than this is 0.00 s.
+/// Shorter times would be shown as 0.00 s.
 const SETTLE_NS_MIN: f64 = 5e6;
 
 pub(super) static RULE: CacheRule = CacheRule {
@@ -17,8 +17,8 @@ pub(super) static RULE: CacheRule = CacheRule {
         let missing = facts
             .moved
             .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
-        // Pages in memory decide only where devices were not counted. Elsewhere they are a note, since an array may
-        // write more than it must.
+        // Pages in memory decide only if the devices were not counted. Otherwise they are a note,
+        // since an array may write more than it must.
         let by_memory = grade(facts.waiting_share);
         let found = match missing {
             None => by_memory,

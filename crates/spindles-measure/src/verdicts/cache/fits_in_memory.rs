@@ -1,10 +1,10 @@
-//! C4: files that a memory could hold, which the authors of iozone and Bonnie warn of.
+//! C4: files that fit in memory, against which the authors of iozone and Bonnie warn.
 
 use super::super::{Intervention, bytes};
 use super::{CacheRule, CacheVerdict, Grade};
 use crate::histogram::to_f64;
 
-/// Files are at least this many times the memory.
+/// Files should be at least this many times as large as the memory.
 const TIMES: f64 = 2.0;
 
 pub(super) static RULE: CacheRule = CacheRule {

@@ -1,5 +1,5 @@
-//! Whether a cache made the figure: rules C1 to C8, all in one table. Each says what it saw, or nothing;
-//! several may say something of one cell.
+//! Detects figures that a cache explains: rules C1 to C8, in one table. Each reports what it found
+//! or nothing; several may apply to one cell.
 
 mod above_ceiling;
 mod control_run;
@@ -19,36 +19,36 @@ use super::{Facts, Intervention};
 /// A sign of a cache.
 #[derive(Debug)]
 pub struct CacheRule {
-    /// Its number in the literature of the lab: `C1`.
+    /// Number in the documentation: `C1`.
     pub id: &'static str,
-    /// Its name: `read-hits`.
+    /// Name of the rule: `read-hits`.
     pub name: &'static str,
-    /// When it speaks, for the table in the documentation.
+    /// When it applies, for the table in the documentation.
     pub when: &'static str,
-    /// What it saw.
+    /// Looks for the sign in the facts.
     pub decide: fn(&Facts) -> Option<CacheVerdict>,
 }
 
-/// How much a cache had to do with the figure.
+/// Influence of a cache on the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
     /// Worth knowing.
     Note,
-    /// It is a figure of the cache more than of the disks.
+    /// The figure measures the cache more than the disks.
     CacheFigure,
 }
 
-/// What a rule saw of a cache.
+/// Result of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheVerdict {
     /// Name of the rule.
     pub rule: &'static str,
-    /// How much it matters.
+    /// Influence of the cache.
     pub grade: Grade,
-    /// In words, with the figures.
+    /// Evidence in words, with the figures.
     pub evidence: String,
-    /// What would confirm it.
+    /// Change that would confirm it.
     pub intervention: Intervention,
 }
 
@@ -64,12 +64,12 @@ pub static CACHE_RULES: &[&CacheRule] = &[
     &control_run::RULE,
 ];
 
-/// From this share on a cache is worth knowing of.
+/// Share from which a cache is worth a note.
 const NOTE: f64 = 0.05;
-/// From this share on the figure is the cache's.
+/// Share from which the figure is the cache's.
 const CACHE_FIGURE: f64 = 0.2;
 
-/// What all rules say.
+/// Applies all rules.
 pub(super) fn decide(facts: &Facts) -> Vec<CacheVerdict> {
     let rules = CACHE_RULES.iter();
     rules.filter_map(|rule| (rule.decide)(facts)).collect()
@@ -102,8 +102,8 @@ mod tests {
         }
     }
 
-    /// A read of 512 MB that came from the devices, through the page cache, of files of four times the
-    /// memory: what no rule says anything of.
+    /// A read of 512 MB from the devices, through the page cache, of files four times the size of
+    /// memory. No rule applies to it.
     fn cold() -> Facts {
         let mut facts = Facts {
             per_second: 200e6,
@@ -134,7 +134,7 @@ mod tests {
 
     type Plant = fn(&mut Facts);
 
-    /// For each rule facts that give cause, and the grade.
+    /// For each rule, facts to which it applies, and the grade.
     const CAUSES: &[(&str, Grade, Plant)] = &[
         ("read-hits", Grade::CacheFigure, |it| {
             it.moved = Some(Traffic::default());
@@ -154,7 +154,7 @@ mod tests {
             });
             it.waiting_share = 1.0;
         }),
-        // Nobody counted what the devices wrote.
+        // The devices' writes were not counted.
         ("deferred-writes", Grade::CacheFigure, |it| {
             it.application = Traffic {
                 read: 0,
@@ -163,7 +163,7 @@ mod tests {
             it.moved = None;
             it.waiting_share = 1.0;
         }),
-        // A parity level writes twice what it must at least, which hides what it did not write yet.
+        // A parity level writes twice its minimum, which hides the writes that are still missing.
         ("deferred-writes", Grade::Note, |it| {
             it.application = Traffic {
                 read: 0,
@@ -256,14 +256,14 @@ mod tests {
         facts.cache.resident_permille = Some(1000);
         facts.cache.file_bytes = 1 << 20;
         assert_eq!(decide(&facts), []);
-        // Nor is a straggler among the reads.
+        // Nor do stragglers among the reads.
         facts.application.written = 100 * MB;
         facts.moved.as_mut().unwrap().written = 100 * MB;
         facts.reads = latencies(970);
         assert_eq!(decide(&facts), []);
     }
 
-    /// Flash does more than one request at once, and stripes, actors and a kernel that reads ahead ask for more.
+    /// Flash handles several requests at once, and stripes, actors and read-ahead issue them.
     #[test]
     fn what_is_done_at_once_is_no_cache() {
         let mut facts = cold();
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Of one run, and no times of nothing.
+    /// The amount for one run, and no time if it rounds to zero.
     #[test]
     fn what_waited_is_said_where_something_did() {
         let (.., plant) = CAUSES.iter().find(|it| it.0 == "deferred-writes").unwrap();
@@ -291,7 +291,7 @@ mod tests {
         assert!(told.ends_with(end), "{told}");
     }
 
-    /// The lowest plateau is the devices' own rate.
+    /// The lowest plateau is the rate of the devices themselves.
     #[test]
     fn the_largest_size_of_a_sweep_is_no_cache_figure() {
         let mut facts = cold();
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(decide(&facts), []);
     }
 
-    /// The table in the documentation is the table of the code.
+    /// The table in the documentation must match the code.
     #[test]
     fn the_rules_are_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");

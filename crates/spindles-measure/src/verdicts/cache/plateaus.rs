@@ -1,4 +1,5 @@
-//! C6: rates that fall in steps as sizes grow: each step is a cache that no longer holds everything.
+//! C6: rates that fall in steps as sizes grow. Each step is a cache that no longer holds
+//! everything.
 
 use super::super::{Intervention, bytes};
 use super::{CacheRule, CacheVerdict, Grade};
@@ -24,7 +25,7 @@ pub(super) static RULE: CacheRule = CacheRule {
             .collect();
         let lowest = found.last()?.rate;
         let above = facts.per_second / lowest;
-        // Midway between two plateaus, as ratios go, or higher.
+        // At least midway between two plateaus, as a ratio.
         (!steps.is_empty() && above > 1.25).then(|| CacheVerdict {
             rule: RULE.name,
             grade: if above > 1.5 {

@@ -1,4 +1,4 @@
-//! C1: bytes that were read, but not from a device.
+//! C1: bytes read that did not come from a device.
 
 use super::super::{Intervention, percent};
 use super::{CacheRule, CacheVerdict, grade};
@@ -23,7 +23,7 @@ pub(super) static RULE: CacheRule = CacheRule {
     },
 };
 
-/// Share of the bytes asked for that was not read below. Reading more than asked for is no hit.
+/// Share of the requested bytes that was not read below. Reading more than requested is no hit.
 pub(crate) fn hit_share(asked: Traffic, below: Traffic) -> Option<f64> {
     (asked.read > 0).then(|| (1.0 - to_f64(below.read) / to_f64(asked.read)).max(0.0))
 }

@@ -1,4 +1,4 @@
-//! C3: what was in memory before the clock started.
+//! C3: data in memory before the clock started.
 
 use super::super::{Intervention, percent};
 use super::{CacheRule, CacheVerdict, grade};
@@ -9,7 +9,7 @@ pub(super) static RULE: CacheRule = CacheRule {
     when: "more than 5 % of the files were in memory before they were read; more than 20 %: a cache figure",
     decide: |facts| {
         let share = f64::from(facts.cache.resident_permille?) / 1000.0;
-        // What passes memory by, or only writes, does not profit of it.
+        // Direct reads and mere writes don't profit from it.
         (facts.application.read > 0 && !facts.direct).then_some(())?;
         Some(CacheVerdict {
             rule: RULE.name,

@@ -1,12 +1,12 @@
-//! C7: reads that take two very different times, as hits and misses do. It sees caches that nothing
-//! else shows, those of controllers and servers. Reads of which some have to move an arm look alike, so
-//! it is never more than a note.
+//! C7: reads with two very different latencies, such as hits and misses. It reveals caches of
+//! controllers and servers, which nothing else shows. Reads of which some move an arm look the
+//! same, so it is never more than a note.
 
 use super::super::{Intervention, percent};
 use super::{CacheRule, CacheVerdict, Grade, grade};
 use crate::statistics::two_modes;
 
-/// With more hits than this the misses are too few to be told from stragglers.
+/// With more hits than this, the misses are too few to distinguish from stragglers.
 const HITS_MAX: f64 = 0.95;
 
 pub(super) static RULE: CacheRule = CacheRule {
@@ -14,12 +14,12 @@ pub(super) static RULE: CacheRule = CacheRule {
     name: "two-latencies",
     when: "reads that pass the page cache by, or whose devices nobody counted, take one of two times at least 4 times apart; the share of the short ones is the estimate of the hits; a note, since arms do the same",
     decide: |facts| {
-        // One member that takes far longer than the others makes two latencies, and no cache.
+        // One much slower member makes two latencies without any cache.
         facts.straggler().is_none().then_some(())?;
-        // Of the page cache it is known, and reads ahead make its short ones.
+        // The page cache is known from its counters, and its read-ahead makes the short latencies.
         (facts.direct || facts.moved.is_none()).then_some(())?;
         let modes = two_modes(&facts.reads)?;
-        // A few that take much longer are stragglers.
+        // A few much longer reads are stragglers.
         (modes.share_below <= HITS_MAX).then_some(())?;
         let microseconds = |ns: f64| format!("{:.0} µs", ns / 1e3);
         Some(CacheVerdict {

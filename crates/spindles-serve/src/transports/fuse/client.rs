@@ -1,11 +1,12 @@
-//! The kernel, which asks for everybody who uses the file.
+//! The kernel as a client: it sends the requests of all users of the file.
 //!
-//! Each request is one read and each reply one write of the descriptor, and neither waits. A request is read when a slot
-//! of the export is free: its head to the stack, and what follows, if it is a write, straight to the slot's memory. So
-//! each request has its slot before it is known what it asks, and those that need none give it back at once.
+//! Each request is one read, and each reply one write of the descriptor; neither blocks. A request
+//! is read once a slot of the export is free: its head to the stack, and the payload of a write
+//! straight into the slot. So each request takes a slot before its kind is known; one that needs
+//! none returns it at once.
 //!
-//! Where the kernel offers it they go over a [`Ring`]: then payload has a place of its own there, and is copied
-//! between that and the slot.
+//! If the kernel supports it, messages go over a [`Ring`] instead. Payload then has its own buffer
+//! in the ring, and is copied between that and the slot.
 
 use super::descriptors::Descriptors;
 use super::file::{ArrayFile, Asked, Decision};
@@ -21,25 +22,25 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// So many requests are taken at once, before others have their turn.
+/// Most requests taken in one turn, before other clients get theirs.
 const TURN_REQUESTS: usize = 64;
-/// Zeros and discards go to the export in steps of so many bytes, one after the other.
+/// Zeroing and discards go to the export in sequential steps of this many bytes.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// Where a request came from, and its reply goes to.
+/// Where a request came from, and its reply goes.
 #[derive(Clone, Copy, Debug)]
 enum Asker {
     Device,
     Ring(EntryId),
 }
 
-/// A request that the export has.
+/// A request in progress in the export.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     from: Asker,
     unique: u64,
     operation: Operation,
-    /// What it does at a time, and all that it does: from here, so many bytes.
+    /// Length of the current step, and the remaining range.
     step_bytes: u32,
     offset_bytes: u64,
     bytes: u64,
@@ -61,12 +62,12 @@ impl Pending {
 /// The kernel's side of a mount.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// Goes before the device: it has it too.
+    /// Declared first, and so dropped before the device, which the ring uses too.
     ring: Option<Ring>,
     descriptors: Descriptors,
     file: ArrayFile,
     leaving: Arc<Leaving>,
-    /// For each slot its request.
+    /// The request of each slot.
     pending: Vec<Option<Pending>>,
     pending_count: usize,
     is_gone: bool,
@@ -87,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// Reads a request; what follows its head comes to the memory of that slot. `None` where there is no request.
+    /// Reads a request; its payload goes to the memory of `slot`. `None` if there is no request.
     fn read(&self, slot: SlotId, desk: &mut Desk<'_>) -> Result<Option<Message>, Errno> {
         let device = self.descriptors.device().ok_or(Errno::NODEV)?;
         let mut head = [0; HEAD_BYTES];
@@ -99,7 +100,7 @@ impl Kernel {
                     let message = Message::decode(&head[..bytes.min(HEAD_BYTES)], bytes);
                     return message.map(Some).map_err(|_| Errno::PROTO);
                 }
-                // The second: whoever asked was killed meanwhile.
+                // NOENT: the caller was killed meanwhile.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(error) => return Err(error),
@@ -107,7 +108,7 @@ impl Kernel {
         }
     }
 
-    /// Begins what was read into that slot, or answers it.
+    /// Starts the request read into `slot`, or replies to it.
     fn take(&mut self, slot: SlotId, message: &Message, desk: &mut Desk<'_>) {
         self.moved.requests += 1;
         if let Ask::Init { features, .. } = message.ask {
@@ -140,18 +141,18 @@ impl Kernel {
         decision
     }
 
-    /// Makes a ring where the kernel offers one. It has to be there before the offer is taken: from then on nobody is
-    /// served without.
+    /// Creates a ring if the kernel offers one. It must exist before the offer is accepted: from
+    /// then on the kernel sends all requests over it.
     fn prepare_ring(&mut self, offered: u64) {
         let device = self.descriptors.device();
         let device = device.filter(|_| offered & features::OVER_IO_URING != 0);
         let (waker, bytes_max) = (self.descriptors.waker(), self.file.request_bytes_max);
-        // Without memory for it everything goes over the device.
+        // If there is no memory for the ring, all requests go over the device.
         self.ring = device.and_then(|device| Ring::new(device, waker, bytes_max).ok());
         self.file.has_ring = self.ring.is_some();
     }
 
-    /// The kernel has been told that there is a ring.
+    /// Registers the ring, after the kernel was informed of it.
     fn begin_ring(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.register();
@@ -159,7 +160,7 @@ impl Kernel {
         }
     }
 
-    /// Takes what came over the ring. `None` where the device is to be looked at, too.
+    /// Takes requests from the ring. `None` if the device must be read too.
     fn receive_from_ring(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Option<Turn> {
         let ring = self.ring.as_mut()?;
         let Ok(looks_at_device) = ring.turn() else {
@@ -167,7 +168,7 @@ impl Kernel {
             return Some(Turn::Drained);
         };
         if ring.is_refused() {
-            // It is unmounted, or the kernel does without: the device says which.
+            // Unmounted, or the kernel refuses the ring: reading the device shows which.
             self.ring = None;
             self.descriptors.set_ring(false);
             return None;
@@ -189,7 +190,7 @@ impl Kernel {
                     self.take_from_ring(entry, Pending::new(from, &message, access), desk);
                 }
                 Decision::Reply(reply) => self.reply(from, &reply, &[]),
-                // Each entry must go back.
+                // Every entry must be returned to the kernel.
                 Decision::Silence => self.reply(from, &Reply::done(message.unique), &[]),
                 Decision::End => {
                     self.reply(from, &Reply::done(message.unique), &[]);
@@ -202,7 +203,7 @@ impl Kernel {
         Some(Turn::More)
     }
 
-    /// The export gets a request, or its next step.
+    /// Submits a request, or its next step, to the export.
     fn step(&mut self, slot: SlotId, mut pending: Pending, desk: &mut Desk<'_>) {
         let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");
         pending.step_bytes = bytes;
@@ -221,7 +222,7 @@ impl Kernel {
         self.submit(slot, pending, desk);
     }
 
-    /// The same for what came over the ring, payload and all: that is copied to its place.
+    /// Does the same for a request from the ring, and copies its payload into the slot.
     fn take_from_ring(&mut self, entry: EntryId, mut pending: Pending, desk: &mut Desk<'_>) {
         let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");
         pending.step_bytes = bytes;
@@ -249,7 +250,7 @@ impl Kernel {
         desk.export.submit(slot);
     }
 
-    /// The kernel takes replies at once, and as a whole.
+    /// Sends a reply. The kernel takes it at once and as a whole.
     fn reply(&mut self, from: Asker, reply: &Reply, payload: &[u8]) {
         if let Asker::Ring(entry) = from {
             if let Some(ring) = &mut self.ring {
@@ -262,8 +263,8 @@ impl Kernel {
         };
         let pieces = [IoSlice::new(reply.bytes()), IoSlice::new(payload)];
         match rustix::io::writev(device, &pieces) {
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {} // Or nobody waits for it any more.
-            // Whoever waits for it would wait for ever.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {} // Caller gone.
+            // Without this reply the caller would wait forever.
             Err(_) => self.lose(),
         }
     }
@@ -363,7 +364,7 @@ impl Client for Kernel {
         true
     }
 
-    /// It goes on until it is unmounted: only then nobody asks any more.
+    /// Requests are taken until the unmount: only then no more come.
     fn take_no_more(&mut self) {
         if self.leaving.begin().is_err() {
             self.is_gone = true;
@@ -388,7 +389,7 @@ impl Client for Kernel {
         self.descriptors.end();
     }
 
-    /// Nothing ever waits for the kernel.
+    /// Never waits for the kernel.
     fn is_stuck(&mut self) -> bool {
         false
     }

@@ -1,8 +1,9 @@
-//! The descriptor that requests come from, and one that is watched in its place.
+//! The device that delivers requests, and the descriptor polled in its place.
 //!
-//! A connection with the kernel ends when its last user lets its descriptor go, and one that is watched has a user that
-//! can't be sent away. So both are in a set, and the set is watched: it is ready when there is a request, or when this
-//! has ended. Where requests come over a ring, that wakes instead of the device.
+//! A connection with the kernel ends when its descriptor's last user closes it, and a pending poll
+//! is a user that can't be cancelled. So an `epoll` set of the device and a waker is polled
+//! instead. The set is readable when there is a request, or when the connection has ended. With a
+//! ring, its waker is polled instead of the device.
 
 use crate::wake::Waker;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// Until it has ended.
+    /// `None` once the connection has ended.
     device: Option<OwnedFd>,
     waker: Waker,
     set: OwnedFd,
@@ -22,7 +23,7 @@ impl Descriptors {
     pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
         let waker = Waker::new()?;
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        // Nobody asks the set which of them it is.
+        // The event data is never read.
         let unnamed = EventData::new_u64(0);
         epoll::add(&set, &device, unnamed, EventFlags::IN)?;
         epoll::add(&set, &waker, unnamed, EventFlags::IN)?;
@@ -35,12 +36,13 @@ impl Descriptors {
         })
     }
 
-    /// Where requests come from and replies go to.
+    /// Returns the device for requests and replies.
     pub(super) fn device(&self) -> Option<BorrowedFd<'_>> {
         self.device.as_ref().map(|device| device.as_fd())
     }
 
-    /// With a ring only the waker is looked out for: the ring wakes for all that comes, and for the device too.
+    /// Sets whether a ring is in use. Then only the waker is polled: the ring wakes for its own
+    /// events and for the device.
     pub(super) fn set_ring(&mut self, has_ring: bool) {
         self.has_ring = has_ring;
         self.waker.heard();
@@ -58,7 +60,7 @@ impl Descriptors {
         }
     }
 
-    /// Whoever still has the file open gets errors from now on, and the set is ready.
+    /// Closes the device: open files get errors from now on. Makes the polled set readable.
     pub(super) fn end(&mut self) {
         self.device = None;
         self.waker.wake();

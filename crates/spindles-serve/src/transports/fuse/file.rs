@@ -1,18 +1,19 @@
-//! What each request means for a file that is an array: it behaves as a block device does, whose size nobody sets.
+//! Decides on each request for a file that is an array. The file behaves like a block device of
+//! fixed size.
 
 use super::message::{Ask, Attributes, Chosen, MAJOR, MINOR, MINOR_MIN, Message, Reply};
 use super::message::{allocation, features, whence};
 use rustix::io::Errno;
 use spindles_block::Operation;
 
-/// An array that is made larger while it is served is seen to be so after that.
+/// Validity of attributes in seconds: a grown array shows its new size after at most this long.
 const ATTRIBUTES_VALID_S: u64 = 1;
-/// The flags of `open` that say whether it is for writing.
+/// The access mode in the flags of `open`.
 const ACCESS_MODE: u32 = 0o3;
 const PAGE_BYTES: u32 = 4096;
-/// So many extents are looked at for one that is sought: others wait meanwhile.
+/// Most extents inspected by one seek, since other requests wait meanwhile.
 const EXTENTS_MAX: u32 = 16;
-/// A kernel that lets nobody choose how many pages a request has gives it so many.
+/// Pages of a request if the kernel does not support `MAX_PAGES`.
 const PAGES_DEFAULT: u32 = 32;
 
 /// The file.
@@ -20,28 +21,28 @@ const PAGES_DEFAULT: u32 = 32;
 pub(super) struct ArrayFile {
     pub(super) attributes: Attributes,
     pub(super) read_only: bool,
-    /// The longest read or write.
+    /// Longest read or write.
     pub(super) request_bytes_max: u32,
-    /// Requests that are worked on at once.
+    /// Most requests in progress.
     pub(super) requests_max: u16,
-    /// There is a ring for them.
+    /// True if there is a ring.
     pub(super) has_ring: bool,
 }
 
-/// What is to be done.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The export does this, and then there is a reply.
+    /// Submit an access to the export, then reply.
     Access(Asked),
-    /// The reply is known.
+    /// Reply at once.
     Reply(Reply),
-    /// There is none.
+    /// Send no reply.
     Silence,
-    /// Nothing more will be asked.
+    /// End: no more requests follow.
     End,
 }
 
-/// An access, as long as the kernel asks for it.
+/// An access of any length that the kernel asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) operation: Operation,
@@ -50,7 +51,8 @@ pub(super) struct Asked {
 }
 
 impl ArrayFile {
-    /// `extent` says whether a byte is known to be zero, and of how many from it on, at most so many, the same can be said.
+    /// Decides on a request. `extent` takes an offset and a maximum; it returns whether the range
+    /// there is known to be zero, and the length of that range.
     pub(super) fn decide(
         &self,
         message: &Message,
@@ -101,7 +103,7 @@ impl ArrayFile {
             Ask::Statistics => Ok(Decision::Reply(Reply::statistics(unique, &self.attributes))),
             Ask::Forget => Ok(Decision::Silence),
             Ask::Destroy => Ok(Decision::End),
-            // The kernel does without, and mostly does not ask again.
+            // The kernel copes without, and rarely asks again.
             Ask::Other(_) => Err(Errno::NOSYS),
         };
         decided.unwrap_or_else(|error| Decision::Reply(Reply::failed(unique, error)))
@@ -111,7 +113,7 @@ impl ArrayFile {
         Reply::attributes(unique, ATTRIBUTES_VALID_S, &self.attributes)
     }
 
-    /// How much of a stretch lies in the file.
+    /// Clips a length to the end of the file.
     fn within(&self, offset_bytes: u64, bytes: u64) -> u64 {
         bytes.min(self.attributes.bytes.saturating_sub(offset_bytes))
     }
@@ -123,7 +125,7 @@ impl ArrayFile {
         readahead_bytes: u32,
         offered: u64,
     ) -> Result<Decision, Errno> {
-        // A newer kernel is told our version, and asks again with that.
+        // A kernel with a newer major version learns ours, and asks again with it.
         if major < MAJOR || major == MAJOR && minor < MINOR_MIN {
             return Err(Errno::PROTO);
         }
@@ -140,7 +142,8 @@ impl ArrayFile {
             minor: MINOR,
             readahead_bytes,
             features,
-            // A request that waits here is answered sooner than one that waits there.
+            // Requests that wait in the server are answered sooner than those that wait in the
+            // kernel.
             background: self.requests_max,
             write_bytes_max: self.request_bytes_max.min(pages * PAGE_BYTES),
             pages_max: u16::try_from(pages).expect("an access is short"),
@@ -157,7 +160,7 @@ impl ArrayFile {
     ) -> Result<Decision, Errno> {
         match size {
             _ if of_access => Err(Errno::PERM),
-            // Who opens a block device with O_TRUNC changes nothing, but its length can't be set.
+            // As with a block device: `O_TRUNC` changes nothing, and the length can't be set.
             Some(0) if !of_open => Ok(Decision::Reply(self.attributes(unique))),
             Some(bytes) if bytes != self.attributes.bytes => Err(Errno::INVAL),
             _ => Ok(Decision::Reply(self.attributes(unique))),
@@ -185,14 +188,15 @@ impl ArrayFile {
             return Err(Errno::ROFS);
         }
         Ok(match operation {
-            // All of it has its place already.
+            // All space is allocated already.
             None => Decision::Reply(Reply::done(unique)),
             Some(_) if within == 0 => Decision::Reply(Reply::done(unique)),
             Some(operation) => access(operation, offset_bytes, within),
         })
     }
 
-    /// What is sought, or a place before it where no more was looked: whoever copies from there on copies zeros.
+    /// Finds data or a hole. Gives up after `EXTENTS_MAX` extents, and returns the offset reached.
+    /// That is harmless: a program that copies from there copies zeros.
     fn seek(
         &self,
         unique: u64,
@@ -217,7 +221,7 @@ impl ArrayFile {
             }
             at += bytes;
         }
-        // A file ends with a hole, which is not in it.
+        // Every file ends with a virtual hole.
         if offset_bytes >= end || at == end && !is_sought(true)? {
             return Err(Errno::NXIO);
         }
@@ -325,7 +329,7 @@ mod tests {
             (0, 0, BYTES, done),
             (0, 0, BYTES + 1, fails(Errno::FBIG)),
             (keep, 0, BYTES + 1, done),
-            // Taking bytes out of the middle.
+            // Collapses a range.
             (8, 0, 4096, fails(Errno::OPNOTSUPP)),
         ] {
             let ask = Ask::Allocate {
@@ -348,7 +352,7 @@ mod tests {
             };
             file(false).decide(&Message { unique: 7, ask }, extent)
         };
-        // Holes but for 64 KiB, of which no more than 32 are told at once.
+        // Holes, except for 64 KiB of data, reported as extents of up to 32 KiB.
         let some_data = |at: u64, _| match at / (64 * KIB) {
             1 => (false, 32 * KIB - at % (32 * KIB)),
             _ => (true, 64 * KIB - at % (64 * KIB)),
@@ -375,7 +379,7 @@ mod tests {
         let at = |at| Decision::Reply(Reply::sought(7, at));
         assert_eq!(seek(&all_data, 9, data), at(9));
         assert_eq!(seek(&all_data, 9, hole), at(BYTES));
-        // One that is far away is looked for again from there.
+        // The search ends before distant data; the caller repeats it from there.
         assert_eq!(seek(&|_, _| (true, KIB), 0, data), at(16 * KIB));
     }
 
@@ -387,7 +391,7 @@ mod tests {
             (Some(0), true, false, fails(Errno::INVAL)),
             (Some(BYTES), true, false, same),
             (Some(BYTES + 1), false, false, fails(Errno::INVAL)),
-            // New times.
+            // Changes the timestamps only.
             (None, false, false, same),
             (None, false, true, fails(Errno::PERM)),
         ] {

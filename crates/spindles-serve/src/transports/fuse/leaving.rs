@@ -1,6 +1,6 @@
-//! How a mount ends.
+//! The end of a mount.
 //!
-//! In a thread of its own: who unmounts may have to wait for requests that the server answers.
+//! Runs in its own thread: an unmount may wait for requests that the server answers.
 
 use super::mounted::{OPENERS, UNMOUNT, USERS, WHERE};
 use super::mounts::mounted_on;
@@ -15,20 +15,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A mount on its way out.
+/// Unmounts a file.
 #[derive(Debug)]
 pub(super) struct Leaving {
     path: PathBuf,
-    /// Who unmounts it.
+    /// The process that unmounts it.
     watcher: Mutex<Watcher>,
     guard: Option<Guard>,
-    /// Of the server, which waits for this.
+    /// Of the server, which waits for the unmount.
     stopper: Stopper,
-    /// Without this mount the server has nothing to do.
+    /// True if the server has no other listener for the export.
     is_only: bool,
     /// Open file descriptions of the file, by the kernel's open and release requests.
     opened: AtomicU32,
-    /// It is not mounted any more, though somebody may still have it open.
+    /// Set once it is unmounted, even if programs still have it open.
     has_left: AtomicBool,
     thread: Mutex<Option<JoinHandle<Option<String>>>>,
 }
@@ -57,7 +57,7 @@ impl Leaving {
         }
     }
 
-    /// Who unmounts it, to be looked out for.
+    /// Returns the guard that watches the unmounting process.
     pub(super) fn guard(&self) -> Option<&Guard> {
         self.guard.as_ref()
     }
@@ -70,12 +70,13 @@ impl Leaving {
         self.opened.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether the file stays open. The kernel sends a release some time after the file was closed.
+    /// Returns true if the file stays open for a second. The kernel sends a release some time after
+    /// the close.
     fn is_open(&self) -> bool {
         lasts(|| self.opened.load(Ordering::Relaxed) > 0)
     }
 
-    /// Begins, if it has not begun.
+    /// Starts the unmount, unless it was started before.
     pub(super) fn begin(self: &Arc<Self>) -> io::Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
@@ -91,7 +92,8 @@ impl Leaving {
         Ok(())
     }
 
-    /// Nobody is served any more. If this was not asked for, somebody else has unmounted it.
+    /// Called when no more requests come. If the server did not unmount the file, another process
+    /// did: stops the server if there is no other listener.
     pub(super) fn lost(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && self.is_only {
@@ -103,14 +105,14 @@ impl Leaving {
         self.has_left.load(Ordering::Acquire)
     }
 
-    /// Waits for the end. What somebody should know of it.
+    /// Waits for the end. Returns a warning if there is one.
     pub(super) fn end(&self) -> Option<String> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = thread.take()?;
         thread.join().expect("it does not panic")
     }
 
-    /// Has it unmounted. What somebody should know of that.
+    /// Asks the watcher to unmount. Returns a warning if there is one.
     fn leave(&self) -> Option<String> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.ask(UNMOUNT).unwrap_or_else(|error| {
@@ -134,7 +136,7 @@ impl Seen for Leaving {
         if named.is_some() || !self.is_open() {
             return Ok(named);
         }
-        // After `umount --lazy` nobody is found by a path.
+        // After `umount --lazy` a search by path finds no users.
         watcher.ask(OPENERS).map(Some)
     }
 

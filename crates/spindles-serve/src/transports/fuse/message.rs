@@ -1,8 +1,8 @@
-//! What the kernel asks of a file, and what it is answered: messages as bytes and back.
+//! Messages of the FUSE protocol: decodes requests of the kernel, and encodes replies.
 //!
-//! Numbers are in the machine's own byte order. Each request begins with a header of 40 bytes; then follows what its kind
-//! needs. All that matters of those that a file gets lies within [`HEAD_BYTES`]: what is to be written follows
-//! after exactly as many, so that it can be received elsewhere.
+//! Integers are in native byte order. Each request begins with a 40-byte header, followed by the
+//! fields of its kind. All fields that a file needs lie within [`HEAD_BYTES`]. A write's payload
+//! starts right after that, so that it can be received into another buffer.
 
 #![allow(
     clippy::host_endian_bytes,
@@ -11,7 +11,7 @@
 
 use rustix::io::Errno;
 
-/// So many bytes come before what is to be written.
+/// Length of the header and fields before a write's payload.
 pub(crate) const HEAD_BYTES: usize = HEADER_BYTES + 40;
 const HEADER_BYTES: usize = 40;
 const REPLY_HEADER_BYTES: usize = 16;
@@ -20,131 +20,132 @@ const ATTRIBUTES_BYTES: usize = 104;
 
 /// The version of the protocol.
 pub(crate) const MAJOR: u32 = 7;
-/// From here on the kernel takes `FUSE_DIRECT_IO_ALLOW_MMAP`; an older one is answered as it can.
+/// The first version with `FUSE_DIRECT_IO_ALLOW_MMAP`; older kernels are served without it.
 pub(crate) const MINOR: u32 = 39;
-/// From here on (Linux 4.20) a request may have more than 128 KiB.
+/// The first version (Linux 4.20) with requests of more than 128 KiB.
 pub(crate) const MINOR_MIN: u32 = 28;
 
-/// What is chosen at the start.
+/// Features negotiated in the first request.
 pub(crate) mod features {
-    /// Several reads of a page cache at once.
+    /// Several concurrent reads of a page cache.
     pub(crate) const ASYNC_READ: u64 = 1 << 0;
     /// Writes longer than a page.
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
-    /// Several direct requests at once of one caller.
+    /// Several concurrent direct requests of one caller.
     pub(crate) const ASYNC_DIO: u64 = 1 << 15;
-    /// Requests have as many pages as is said.
+    /// The reply sets the maximum number of pages of a request.
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
-    /// There are features beyond the first 32.
+    /// Feature flags beyond the first 32.
     pub(crate) const INIT_EXT: u64 = 1 << 30;
-    /// A file without a page cache can be mapped.
+    /// Allows mapping a file without a page cache.
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
-    /// Requests come over `io_uring`, when entries are registered for that.
+    /// Requests come over `io_uring`, once entries are registered.
     pub(crate) const OVER_IO_URING: u64 = 1 << 41;
-    /// All that are asked for, where the kernel has them.
+    /// The features to enable if the kernel has them.
     pub(crate) const WANTED: u64 =
         ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT | DIRECT_IO_ALLOW_MMAP;
 }
 
-/// How a file is changed without being written: bits of `fallocate`.
+/// Mode bits of `fallocate`.
 pub(crate) mod allocation {
-    /// The length stays.
+    /// Keep the length.
     pub(crate) const KEEP_SIZE: u32 = 1;
-    /// The bytes become a hole.
+    /// Turn the range into a hole.
     pub(crate) const PUNCH_HOLE: u32 = 2;
-    /// The bytes become zeros.
+    /// Turn the range into zeros.
     pub(crate) const ZERO_RANGE: u32 = 16;
 }
 
-/// What `lseek` looks for.
+/// Arguments of `lseek`.
 pub(crate) mod whence {
-    /// The next byte that may be other than zero.
+    /// The next byte that may be nonzero.
     pub(crate) const DATA: u32 = 3;
-    /// The next one of a hole, or the end.
+    /// The next byte in a hole, or the end.
     pub(crate) const HOLE: u32 = 4;
 }
 
-/// No page cache lies between a program and the file.
+/// Bypass the page cache.
 const FOPEN_DIRECT_IO: u32 = 1 << 0;
-/// Several writes at once.
+/// Allow concurrent writes.
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
 const SET_MODE_OWNER_GROUP: u32 = 1 << 0 | 1 << 1 | 1 << 2;
 const SET_SIZE: u32 = 1 << 3;
 const SET_BY_HANDLE: u32 = 1 << 6;
 
-/// What is asked for.
+/// The kind of a request, with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// The first request: what the kernel can.
+    /// The first request: the kernel's version and features.
     Init {
         major: u32,
         minor: u32,
         readahead_bytes: u32,
         features: u64,
     },
-    /// Size, mode and so on.
+    /// Get size, mode and other attributes.
     Attributes,
-    /// Other attributes. What is not given stays.
+    /// Set attributes; `None` and false leave one unchanged.
     Change {
-        /// A new length; `of_open` says that the file itself was given, not a name.
+        /// The new length. `of_open` is true if the caller has the file open, and did not use its
+        /// path.
         size: Option<u64>,
         of_open: bool,
-        /// Whether mode, owner or group are to be others.
+        /// True if mode, owner or group shall change.
         of_access: bool,
     },
-    /// The file is opened, with these flags of `open`.
+    /// Open the file with these `open` flags.
     Open {
         flags: u32,
     },
-    /// An opened file is closed.
+    /// Close an open file.
     Release,
     Read {
         offset_bytes: u64,
         bytes: u32,
     },
-    /// As many bytes follow.
+    /// Write; the payload of this length follows.
     Write {
         offset_bytes: u64,
         bytes: u32,
     },
-    /// All that was answered is made durable.
+    /// Make all answered writes durable.
     Flush,
-    /// Space is given back, or zeros are written.
+    /// Deallocate or zero a range.
     Allocate {
         offset_bytes: u64,
         bytes: u64,
         mode: u32,
     },
-    /// Where the next data or hole is, as `lseek` asks.
+    /// Find data or a hole, like `lseek`.
     Seek {
         offset_bytes: u64,
         whence: u32,
     },
-    /// Of the file system.
+    /// Get statistics of the file system.
     Statistics,
-    /// The kernel forgets something: there is no reply.
+    /// Forget an inode; there is no reply.
     Forget,
-    /// Nothing follows.
+    /// The last request.
     Destroy,
-    /// Something that a file of this kind does not need.
+    /// A request that this file system does not support.
     Other(u32),
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// Names it in its reply.
+    /// Identifies the request in its reply.
     pub(crate) unique: u64,
     pub(crate) ask: Ask,
 }
 
-/// What came is no request.
+/// A malformed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Violation;
 
 impl Message {
-    /// A request of which `received_bytes` came, and these are the first of them.
+    /// Decodes a request of `received_bytes` bytes; `head` holds the first of them.
     pub(crate) fn decode(head: &[u8], received_bytes: usize) -> Result<Self, Violation> {
         if usize::try_from(Fields(head).u32(0)?) != Ok(received_bytes) {
             return Err(Violation);
@@ -153,7 +154,8 @@ impl Message {
         Self::decode_parts(head, body, received_bytes.checked_sub(HEAD_BYTES))
     }
 
-    /// A request with that header and that body; so much of it is payload, if its body is whole.
+    /// Decodes a request from its header and body. `payload_bytes` is the length of its payload;
+    /// `None` if the body is incomplete.
     pub(crate) fn decode_parts(
         header: &[u8],
         body: &[u8],
@@ -219,7 +221,7 @@ impl Message {
     }
 }
 
-/// Numbers at their places.
+/// Reads integers at fixed offsets.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -237,7 +239,7 @@ impl Fields<'_> {
     }
 }
 
-/// What a program sees of the file.
+/// The attributes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) bytes: u64,
@@ -245,25 +247,25 @@ pub(crate) struct Attributes {
     pub(crate) mode: u32,
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// When it was last changed, as far as is known: seconds of Unix time.
+    /// Modification time as far as known, in seconds since 1970.
     pub(crate) time_s: u64,
     pub(crate) block_bytes: u32,
 }
 
-/// What is chosen of what the kernel can.
+/// Settings chosen from the kernel's offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) minor: u32,
     pub(crate) readahead_bytes: u32,
     pub(crate) features: u64,
-    /// Requests that nobody waits for, at once.
+    /// Most background requests in progress.
     pub(crate) background: u16,
-    /// The longest write.
+    /// Longest write, in bytes.
     pub(crate) write_bytes_max: u32,
     pub(crate) pages_max: u16,
 }
 
-/// A reply but for what was read, which follows it.
+/// A reply, without the data of a read, which follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     bytes: [u8; REPLY_BYTES_MAX],
@@ -271,7 +273,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// It is done, and there is nothing to say.
+    /// Success, without data.
     pub(crate) fn done(unique: u64) -> Self {
         let mut reply = Self {
             bytes: [0; REPLY_BYTES_MAX],
@@ -281,35 +283,35 @@ impl Reply {
         reply.seal(0)
     }
 
-    /// It failed.
+    /// An error.
     pub(crate) fn failed(unique: u64, error: Errno) -> Self {
         let mut reply = Self::done(unique);
         reply.put(4, (-error.raw_os_error()).to_ne_bytes());
         reply
     }
 
-    /// So much was read: it follows.
+    /// The header of a read reply; the data follows.
     pub(crate) fn read(unique: u64, bytes: u32) -> Self {
         Self::done(unique).seal(bytes)
     }
 
-    /// So much was written.
+    /// The number of bytes written.
     pub(crate) fn written(unique: u64, bytes: u32) -> Self {
         Self::done(unique).u32(bytes).u32(0).seal(0)
     }
 
-    /// It is there.
+    /// The offset that a seek found.
     pub(crate) fn sought(unique: u64, offset_bytes: u64) -> Self {
         Self::done(unique).u64(offset_bytes).seal(0)
     }
 
-    /// It is open.
+    /// Success of an open.
     pub(crate) fn opened(unique: u64) -> Self {
         let flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
         Self::done(unique).u64(0).u32(flags).u32(0).seal(0)
     }
 
-    /// What the file is. It holds for `valid_s` seconds.
+    /// The attributes, valid for `valid_s` seconds.
     pub(crate) fn attributes(unique: u64, valid_s: u64, is: &Attributes) -> Self {
         let reply = Self::done(unique).u64(valid_s).u32(0).u32(0);
         let reply = reply.u64(1).u64(is.bytes).u64(is.bytes / 512);
@@ -319,7 +321,7 @@ impl Reply {
         reply.u32(is.block_bytes).u32(0).seal(0)
     }
 
-    /// A file system that is full of one file.
+    /// Statistics of a full file system with one file.
     pub(crate) fn statistics(unique: u64, is: &Attributes) -> Self {
         let blocks = is.bytes / u64::from(is.block_bytes);
         let reply = Self::done(unique).u64(blocks).u64(0).u64(0).u64(1).u64(0);
@@ -328,13 +330,14 @@ impl Reply {
         (0..spare).fold(reply, |reply, _| reply.u32(0)).seal(0)
     }
 
-    /// What is chosen.
+    /// The chosen settings.
     pub(crate) fn init(unique: u64, chosen: &Chosen) -> Self {
         let low = u32::try_from(chosen.features & u64::from(u32::MAX)).expect("32 bits");
         let high = u32::try_from(chosen.features >> 32).expect("32 bits");
         let reply = Self::done(unique).u32(MAJOR).u32(chosen.minor);
         let reply = reply.u32(chosen.readahead_bytes).u32(low);
-        // Those who send more wait, which is what a program that writes too fast should do.
+        // The congestion threshold equals the limit: programs that send more wait, which throttles
+        // excessive writers.
         let reply = reply.u16(chosen.background).u16(chosen.background);
         let time_granularity_ns = 1;
         let reply = reply.u32(chosen.write_bytes_max).u32(time_granularity_ns);
@@ -343,12 +346,12 @@ impl Reply {
         (0..unused).fold(reply, |reply, _| reply.u32(0)).seal(0)
     }
 
-    /// As it goes to the kernel.
+    /// The encoded reply.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Its header, and what follows that.
+    /// The header, and the rest.
     pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
         self.bytes().split_at(REPLY_HEADER_BYTES)
     }
@@ -375,7 +378,7 @@ impl Reply {
         self.bytes[at..at + BYTES].copy_from_slice(&field);
     }
 
-    /// All is said, but for so many bytes that follow.
+    /// Sets the length, including `following_bytes` of data after the reply.
     fn seal(mut self, following_bytes: u32) -> Self {
         let own = u32::try_from(self.length).expect("short");
         self.put(0, (own + following_bytes).to_ne_bytes());
@@ -387,7 +390,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// A request as the kernel sends it.
+    /// Encodes a request like the kernel.
     fn sent(opcode: u32, body: &[&[u8]]) -> Vec<u8> {
         let body = body.concat();
         let length = u32::try_from(HEADER_BYTES + body.len()).unwrap();
@@ -407,7 +410,7 @@ mod tests {
         assert_eq!(decode(&sent), Ok(Message { unique: 77, ask }), "{opcode}");
     }
 
-    /// Each kind of request, as `struct fuse_…_in` has it.
+    /// Each kind of request, as in `struct fuse_…_in`.
     #[test]
     fn requests() {
         let n = |value: u32| value.to_ne_bytes();
@@ -429,7 +432,7 @@ mod tests {
                 features: 1 << 36 | 1 << 30 | 1,
             },
         );
-        // Kernels before 5.17 send no more than this.
+        // Kernels before 5.17 send only this much.
         check(
             26,
             &[&n(7), &n(31), &n(0), &n(1 << 22)],
@@ -506,7 +509,7 @@ mod tests {
         check(22, &[&n(64), &n(0), b"user.name\0"], Ask::Other(22));
     }
 
-    /// What is cut off, or says another length than it has, is refused.
+    /// Truncated requests, and those with a wrong length, are refused.
     #[test]
     fn what_is_no_request_is_refused() {
         let transfer = [0_u8; 40];
@@ -519,17 +522,17 @@ mod tests {
         }
         let short = sent(15, &[&[0; 16]]);
         assert_eq!(decode(&short), Err(Violation));
-        // Nothing is to be written, and not even all of the request is there.
+        // A write without payload, and with a truncated body.
         let short = sent(16, &[&[0; 24]]);
         assert_eq!(decode(&short), Err(Violation));
-        // It promises more to be written than there is.
+        // The length field exceeds the payload.
         let mut transfer = [0; 40];
         transfer[16..20].copy_from_slice(&513_u32.to_ne_bytes());
         let write = sent(16, &[&transfer, &[0; 512]]);
         assert_eq!(decode(&write), Err(Violation));
     }
 
-    /// As `struct fuse_…_out` has it.
+    /// As in `struct fuse_…_out`.
     #[test]
     fn replies() {
         let head = |reply: &Reply| {

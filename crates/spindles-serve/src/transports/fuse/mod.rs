@@ -1,4 +1,4 @@
-//! An array as one file, which the kernel asks for over FUSE.
+//! Serves an array as one file over FUSE.
 //!
 //! ```text
 //!  program, loop device ──▶ kernel ──▶ /dev/fuse ──▶ kernel's client ──▶ export ──▶ the array
@@ -6,8 +6,9 @@
 //!                                          └──────────── replies ◀──────────┘
 //! ```
 //!
-//! The file system has one file, its root, and is mounted on a file. It has no cache: what a program writes is with the
-//! array when the call returns, and durable after `fsync`. A [watcher](super::watcher) unmounts it when the server ends, or dies.
+//! The file system has one file, its root, and is mounted on a file. It has no cache: a write has
+//! reached the array when the call returns, and is durable after `fsync`. A
+//! [watcher](super::watcher) unmounts it when the server ends or dies.
 
 mod client;
 mod descriptors;
@@ -56,7 +57,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let command = options.watcher()?;
     let place = Place::prepare(Path::new(path));
     let mut place = place.map_err(|error| DoorError::Refused(Box::new(error)))?;
-    // Before there are threads, which are to have it too.
+    // Must precede the creation of threads, which inherit it.
     let needs_ipc_lock = super::reclaim::prevent_deadlock();
     let watcher = Watcher::start(command, TRANSPORT.name, &mounted::arguments(&place));
     let watcher = watcher.map_err(refused)?;
@@ -73,21 +74,21 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     }))
 }
 
-/// A file that is, or will be, mounted on. Dropped, it is unmounted.
+/// A file that is or will be a mount point. Dropping it unmounts.
 #[derive(Debug)]
 struct Mounting {
     is_only: bool,
     needs_ipc_lock: bool,
     place: Place,
-    /// Until it is mounted.
+    /// `None` once it is mounted.
     watcher: Option<Watcher>,
-    /// Where requests come from, until somebody answers.
+    /// The device that delivers requests, until the client takes it over.
     device: Option<OwnedFd>,
-    /// The file, as programs see it, until somebody answers.
+    /// The mounted file, until the client takes over.
     seen: Option<OwnedFd>,
-    /// Once it is mounted.
+    /// `None` until it is mounted.
     leaving: Option<Arc<Leaving>>,
-    /// Programs with other mounts than this process do not see it.
+    /// True if programs in other mount namespaces do not see it.
     is_hidden: bool,
 }
 
@@ -96,7 +97,7 @@ impl Door for Mounting {
         self.place.path().display().to_string()
     }
 
-    /// Mounts it: whoever opens it waits until it is opened here.
+    /// Mounts the file. Programs that open it wait until `open` is called.
     fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
         let path = self.place.path();
         let [offer] = offers else {
@@ -112,7 +113,7 @@ impl Door for Mounting {
         self.leaving = Some(Arc::new(leaving));
         noticed.map_err(|error| failed(path, &error))?;
         self.is_hidden = is_hidden(path)?;
-        // In the sandbox its folder may be closed to this process.
+        // In the sandbox the folder may be inaccessible.
         let seen = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         self.seen = Some(seen.map_err(|errno| failed(path, &errno.into()))?);
         Ok(())
@@ -150,8 +151,8 @@ impl Door for Mounting {
             file,
             Arc::clone(leaving),
         )));
-        // Loop devices of kernels before 6.17 take the size that the kernel knows, and it knows none before it has asked.
-        // Nothing of it stays open: it could not be unmounted.
+        // Before Linux 6.17 loop devices use the size cached by the kernel, which is unset until
+        // the first request for attributes. Close the file at once, or it could not be unmounted.
         let seen = self.seen.take().expect("it is mounted");
         fstat(seen).map_err(|errno| failed(self.place.path(), &errno.into()))?;
         Ok(())

@@ -1,5 +1,5 @@
-//! Mounts a file on a file, and unmounts it: with the system calls where that is allowed, else with `fusermount3`, which
-//! may do it for a user.
+//! Mounts a file system on a file, and unmounts it: with system calls if permitted, else with
+//! `fusermount3`, which may do it for unprivileged users.
 
 use super::mounts::FILE_SYSTEM;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -16,13 +16,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Where the kernel's requests come from.
+/// The device for the kernel's requests.
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
-/// Says which descriptor of the helper's is our socket.
+/// Names the helper's descriptor of our socket.
 const HELPER_SOCKET: &str = "_FUSE_COMMFD";
 
-/// Mounts on a file. What is asked of it comes from the descriptor.
+/// Mounts on a file. Returns the descriptor that delivers its requests.
 pub(crate) fn mount(path: &Path, name: &str, read_only: bool) -> io::Result<OwnedFd> {
     let mounted = match mount_directly(path, name, read_only) {
         Err(error) if is_forbidden(&error) => mount_with_helper(path, name, read_only)?,
@@ -32,7 +32,7 @@ pub(crate) fn mount(path: &Path, name: &str, read_only: bool) -> io::Result<Owne
     Ok(mounted)
 }
 
-/// Unmounts it. One that is in use only `lazily`: nobody finds it any more, and it ends when nobody has it any more.
+/// Unmounts. With `lazily` also while in use: detaches the path now; the last user frees the mount.
 pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily {
         UnmountFlags::DETACH
@@ -69,7 +69,7 @@ fn mount_directly(path: &Path, name: &str, read_only: bool) -> io::Result<OwnedF
     Ok(device.into())
 }
 
-/// The helper sends the descriptor over a socket.
+/// Mounts with the helper, which sends the descriptor over a socket.
 fn mount_with_helper(path: &Path, name: &str, read_only: bool) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let access = if read_only { "ro" } else { "rw" };
@@ -79,7 +79,7 @@ fn mount_with_helper(path: &Path, name: &str, read_only: bool) -> io::Result<Own
         let command = command.args(["-o", &options, "--"]).arg(path);
         let command = command.env(HELPER_SOCKET, "0").stdin(OwnedFd::from(theirs));
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
-    }; // Now only the helper has its end: when it ends without a word, that is noticed.
+    }; // Only the helper has its end now, so its exit closes the socket.
     let helper = helper.map_err(|error| no_helper(&error))?;
     let received = receive_descriptor(&ours);
     let output = helper.wait_with_output()?;
@@ -127,7 +127,7 @@ fn no_helper(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), what)
 }
 
-/// Why the helper failed.
+/// Returns the helper's error message.
 fn said(output: &Output) -> io::Error {
     let words = String::from_utf8_lossy(&output.stderr);
     let words = words.trim();

@@ -1,4 +1,4 @@
-//! A mount as its [watcher](super::super::watcher) sees it: the server, in its sandbox, can't unmount it.
+//! The watcher's view of a mount: the server can't unmount from inside its sandbox.
 
 use super::mount::unmount;
 use super::mounts::{FILE_SYSTEM, Mounted, mounted_on};
@@ -12,30 +12,31 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// Programs that end just now, such as those that look at a loop device that goes away, are waited for.
+/// Retries while programs are about to close the file, such as those that probe a vanishing loop
+/// device.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Given to the process where the file was made for the mount.
+/// Argument: the file was created for the mount.
 const MADE: &str = "made";
-/// And where it was not.
+/// Argument: the file existed before.
 const FOUND: &str = "found";
 
-/// It is mounted.
+/// Request: the file is mounted now.
 pub(super) const MOUNTED: &str = "mounted";
-/// It is to be unmounted. The reply is what somebody should know of that.
+/// Request: unmount the file. The reply is a warning, if there is one.
 pub(super) const UNMOUNT: &str = "unmount";
 
-/// The reply is who uses the file, where somebody does for longer than a moment.
+/// Request: list the users of the file, if any use it for longer than a moment.
 pub(super) const USERS: &str = "users";
 
-/// The reply is who has the file open, wherever it is mounted, or nowhere any more.
+/// Request: list the programs with the file open, wherever it is mounted, or after an unmount.
 pub(super) const OPENERS: &str = "openers";
 
-/// The reply is where it is mounted, if it still is.
+/// Request: return the path of the mount; `None` if it is not mounted.
 pub(super) const WHERE: &str = "where";
 
-/// What the process is told on its command line.
+/// Returns the arguments of the process.
 pub(super) fn arguments(place: &Place) -> [&OsStr; 2] {
     let made = if place.is_made() { MADE } else { FOUND };
     [made.as_ref(), place.path().as_os_str()]
@@ -53,9 +54,9 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
 }
 
 struct Mount {
-    /// Until it is unmounted.
+    /// `None` once it is unmounted.
     place: Option<Place>,
-    /// What the server has mounted, once it has. What is mounted there by others is none of ours.
+    /// The server's mount, once it exists. Other mounts are never touched.
     mounted: Option<Mounted>,
     server: Option<Pid>,
 }
@@ -90,7 +91,7 @@ impl Watched for Mount {
         }
     }
 
-    /// A mount that is left is taken away, and a file that was made for one.
+    /// Unmounts what is still mounted, and removes a file created for the mount.
     fn left(self: Box<Self>) -> io::Result<()> {
         let (Some(mut place), Some(mounted)) = (self.place, self.mounted) else {
             return Ok(());
@@ -98,13 +99,13 @@ impl Watched for Mount {
         if place.follow(&mounted) {
             return unmount(place.path(), true);
         }
-        // Somebody has unmounted it, and what is there now may be another's.
+        // Another process unmounted it; the file may belong to others now.
         std::mem::forget(place);
         Ok(())
     }
 }
 
-/// Unmounts. What somebody should know of that.
+/// Unmounts. Returns a warning if there is one.
 fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String> {
     for _ in 0..TRIES {
         if !place.follow(mounted) || unmount(place.path(), false).is_ok() {
@@ -112,7 +113,7 @@ fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<Str
         }
         thread::sleep(BETWEEN);
     }
-    // The server has the file open that is hidden by the mount.
+    // Ignore the server, which has the file below the mount open.
     let users = users(place.path(), server);
     let unmounted = unmount(place.path(), true);
     let path = place.path().display();
@@ -125,7 +126,7 @@ fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<Str
         Err(error) => format!("{path} could not be unmounted: {error}"),
     };
     if unmounted.is_err() {
-        // What is there is the array still.
+        // The path still leads to the array.
         std::mem::forget(place);
     }
     Some(told)
@@ -141,7 +142,7 @@ mod tests {
         find(&arguments).expect("these are arguments")
     }
 
-    /// Nothing but what its server mounted on its path is unmounted, whatever it is asked.
+    /// No request unmounts anything but the server's mount on its own path.
     #[test]
     fn only_its_own_mount_is_touched() {
         let proc = Path::new("/proc");
@@ -162,7 +163,7 @@ mod tests {
         assert!(mounted_on(proc).is_ok_and(|found| found.is_some()));
     }
 
-    /// A file that was made for a server which never came to mount it is removed, and nothing else.
+    /// A file created for a server that never mounted it is removed, and nothing else.
     #[test]
     fn what_was_made_is_removed() {
         for (made, stays) in [(MADE, false), (FOUND, true)] {

@@ -1,4 +1,4 @@
-//! The kernel's table of what is mounted.
+//! The kernel's mount table.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,39 +6,42 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// The type of our mounts, as the table has it.
+/// File system type of our mounts in the table.
 pub(crate) const FILE_SYSTEM: &str = "fuse.spindles";
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mounted {
-    /// The number of its device: `0:55`. No two that are there at once have the same.
+    /// Device number, such as `0:55`; unique among mounted file systems.
     pub(crate) device: String,
-    /// What kind of file system it is.
+    /// File system type.
     pub(crate) file_system: String,
 }
 
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// What is mounted on a path, if something is: of several the one that is seen.
+/// Returns the topmost mount on a path, if any.
 pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
     Ok(find(&fs::read(TABLE)?, path).map(|row| row.mounted))
 }
 
-/// Where it is mounted, if it is: on `path` if it is there, or where that has been moved to.
+/// Returns the path of a mount: `path` if it is still there, or the place it was moved to. `None`
+/// if it is not mounted.
 pub(crate) fn place_of(mounted: &Mounted, path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(find_place(&fs::read(TABLE)?, mounted, path))
 }
 
-/// Whether what is mounted on a path is not there for the rest of the machine, as with services of systemd that have a table
-/// of their own. Where nobody may look at the table of the first process, it is taken for the same.
+/// Returns true if a mount on the path is invisible to the rest of the machine, as in systemd
+/// services with their own mount namespace. Assumes the same namespace if that of process 1 is
+/// unreadable.
 pub(crate) fn is_hidden(path: &Path) -> io::Result<bool> {
     let table = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     let is_own = matches!((table("self"), table("1")), (Ok(own), Ok(first)) if own != first);
     Ok(is_own && is_kept_here(&fs::read(TABLE)?, path))
 }
 
-/// Whether what is mounted on a path goes to no other table than those that get what this one gets.
+/// Returns true if a mount on the path propagates only to namespaces that receive mounts from this
+/// one.
 fn is_kept_here(table: &[u8], path: &Path) -> bool {
     let Some(row) = find(table, path) else {
         return false;
@@ -58,12 +61,12 @@ fn find_place(table: &[u8], mounted: &Mounted, path: &Path) -> Option<PathBuf> {
 /// A row of the table.
 struct Row<'a> {
     id: &'a [u8],
-    /// What it is mounted on: the identity of that.
+    /// ID of the mount below it.
     parent: &'a [u8],
     mount_point: OsString,
-    /// What is mounted on it is passed on to others like it.
+    /// True if mounts on it propagate to its peers.
     is_shared: bool,
-    /// It gets what is mounted on another one, which gets nothing from it.
+    /// True if it receives mounts from a master, to which it propagates none.
     is_slave: bool,
     mounted: Mounted,
 }
@@ -103,7 +106,7 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     })
 }
 
-/// A word of the table: `\040` stands for a space, and so on.
+/// Decodes a word of the table: `\040` stands for a space, and so on.
 fn plain(word: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -138,7 +141,7 @@ mod tests {
         let is = |device: &str, kind: &str| Some((device.to_owned(), kind.to_owned()));
         for (path, expected) in [
             ("/", is("254:0", "ext4")),
-            // The one above hides the other.
+            // The upper mount hides the lower one.
             ("/a", is("0:41", FILE_SYSTEM)),
             ("/with space\\n", is("0:42", "fuse.other")),
             ("/a/b", None),
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_no_other_table_gets_is_found() {
-        // As systemd makes tables of services: it passes on, but not to whom it has it from.
+        // As systemd sets up a service's namespace: it propagates mounts, but not to its master.
         let table = b"22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n\
             30 22 0:40 / /service rw shared:7 master:2 - tmpfs tmpfs rw\n\
             31 30 0:41 / /service/file rw shared:8 - fuse.spindles pool rw\n\

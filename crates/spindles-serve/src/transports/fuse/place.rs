@@ -10,34 +10,34 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The sticky bit, which means nothing for a file. Those that are made have it: by that the next server knows one that could
-/// not be removed.
+/// The sticky bit, which has no meaning for files. Files created for a mount have it, so that the
+/// next server recognizes one left behind.
 const STICKY: u32 = 0o1000;
 
 /// An array can't be mounted on a file.
 #[derive(Debug, Error)]
 pub(super) enum PlaceError {
-    /// The system says so.
+    /// A system call failed.
     #[error("{}: {source}{}", .path.display(), match source.kind() {
         io::ErrorKind::NotFound => ": there is no such folder; make it, or give another path",
         _ => "",
     })]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// It is something else.
+    /// The path is no regular file.
     #[error("{} is no regular file: give a path where there is nothing, or an empty file", .0.display())]
     NoFile(PathBuf),
-    /// It has contents, which could not be seen.
+    /// The file has contents, which a mount would hide.
     #[error(
         "{} is not empty, and an array on it would hide what it holds: give a path where there is nothing, or an empty \
          file", .0.display()
     )]
     NotEmpty(PathBuf),
-    /// A server has it.
+    /// A server has mounted it.
     #[error("{} is mounted already: stop the server that has it, or give another path", .0.display())]
     Mounted(PathBuf),
     /// An array is about to be mounted on it.
@@ -45,17 +45,17 @@ pub(super) enum PlaceError {
     Taken(PathBuf),
 }
 
-/// An empty file to be mounted on. If a server made it for that, it goes with this.
+/// An empty file to mount on. Dropping this removes a file that a server created for the mount.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
     made: bool,
-    /// Locked, so that nobody else mounts on it.
+    /// Locked, so that no other server mounts on it.
     _lock: Option<File>,
 }
 
 impl Place {
-    /// Makes a file ready: where there is none one is made, and a mount whose server died is taken away.
+    /// Prepares a file: creates a missing one, and unmounts a dead server's mount.
     pub(crate) fn prepare(asked: &Path) -> Result<Self, PlaceError> {
         let failed = |source| PlaceError::Io {
             path: asked.to_owned(),
@@ -92,7 +92,7 @@ impl Place {
         })
     }
 
-    /// One that another process made ready.
+    /// Describes a file that another process prepared.
     pub(crate) fn of_another(path: PathBuf, made: bool) -> Self {
         Self {
             path,
@@ -101,12 +101,12 @@ impl Place {
         }
     }
 
-    /// Who looks after it removes it: nobody else may.
+    /// Leaves the removal of the file to the watcher alone.
     pub(crate) fn leave_to_another(&mut self) {
         self.made = false;
     }
 
-    /// Goes to where the mount is, if its folder has been moved. Whether it is mounted anywhere.
+    /// Updates the path if its folder was moved. Returns false if nothing is mounted.
     pub(crate) fn follow(&mut self, mounted: &Mounted) -> bool {
         let Ok(Some(path)) = place_of(mounted, &self.path) else {
             return false;
@@ -119,7 +119,7 @@ impl Place {
         &self.path
     }
 
-    /// Whether a server made it for this.
+    /// Returns true if a server created the file for the mount.
     pub(crate) fn is_made(&self) -> bool {
         self.made
     }
@@ -127,17 +127,18 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Another's may be here by now.
+        // The path may hold another file by now.
         let is_it =
             |found: Metadata| found.is_file() && found.len() == 0 && found.mode() & STICKY != 0;
         if self.made && self.path.symlink_metadata().is_ok_and(is_it) {
-            // Somebody may have removed it already.
+            // The file may be removed already.
             drop(fs::remove_file(&self.path));
         }
     }
 }
 
-/// As the kernel's table of mounts has it. The file itself is not looked at: who asks a dead mount gets an error.
+/// Returns the path as in the kernel's mount table. Does not access the file itself, since a dead
+/// mount returns errors.
 fn absolute(asked: &Path) -> io::Result<PathBuf> {
     let name = asked.file_name();
     let name = name.ok_or_else(|| io::Error::other("this is no path of a file"))?;
@@ -146,7 +147,7 @@ fn absolute(asked: &Path) -> io::Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Whether nobody answers there any more.
+/// Returns true if the server behind the mount is gone.
 fn is_dead(path: &Path) -> bool {
     let dead = Some(Errno::NOTCONN.raw_os_error());
     let looked = path.symlink_metadata();
@@ -190,7 +191,7 @@ mod tests {
         Place::prepare(&path).unwrap();
     }
 
-    /// A file whose server and its watcher were killed is the next server's own.
+    /// The next server removes a file left behind by a killed server and its killed watcher.
     #[test]
     fn what_was_made_and_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
@@ -214,7 +215,7 @@ mod tests {
         assert!(!place.is_made());
         drop(place);
         assert!(path.exists());
-        // Somebody put something there meanwhile.
+        // Another program replaced the file meanwhile.
         for another in ["", "mine"] {
             fs::write(&path, another).unwrap();
             drop(Place::of_another(path.clone(), true));

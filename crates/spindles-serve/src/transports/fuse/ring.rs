@@ -1,8 +1,9 @@
-//! Requests and replies over `io_uring`, where the kernel has that switched on.
+//! Requests and replies over `io_uring`, if the kernel has enabled that.
 //!
-//! The kernel has a queue for each processor that there may be, and begins to use them when each has an entry. An entry
-//! is away until a request is there, and goes away again with the reply; so many requests and replies cost one
-//! system call, where `/dev/fuse` takes two for each. What is not for a queue, as interrupts are, still comes from there.
+//! The kernel has one queue for each possible CPU, and uses them once each has an entry. The kernel
+//! holds an entry until it has a request for it, and gets the entry back with the reply. So one
+//! system call moves many requests and replies, whereas `/dev/fuse` takes two for each request.
+//! Requests outside the queues, such as interrupts, still come from `/dev/fuse`.
 
 use super::message::{Message, Reply, Violation};
 use super::ring_message::{self, COMMIT_AND_FETCH, REGISTER, RING_HEAD_BYTES};
@@ -12,40 +13,41 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::{fs, io};
 
-/// Which processors there may be, as `0-3,8-11`.
+/// The list of possible CPUs, such as `0-3,8-11`.
 const PROCESSORS: &str = "/sys/devices/system/cpu/possible";
-/// Entries of a queue: as many as programs mostly have under way on one processor, and fewer where there are many, but
-/// so many at least. More requests wait in the kernel.
+/// Entries of a queue: as many as programs usually have in flight on one CPU. Fewer if there are
+/// many CPUs, but at least `DEPTH_MIN`. Further requests wait in the kernel.
 const DEPTH_MAX: u16 = 32;
 const DEPTH_MIN: u16 = 4;
 const ENTRIES: u16 = 128;
-/// The kernel begins no ring with less room for payload.
+/// Smallest payload buffer for which the kernel starts a ring.
 const PAYLOAD_BYTES_MIN: u32 = 8192;
 const PAGE_BYTES: u32 = 4096;
 
-/// An entry that a request came in.
+/// An entry that holds a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntryId(u16);
 
 #[derive(Debug)]
 pub(super) struct Ring {
     commands: CommandRing,
-    /// Wakes when something has come, until it is heard.
+    /// Wakes the server when an event has arrived, until it is cleared.
     waker: Waker,
     was_woken: bool,
     queues: u16,
-    /// For each entry how its reply is committed.
+    /// The commit ID of each entry, for its reply.
     commits: Vec<u64>,
-    /// Entries that have requests which nobody took.
+    /// Entries with requests not taken yet.
     arrived: VecDeque<(EntryId, Message)>,
-    /// The kernel has said of so many entries that it does not take them.
+    /// Number of entries that the kernel refused.
     refused: u16,
-    /// Whether `/dev/fuse` is looked out for.
+    /// True while `/dev/fuse` is polled.
     watches: bool,
 }
 
 impl Ring {
-    /// A ring of that device that wakes, for requests of at most so many bytes. The kernel does not know of it yet.
+    /// Creates a ring for a device, for requests of at most `request_bytes_max` bytes. `waker` is
+    /// signalled on events. The kernel does not use the ring yet.
     pub(super) fn new(
         device: BorrowedFd<'_>,
         waker: &Waker,
@@ -77,7 +79,7 @@ impl Ring {
         })
     }
 
-    /// The kernel gets to know all entries, after it was told that there is a ring.
+    /// Registers all entries with the kernel, after it was informed of the ring.
     pub(super) fn register(&mut self) {
         for entry in 0..self.commands.limits().entries {
             let command = ring_message::command(0, entry % self.queues);
@@ -86,14 +88,14 @@ impl Ring {
         self.look_out();
     }
 
-    /// `/dev/fuse` is looked out for, if it is not.
+    /// Polls `/dev/fuse`, unless it is polled already.
     pub(super) fn look_out(&mut self) {
         if !std::mem::replace(&mut self.watches, true) {
             self.commands.watch_device();
         }
     }
 
-    /// Hands over what is to be, and takes what has come. Whether `/dev/fuse` is to be looked at.
+    /// Submits commands, and takes arrived requests. Returns true if `/dev/fuse` must be read.
     pub(super) fn turn(&mut self) -> io::Result<bool> {
         let mut comes = self.commands.has_commands() || self.commands.has_news();
         while comes || self.was_woken {
@@ -105,7 +107,7 @@ impl Ring {
                     break;
                 }
             } else {
-                // What comes from now on wakes anew.
+                // Later events wake again.
                 self.waker.heard();
                 self.was_woken = false;
             }
@@ -124,34 +126,34 @@ impl Ring {
                     self.commits[usize::from(entry)] = commit;
                     self.arrived.push_back((EntryId(entry), message));
                 }
-                // Not taken, or not any more: it stays here.
+                // Refused now or later: the entry stays here.
                 Arrived::Entry(..) => self.refused += 1,
             }
         }
         Ok(())
     }
 
-    /// Whether the kernel takes no entry.
+    /// Returns true if the kernel refused all entries.
     pub(super) fn is_refused(&self) -> bool {
         self.refused == self.commands.limits().entries
     }
 
-    /// The first request that nobody took.
+    /// Returns the first pending request.
     pub(super) fn first(&self) -> Option<(EntryId, Message)> {
         self.arrived.front().copied()
     }
 
-    /// Takes that one.
+    /// Removes the first pending request.
     pub(super) fn take_first(&mut self) {
         self.arrived.pop_front();
     }
 
-    /// What a request wants to be written.
+    /// Returns the payload of a write.
     pub(super) fn payload(&self, entry: EntryId) -> &[u8] {
         self.commands.payload(entry.0)
     }
 
-    /// Answers a request. It goes with the next turn.
+    /// Queues a reply, which the next turn submits.
     pub(super) fn reply(&mut self, EntryId(entry): EntryId, reply: &Reply, read: &[u8]) {
         let (_, body) = reply.parts();
         let payload = self.commands.payload_mut(entry);
@@ -165,12 +167,12 @@ impl Ring {
         self.commands.push(entry, COMMIT_AND_FETCH, &command);
     }
 
-    /// Whether replies wait to go.
+    /// Returns true if replies are queued.
     pub(super) fn has_replies(&self) -> bool {
         self.commands.has_commands()
     }
 
-    /// Replies go.
+    /// Submits the queued replies.
     pub(super) fn send(&mut self) -> io::Result<()> {
         self.commands.enter()
     }
@@ -180,7 +182,7 @@ fn wrong_request() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what came is no request")
 }
 
-/// How many there may be.
+/// Counts the CPUs in a list.
 fn processors(ranges: &str) -> Option<u16> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,4 +1,4 @@
-//! The same messages where they go over `io_uring`: the head of an entry, and what its commands carry.
+//! The same messages over `io_uring`: the head of an entry, and the data of its commands.
 //!
 //! ```text
 //!  0    the header of a request, then that of its reply
@@ -8,7 +8,8 @@
 //!  272  how long the payload is: of a request, then of its reply
 //! ```
 //!
-//! Payload is what is to be written, of a request; of a reply, all but its header.
+//! The payload of a request is the data of a write; the payload of a reply is everything after its
+//! header.
 
 #![allow(
     clippy::host_endian_bytes,
@@ -17,18 +18,18 @@
 
 use super::message::{Message, Reply, Violation};
 
-/// The head of an entry.
+/// Length of an entry's head.
 pub(crate) const RING_HEAD_BYTES: usize = 288;
 const BODY_AT: usize = 128;
 const FLAGS_AT: usize = 256;
 const COMMIT_AT: usize = 264;
 const PAYLOAD_LENGTH_AT: usize = 272;
 
-/// Commands: entries are made known to the kernel with the first, and then answered with the second.
+/// Commands: the first registers an entry with the kernel, the second sends each reply.
 pub(crate) const REGISTER: u32 = 1;
 pub(crate) const COMMIT_AND_FETCH: u32 = 2;
 
-/// A request, and how its reply is committed.
+/// Decodes a request; returns it with the commit ID for its reply.
 pub(crate) fn decode(head: &[u8]) -> Result<(Message, u64), Violation> {
     let number = |at: usize| {
         let bytes = head.get(at..at + 4).ok_or(Violation)?;
@@ -45,7 +46,8 @@ pub(crate) fn decode(head: &[u8]) -> Result<(Message, u64), Violation> {
     Ok((message, u64::from_ne_bytes(commit)))
 }
 
-/// Puts a reply into the head of its entry, but for what follows the reply's header, and says of that how long it is.
+/// Writes the header of a reply into the head of its entry, and the length of the payload that
+/// follows.
 pub(crate) fn put_reply(head: &mut [u8], reply: &Reply, payload_bytes: usize) {
     let (header, _) = reply.parts();
     head[..header.len()].copy_from_slice(header);
@@ -53,7 +55,7 @@ pub(crate) fn put_reply(head: &mut [u8], reply: &Reply, payload_bytes: usize) {
     head[PAYLOAD_LENGTH_AT..PAYLOAD_LENGTH_AT + 4].copy_from_slice(&length.to_ne_bytes());
 }
 
-/// What goes with a command of an entry of that queue.
+/// Encodes the data of a command for an entry of this queue.
 pub(crate) fn command<const BYTES: usize>(commit: u64, queue: u16) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
@@ -66,7 +68,7 @@ mod tests {
     use super::super::message::Ask;
     use super::*;
 
-    /// As `struct fuse_uring_req_header` has it.
+    /// As in `struct fuse_uring_req_header`.
     fn head(opcode: u32, body: &[u8], payload_bytes: u32) -> [u8; RING_HEAD_BYTES] {
         let mut head = [0; RING_HEAD_BYTES];
         head[4..8].copy_from_slice(&opcode.to_ne_bytes());
@@ -95,7 +97,7 @@ mod tests {
             (16, 512, Ok(write)),
             (15, 0, Ok(read)),
             (17, 0, Ok(Ask::Statistics)),
-            // It promises more to be written than there is, and less.
+            // The length field is shorter than the payload, and longer.
             (16, 511, Err(Violation)),
             (16, 513, Err(Violation)),
         ] {
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(head[272..276], 8_u32.to_ne_bytes());
     }
 
-    /// As `struct fuse_uring_cmd_req` has it.
+    /// As in `struct fuse_uring_cmd_req`.
     #[test]
     fn commands() {
         let bytes: [u8; 80] = command(78, 3);

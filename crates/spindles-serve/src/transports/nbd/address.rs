@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses that a server listens on.
 
 use crate::certificates::Certificates;
 use crate::control::folder_of;
@@ -11,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The port of the protocol.
+/// The default port of the protocol.
 const PORT: u16 = 10809;
 
-/// Where a server listens.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A port of this machine.
+    /// A TCP port of this machine.
     Tcp(SocketAddr),
 }
 
-/// An address that is none.
+/// An invalid address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum AddressError {
-    /// It has another form.
+    /// The text has no valid form.
     #[error("{0:?} is no address: give {meant}", meant = meant(.0))]
     Form(String),
-    /// Nobody knows the host.
+    /// The host name can't be resolved.
     #[error("{host}: there is no such host: {reason}")]
     Host {
-        /// As it was given.
+        /// The host name as given.
         host: String,
-        /// What the system says.
+        /// The system's error message.
         reason: String,
     },
 }
 
-/// What to give in place of something that is no address.
+/// Suggests a valid form.
 fn meant(text: &str) -> String {
     if text.starts_with(['/', '.']) {
         format!("unix:{text} for a socket there")
@@ -51,7 +51,7 @@ fn meant(text: &str) -> String {
 }
 
 impl Address {
-    /// What listening there leaves in the file system.
+    /// Returns the socket file to remove when listening ends; `None` for TCP.
     pub(super) fn socket(&self) -> Option<Fleeting> {
         match self {
             Self::Unix(path) => Some(Fleeting(path.clone())),
@@ -59,7 +59,7 @@ impl Address {
         }
     }
 
-    /// Where it leaves something in the file system.
+    /// Returns the folder of the socket file; `None` for TCP.
     pub(super) fn folder(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(folder_of(path)),
@@ -67,12 +67,13 @@ impl Address {
         }
     }
 
-    /// As programs take it; with certificates they encrypt, and the server is called as in these.
+    /// Returns the URI of an export for clients. With certificates they use TLS and a host name
+    /// from the certificate.
     pub(super) fn uri(&self, export: &str, certificates: Option<&Certificates>) -> String {
         let export = escaped(export);
         match self {
             Self::Unix(path) => {
-                // For whoever is in another folder.
+                // Absolute, for clients in other folders.
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let socket = shell_word(&path.display().to_string()).into_owned();
                 format!("nbd+unix:///{export}?socket={socket}")
@@ -84,7 +85,7 @@ impl Address {
         }
     }
 
-    /// Whether only this machine can reach it.
+    /// Returns true if only this machine can connect.
     pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
@@ -93,7 +94,8 @@ impl Address {
     }
 }
 
-/// An address that others can connect to: that of all addresses of this machine is none, and its name stands for it.
+/// Returns an address that others can connect to: for an unspecified address, the name of this
+/// machine.
 fn reachable(address: SocketAddr, certificates: Option<&Certificates>) -> String {
     let own = uname();
     match own.nodename().to_str() {
@@ -105,7 +107,7 @@ fn reachable(address: SocketAddr, certificates: Option<&Certificates>) -> String
     }
 }
 
-/// A name as a part of a URI: what may stand for something else there is escaped.
+/// Escapes an export name for a URI.
 fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
@@ -133,7 +135,7 @@ impl FromStr for Address {
             return Ok(Self::Tcp(SocketAddr::new(host, port)));
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(form()); // No port is so large.
+            return Err(form()); // Too large for a port.
         }
         if let Ok(address) = text.parse() {
             return Ok(Self::Tcp(address));

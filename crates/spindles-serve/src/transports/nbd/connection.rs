@@ -1,4 +1,4 @@
-//! One client.
+//! A connection after its handshake.
 
 use super::request::{Requests, Stage};
 use super::socket::Socket;
@@ -13,68 +13,70 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::os::fd::RawFd;
 
-/// Bytes that are received ahead, where no long payload is about to come.
+/// Size of the input buffer, filled if no long payload is expected.
 const AHEAD_BYTES: usize = 64 << 10;
-/// A payload up to so many bytes is received with what comes before and after it, and copied to its place: to ask
-/// the system for it by itself would take longer.
+/// Payload up to this length is received together with its neighbours, and copied into its slot: a
+/// separate system call would take longer.
 const COPIED_BYTES_MAX: u64 = 16 << 10;
-/// So many requests of a connection are taken at once, before others have their turn.
+/// Most requests taken in one turn, before other connections get theirs.
 const TURN_REQUESTS: usize = 64;
-/// Or so much, in bytes: the first is answered, and its memory used again, while it is still in the caches.
+/// Most bytes taken in one turn, so that the first request is answered, and its memory reused,
+/// while that is still cached.
 const TURN_BYTES: u64 = 256 << 10;
-/// So many pieces are sent in one call.
+/// Most buffers sent in one call.
 const PIECES_MAX: usize = 128;
-/// Longest payload that is taken, in bytes: what clients send that do not ask.
+/// Longest accepted payload, in bytes: the limit of clients that do not negotiate block sizes.
 pub(crate) const PAYLOAD_BYTES_MAX: u64 = 32 << 20;
-/// The most extents in one reply to a block status request.
+/// Most extents in one reply to a block status request.
 const EXTENTS_MAX: usize = 512;
-/// Zeros and discards go to the export in steps of so many bytes, one after the other.
+/// Zeroing and discards go to the export in sequential steps of this many bytes.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// Whether requests are taken.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Line {
     Open,
-    /// No more are; those that were are answered.
+    /// No more requests are taken; the ones taken are answered.
     Ended,
-    /// The client is gone, or has broken the protocol: nothing is received or sent any more.
+    /// The client disconnected or violated the protocol: nothing is received or sent any longer.
     Gone,
 }
 
-/// A client.
+/// A connection and its requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Socket,
-    /// Its address or process, for people.
+    /// Its address or process, in messages.
     peer: String,
     headers: Headers,
     allocation: Option<u32>,
     read_only: bool,
-    /// Received and not taken: from `start` to `end`.
+    /// Receive buffer; the bytes from `start` to `end` are not processed yet.
     input: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The request whose payload comes, and how much of it is there.
+    /// The request whose payload is being received, and the number of payload bytes so far.
     receiving: Option<(usize, u64)>,
-    /// Payload of a request that was refused: so much is to be passed over.
+    /// Remaining payload bytes of a refused request, to be skipped.
     skip_bytes: u64,
-    /// The last request had a long payload: so may the next.
+    /// True if the last request had a long payload, so that the next one may, too.
     is_long: bool,
     requests: Requests,
-    /// Of what was taken in this turn, in bytes.
+    /// Bytes of the requests taken in this turn.
     turn_bytes: u64,
-    /// Those whose replies wait to be sent, in order, and how much of the first is sent.
+    /// Requests whose replies wait to be sent, in order, and the number of bytes of the first one
+    /// already sent.
     replies: VecDeque<usize>,
     sent: usize,
     line: Line,
     moved: Moved,
-    /// Bytes that were received or sent, now and when it was looked last.
+    /// Bytes received or sent, now and at the previous check.
     bytes: u64,
     bytes_before: u64,
 }
 
 impl Connection {
-    /// A client that has chosen an export; of its requests something may be received already.
+    /// Creates a connection after its handshake. `received` holds the first bytes of its requests.
     pub(crate) fn new(socket: Socket, agreed: &Agreed, received: &[u8]) -> Self {
         let mut input = vec![0; AHEAD_BYTES].into_boxed_slice();
         input[..received.len()].copy_from_slice(received);
@@ -101,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// The payload of a request does not come any more.
+    /// Drops a request whose payload can't be received completely.
     fn abandon(&mut self, index: usize, desk: &mut Desk<'_>) {
         let pending = self.requests.get_mut(index);
         assert_eq!(pending.stage, Stage::Receiving);
@@ -116,7 +118,7 @@ impl Connection {
         self.requests.remove(index, desk.export);
     }
 
-    /// Takes a request that is there, or receives more where there is more.
+    /// Takes a request from the buffer, or receives more.
     fn step(
         &mut self,
         may_take: MayTake,
@@ -134,7 +136,7 @@ impl Connection {
         if *drained {
             return Ok(Some(Turn::Drained));
         }
-        // Less than there was room for: there is no more.
+        // Fewer bytes than there was room for: nothing more to receive.
         *drained = !self.fill(desk)?;
         if let Some((index, there)) = self.receiving
             && there == self.requests.get(index).request.bytes
@@ -145,7 +147,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Passes over payload of a request that was refused.
+    /// Skips payload of a refused request.
     fn skip(&mut self) {
         let there = self.end - self.start;
         let skipped = usize::try_from(self.skip_bytes).map_or(there, |bytes| bytes.min(there));
@@ -153,7 +155,7 @@ impl Connection {
         self.skip_bytes -= u64::try_from(skipped).expect("64 bits");
     }
 
-    /// Receives, payload to its place. Whether as much came as there was room for.
+    /// Receives bytes, payload directly into its slot. Returns true if they filled all of the room.
     fn fill(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -172,7 +174,7 @@ impl Connection {
         };
         let ahead = match &payload {
             Some(payload) if !is_last(payload) => 0,
-            // Were more received, it might be payload.
+            // Further bytes might be payload.
             _ if self.is_long && self.skip_bytes == 0 => header - self.end,
             _ => self.input.len() - self.end,
         };
@@ -209,7 +211,7 @@ impl Connection {
         Ok(count == room)
     }
 
-    /// Takes a request, where the export has room for it.
+    /// Takes a request, if the export has enough free slots.
     fn take(
         &mut self,
         request: Request,
@@ -273,7 +275,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Takes slots for what has a payload.
+    /// Takes slots for a request with read or write data.
     fn take_parts(&mut self, index: usize, operation: Operation, desk: &mut Desk<'_>) {
         let request = self.requests.get(index).request;
         let access = access_bytes(desk.export);
@@ -291,14 +293,14 @@ impl Connection {
         }
     }
 
-    /// Whether its length is that of a payload: of a command that needs none too, which is refused, and the payload
-    /// passed over.
+    /// Returns true if the length of the request is that of a payload. Also for a command without
+    /// one: it is refused, and its payload skipped.
     fn has_payload(&self, request: &Request) -> bool {
         let says_so = request.flags.contains(CommandFlags::PAYLOAD_LEN);
         request.command == Command::Write || self.headers == Headers::Extended && says_so
     }
 
-    /// Why a request is refused, if it is.
+    /// Returns the reason to refuse a request; `None` if it is valid.
     fn refusal(&self, request: &Request, export: &Export) -> Option<(Failure, &'static str)> {
         let end = request.offset_bytes.checked_add(request.bytes);
         let is_outside = end.is_none_or(|end| end > export.bytes());
@@ -347,7 +349,8 @@ impl Connection {
         }
     }
 
-    /// The payload of a request comes. What of it came with its header is copied to its place.
+    /// Starts receiving the payload of a request. Copies the part received with its header into the
+    /// slots.
     fn begin_receiving(&mut self, index: usize, desk: &mut Desk<'_>) {
         let pending = self.requests.get_mut(index);
         pending.stage = Stage::Receiving;
@@ -367,7 +370,7 @@ impl Connection {
         self.receiving = Some((index, there));
     }
 
-    /// The export gets all parts of a request.
+    /// Submits all parts of a request to the export.
     fn submit(&mut self, index: usize, desk: &mut Desk<'_>) {
         let pending = self.requests.get_mut(index);
         pending.stage = Stage::Served;
@@ -380,16 +383,16 @@ impl Connection {
         }
     }
 
-    /// The export gets the next step of what has no payload.
+    /// Submits the next step of a request without payload.
     fn next_step(&mut self, index: usize, desk: &mut Desk<'_>) {
         let pending = self.requests.get_mut(index);
         let request = pending.request;
         let fua = request.flags.contains(CommandFlags::FUA);
         let operation = match request.command {
             Command::Flush => Operation::Flush,
-            // No discard is durable by itself.
+            // Discards have no FUA: with FUA, a trim writes zeros instead.
             Command::Trim if !fua => Operation::Discard,
-            // Space is given back, unless the client wants to keep it.
+            // Deallocate, unless the client wants to keep the space.
             Command::WriteZeroes if !fua && !request.flags.contains(CommandFlags::NO_HOLE) => {
                 Operation::Discard
             }
@@ -422,7 +425,7 @@ impl Connection {
         self.submit(index, desk);
     }
 
-    /// All is known of a request: its reply is to be sent.
+    /// Queues the reply of a completed request.
     fn reply(&mut self, index: usize) {
         let pending = self.requests.get_mut(index);
         pending.stage = Stage::Replying;
@@ -441,7 +444,8 @@ impl Connection {
         self.replies.push_back(index);
     }
 
-    /// The same of one that asks where there is data. The answer may end before what was asked.
+    /// Queues the reply to a block status request. The reply may cover less than the requested
+    /// range.
     fn reply_with_status(&mut self, index: usize, export: &Export) {
         let pending = self.requests.get_mut(index);
         pending.stage = Stage::Replying;
@@ -457,7 +461,7 @@ impl Connection {
             let from = request.offset_bytes + done;
             let (zero, bytes) = export.extent(from, request.bytes - done);
             if extents.last().is_some_and(|last| last.zero == zero) {
-                break; // So much is looked at for one answer.
+                break; // The limit for one answer.
             }
             extents.push(Extent {
                 bytes,
@@ -474,7 +478,7 @@ impl Connection {
         self.replies.push_back(index);
     }
 
-    /// Sends the beginning of what waits. How much was sent, and of how much.
+    /// Sends the head of the reply queue. Returns the number of bytes sent, and the number offered.
     fn send_some(&mut self, export: &Export) -> io::Result<(usize, usize)> {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut offered, mut skip) = (0, 0, self.sent);
@@ -635,13 +639,13 @@ impl Client for Connection {
     }
 }
 
-/// Whether all of a request is known to be zeros already.
+/// Returns true if the whole range is known to be zero.
 fn is_zero(export: &Export, request: &Request) -> bool {
     let (zeros, bytes) = export.extent(request.offset_bytes, request.bytes);
     zeros && bytes == request.bytes
 }
 
-/// The most bytes of one access.
+/// Returns the longest access, in bytes.
 fn access_bytes(export: &Export) -> u64 {
     export.limits().access_bytes_max.into()
 }

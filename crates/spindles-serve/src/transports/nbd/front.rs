@@ -1,5 +1,5 @@
-//! Listens, and shakes hands with those who come: each in a thread of its own, which waits for it until a time, until it
-//! has chosen an export. Then its socket goes to the server of that.
+//! Listens and negotiates with clients. Each handshake has its own thread and a time limit. Once
+//! the client has chosen an export, the socket goes to the server of the export.
 
 use super::address::Address;
 use super::connection::{Connection, PAYLOAD_BYTES_MAX};
@@ -23,16 +23,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// So many clients may be in the handshake at once; others wait to be accepted.
+/// Most handshakes in progress; further clients wait to be accepted.
 const HANDSHAKES_MAX: usize = 64;
-/// So long a handshake may take.
+/// Time limit of a handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Between two lines about clients that were refused: strangers must not fill the log.
+/// Shortest interval between two log lines about refused clients: strangers must not fill the log.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
-/// After an error that keeps clients from being accepted, as where the process has too many open files.
+/// Pause after a failed accept, for example if the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// It can't listen.
+/// An error of a listening socket.
 #[derive(Debug, Error)]
 #[error("{}", match address {
     Address::Unix(path) => path_failed(path, source),
@@ -43,12 +43,12 @@ pub(super) struct FrontError {
     source: io::Error,
 }
 
-/// Listens on one address.
+/// A listener on one address.
 #[derive(Debug)]
 pub(super) struct Front {
-    /// Until it is opened.
+    /// `None` once it is opened.
     listener: Option<Listener>,
-    /// Until it is closed, or where serving never began.
+    /// The socket file, until it is closed. Also removed if serving never begins.
     socket: Option<Fleeting>,
     address: Address,
     certificates: Option<Certificates>,
@@ -56,7 +56,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Listens there.
+    /// Listens on an address.
     pub(super) fn bind(asked: &Address, options: &DoorOptions) -> Result<Self, FrontError> {
         let failed = |source| FrontError {
             address: asked.clone(),
@@ -80,8 +80,8 @@ impl Door for Front {
         self.address.uri(export, self.certificates.as_ref())
     }
 
-    /// Where there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is
-    /// as safe as its folder.
+    /// Accepts clients. With certificates, clients of a TCP port must use TLS. Clients of a Unix
+    /// socket need not: a Unix socket is as safe as its folder.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
         let certificates = self.certificates.clone();
         let tls = match (&certificates, &self.address) {
@@ -111,7 +111,7 @@ impl Door for Front {
     }
 }
 
-/// What clients find who come by one address.
+/// Settings shared by all handshakes of one listener.
 #[derive(Debug)]
 struct Gate {
     offers: Vec<Offer>,
@@ -120,11 +120,11 @@ struct Gate {
     refused: Refused,
 }
 
-/// Clients that were refused, for the log: one line for all within a while.
+/// Reports refused clients in the log, in at most one line for each interval.
 #[derive(Debug)]
 struct Refused {
     tell: Option<fn(&str)>,
-    /// When one was told last, and how many came since.
+    /// Time of the last line, and the number of refused clients since.
     since: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -143,7 +143,7 @@ impl Refused {
         }
     }
 
-    /// What there is to say now.
+    /// Returns the line to log now, if any.
     fn line(&self, peer: &str, why: &Failed, now: Instant) -> Option<String> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let others = match &mut *since {
@@ -188,7 +188,8 @@ fn accept(listener: &Listener, gate: &Arc<Gate>) {
     }
 }
 
-/// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
+/// Performs a handshake. A client that violates the protocol or exceeds the time limit gets no
+/// message, since it would not understand one.
 fn join(stream: Stream, gate: &Gate) {
     let peer = stream.peer();
     match shake_hands(stream, gate) {
@@ -216,7 +217,7 @@ enum Failed {
 }
 
 impl Failed {
-    /// Whether the client left by itself.
+    /// Returns true if the client disconnected by itself.
     fn is_gone(&self) -> bool {
         let gone = [
             ErrorKind::UnexpectedEof,
@@ -232,7 +233,7 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection
     let exports: Vec<_> = open.map(|offer| offered(offer.export())).collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut socket = Socket::plain(stream);
-    // Of several nobody gets one by chance, also not the last that is left.
+    // With several exports none is the default, not even the last open one.
     let mut server = Server::new(gate.tls);
     if gate.offers.len() > 1 {
         server = server.without_default();
@@ -265,7 +266,7 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection
     }
 }
 
-/// The client ends the handshake: by itself, or because it has no TLS.
+/// Ends a handshake: at the client's request, or because the client did not use TLS.
 fn left(server: &Server) -> Result<Option<(String, Connection)>, Failed> {
     if server.lacked_tls() {
         return Err(Violation::NotEncrypted.into());
@@ -273,7 +274,7 @@ fn left(server: &Server) -> Result<Option<(String, Connection)>, Failed> {
     Ok(None)
 }
 
-/// The handshake of TLS, which is one of its own.
+/// Performs the TLS handshake.
 fn start_tls(mut stream: Stream, gate: &Gate, end: Instant) -> Result<Socket, Failed> {
     let certificates = gate.certificates.as_ref();
     let certificates = certificates.expect("TLS begins only where there are some");
@@ -283,7 +284,7 @@ fn start_tls(mut stream: Stream, gate: &Gate, end: Instant) -> Result<Socket, Fa
     Ok(Socket::encrypted(stream, connection))
 }
 
-/// A socket that is waited for, until a time.
+/// A socket with blocking calls and a deadline.
 struct Waited<'a, T> {
     socket: &'a mut T,
     end: Instant,
@@ -329,7 +330,7 @@ impl<T: Write + AsFd> Write for Waited<'_, T> {
     }
 }
 
-/// What clients see of an export.
+/// Describes an export to clients.
 fn offered(export: ExportFacts) -> handshake::Export {
     let all = [
         TransmissionFlags::SEND_FLUSH,

@@ -1,6 +1,6 @@
-//! Clients that speak NBD.
+//! The NBD transport.
 //!
-//! The *front* listens and shakes hands. After that each client is a *connection*:
+//! The *front* listens and performs handshakes. After that each client is a *connection*:
 //!
 //! ```text
 //!  socket ──▶ connection: takes requests ──▶ export ──▶ answers ──▶ connection: sends replies ──▶ socket
@@ -8,9 +8,10 @@
 //!                  └──────────── slots of the export are free ◀───────────┘
 //! ```
 //!
-//! A connection takes a request only when the export has room for all of it: until then it is not read from, and
-//! the client waits. What is written is received into the memory that goes to the members; only what came together
-//! with an earlier request is copied there, and counted.
+//! A connection takes a request only when the export has enough free slots for all of it. Until
+//! then the connection is not read, and the client waits. Write payload is received into the memory
+//! that goes to the members. Only payload that arrived together with an earlier request is copied
+//! there, and counted.
 
 mod address;
 mod connection;

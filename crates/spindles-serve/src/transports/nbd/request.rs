@@ -1,11 +1,11 @@
-//! Requests of a connection, from their header to the last byte of their reply.
+//! Requests of a connection, from the header to the last byte of the reply.
 
 use crate::client::why;
 use spindles_block::RequestError;
 use spindles_io::export::{Export, SlotId};
 use spindles_nbd::transmission::{Command, Failure, Request};
 
-/// Where a request stands:
+/// Progress of a request:
 ///
 /// ```text
 /// Receiving ──▶ Served ──▶ Replying ──▶ free
@@ -14,37 +14,37 @@ use spindles_nbd::transmission::{Command, Failure, Request};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its payload comes.
+    /// The payload is being received.
     Receiving,
-    /// The export has it.
+    /// The export executes it.
     Served,
-    /// Its reply waits, or is being sent.
+    /// The reply is queued or being sent.
     Replying,
 }
 
-/// A request.
+/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) stage: Stage,
     pub(crate) request: Request,
-    /// Its parts, in order. Each holds as much of the payload as an access may have, but for the last.
+    /// Slots of its parts, in order. All but the last have the maximum length of an access.
     pub(crate) parts: Vec<SlotId>,
-    /// Parts that are not answered.
+    /// Number of parts in progress.
     pub(crate) unanswered: usize,
-    /// Where the next part begins, of what is done one part after the other.
+    /// Offset of the next step, for commands that are executed step by step.
     pub(crate) next_bytes: u64,
     pub(crate) failed: Option<(Failure, &'static str)>,
-    /// The reply but for its payload.
+    /// The reply without its data.
     pub(crate) head: Vec<u8>,
 }
 
 impl Pending {
-    /// Whether what was read follows the head of its reply.
+    /// Returns true if read data follows the head of the reply.
     pub(crate) fn replies_with_data(&self) -> bool {
         self.request.command == Command::Read && self.failed.is_none()
     }
 
-    /// How long its reply is.
+    /// Returns the length of the reply in bytes.
     pub(crate) fn reply_bytes(&self) -> usize {
         let data = if self.replies_with_data() {
             self.request.bytes
@@ -54,7 +54,7 @@ impl Pending {
         self.head.len() + usize::try_from(data).expect("no more than an export has room for")
     }
 
-    /// A part was answered.
+    /// Records the result of a part.
     pub(crate) fn answered(&mut self, result: Result<(), RequestError>) {
         self.unanswered -= 1;
         if let Err(error) = result {
@@ -63,7 +63,7 @@ impl Pending {
     }
 }
 
-/// The error, and the words for people, that a client gets for what failed.
+/// Maps an error to the protocol's error and a message.
 fn failure(error: RequestError) -> (Failure, &'static str) {
     let failure = match error {
         RequestError::OutOfRange => Failure::Invalid,
@@ -76,17 +76,17 @@ fn failure(error: RequestError) -> (Failure, &'static str) {
     (failure, why(error))
 }
 
-/// All of them.
+/// All requests of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     all: Vec<Pending>,
     free: Vec<usize>,
-    /// For each slot of the export its request.
+    /// The request of each slot of the export.
     of_slots: Vec<usize>,
 }
 
 impl Requests {
-    /// A new one; it has no parts.
+    /// Adds a request without parts; returns its index.
     pub(crate) fn add(&mut self, request: Request) -> usize {
         if let Some(index) = self.free.pop() {
             let pending = &mut self.all[index];
@@ -117,7 +117,7 @@ impl Requests {
         &mut self.all[index]
     }
 
-    /// The slot is a part of the request.
+    /// Adds a slot to the parts of a request.
     pub(crate) fn add_part(&mut self, index: usize, slot: SlotId) {
         if self.of_slots.len() <= slot.index() {
             self.of_slots.resize(slot.index() + 1, usize::MAX);
@@ -126,17 +126,17 @@ impl Requests {
         self.all[index].parts.push(slot);
     }
 
-    /// The request that a slot is a part of.
+    /// Returns the request of a slot.
     pub(crate) fn of_slot(&self, slot: SlotId) -> usize {
         self.of_slots[slot.index()]
     }
 
-    /// Whether all are over.
+    /// Returns true if no request is in progress.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.all.len()
     }
 
-    /// It is over: its slots are free.
+    /// Removes a completed request, and frees its slots.
     pub(crate) fn remove(&mut self, index: usize, export: &mut Export) {
         let pending = &mut self.all[index];
         assert_eq!(pending.unanswered, 0, "the export still has it");

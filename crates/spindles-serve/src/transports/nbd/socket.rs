@@ -1,4 +1,4 @@
-//! Sockets of both kinds, with TLS or without. None of them ever waits.
+//! Non-blocking Unix and TCP sockets, with or without TLS.
 
 use super::address::Address;
 use crate::certificates::subject_of;
@@ -13,8 +13,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// So much of the replies, in bytes, may be on its way to a client on this machine. Over a network the system
-/// finds out by itself.
+/// Send buffer size for clients on this machine, in bytes. For network clients the system tunes it
+/// by itself.
 const SEND_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
 }
 
-/// What carries the bytes.
+/// The transport of the bytes.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
@@ -35,12 +35,12 @@ pub(crate) enum Stream {
 pub(crate) struct Socket {
     stream: Stream,
     session: Option<Box<Session>>,
-    /// The subject of the certificate that the client showed.
+    /// Subject of the client's certificate; `None` if it has none.
     subject: Option<String>,
 }
 
 impl Listener {
-    /// Listens there. A socket that a server left behind which did not end in order is replaced.
+    /// Listens on an address. Replaces a socket file left behind by a dead server.
     pub(crate) fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -51,7 +51,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens: with the port that the system chose, where it was to.
+    /// Returns the actual address, with the port that the system chose if the given one was 0.
     pub(crate) fn address(&self, asked: &Address) -> io::Result<Address> {
         match self {
             Self::Unix(_) => Ok(asked.clone()),
@@ -63,7 +63,7 @@ impl Listener {
         match self {
             Self::Unix(listener) => {
                 let (socket, _) = listener.accept()?;
-                // As much as the system allows: with less it is slower.
+                // As large as the system permits; a smaller buffer is slower.
                 set_socket_send_buffer_size(&socket, SEND_BYTES).ok();
                 socket.set_nonblocking(true)?;
                 Ok(Stream::Unix(socket))
@@ -79,7 +79,7 @@ impl Listener {
 }
 
 impl Stream {
-    /// Who is on the other side, for people.
+    /// Names the peer in messages.
     pub(crate) fn peer(&self) -> String {
         match self {
             Self::Unix(_) => "of the socket".to_owned(),
@@ -109,7 +109,7 @@ impl Socket {
         }
     }
 
-    /// The address or the process at the other end, for people.
+    /// Returns the peer's address or process, for messages.
     pub(crate) fn peer(&self) -> String {
         match &self.stream {
             Stream::Unix(socket) => process_behind(socket).map_or_else(
@@ -123,16 +123,16 @@ impl Socket {
         }
     }
 
-    /// The subject of the certificate that the client showed.
+    /// Returns the subject of the client's certificate.
     pub(crate) fn subject(&self) -> Option<&str> {
         self.subject.as_deref()
     }
 
-    /// What carries its bytes.
+    /// Returns the underlying stream.
     ///
     /// # Panics
     ///
-    /// If they are enciphered.
+    /// If TLS has started.
     pub(crate) fn into_plain(self) -> Stream {
         assert!(self.session.is_none(), "TLS began already");
         self.stream
@@ -142,12 +142,12 @@ impl Socket {
         self.as_fd().as_raw_fd()
     }
 
-    /// Ends the connection; whoever looks out for the descriptor finds it ready.
+    /// Ends the connection, which makes the descriptor ready for any poll.
     pub(crate) fn shutdown(&mut self) {
         if let Some(session) = &mut self.session {
             session.end(&mut self.stream);
         }
-        // The other side may have gone first.
+        // The peer may have disconnected first.
         let ended = match &self.stream {
             Stream::Unix(socket) => socket.shutdown(Shutdown::Both),
             Stream::Tcp(socket) => socket.shutdown(Shutdown::Both),
@@ -247,7 +247,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::sync::Arc;
 
-    /// A client that waits, and the server's socket, which does not.
+    /// Returns a blocking client, and the server's non-blocking socket.
     fn pair() -> (StreamOwned<ClientConnection, UnixStream>, Socket) {
         let folder = tempfile::tempdir().expect("a folder");
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
@@ -297,7 +297,7 @@ mod tests {
         let subject = subject_of(certificate.der());
         assert_eq!(subject.as_deref(), Some("O=Example, CN=host 1"));
         let whole = certificate.der().to_vec();
-        // Of what is cut off nothing is read that is not there.
+        // Truncated certificates are not read beyond their end.
         for end in 0..whole.len() {
             subject_of(&CertificateDer::from(&whole[..end]));
         }
@@ -309,7 +309,7 @@ mod tests {
         (0..words).flat_map(word).collect()
     }
 
-    /// Less than there was room for means: there is no more, in the socket or behind it.
+    /// A short read means that neither the socket nor the TLS session has more data.
     #[test]
     fn a_read_takes_all_that_there_is() {
         let (mut client, mut socket) = pair();
@@ -333,7 +333,7 @@ mod tests {
         assert!(received == sent, "{} bytes came", received.len());
         let blocked = socket.read(&mut [0; 9]).expect_err("there is no more");
         assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
-        // What arrived before the end is given out first.
+        // Data received before the end comes first.
         client.write_all(b"end").expect("it fits");
         client.conn.send_close_notify();
         client.flush().expect("it goes");
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(socket.read(&mut [0; 9]).expect("the end"), 0);
     }
 
-    /// What counts as sent has left this process: nobody has to come back for it.
+    /// Bytes reported as sent have left this process; no later call is needed.
     #[test]
     fn what_is_told_to_be_sent_needs_nobody_any_more() {
         let (mut client, mut socket) = pair();
@@ -349,7 +349,7 @@ mod tests {
         let mut sent = 0;
         let mut received: Vec<u8> = Vec::new();
         while sent < all.len() {
-            // In pieces, as replies are: a head, and what was read.
+            // Buffers as in replies: a head and the data.
             let (head, rest) = all[sent..].split_at(16.min(all.len() - sent));
             match socket.write_vectored(&[IoSlice::new(head), IoSlice::new(rest)]) {
                 Ok(count) => sent += count,

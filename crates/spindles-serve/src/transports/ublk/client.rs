@@ -1,7 +1,7 @@
-//! The kernel, which asks for everybody who uses the device.
+//! The kernel as a client: it sends the requests of all users of the device.
 //!
-//! What is asked is known before its payload is moved. So a request gets a slot of the export that fits it, and payload
-//! is copied once: by the kernel, between the memory of whoever asked and that of the slot.
+//! A request is known before its payload moves. So it gets a fitting slot of the export, and the
+//! kernel copies the payload once, between the caller's memory and the slot.
 
 use super::leaving::Leaving;
 use crate::client::{Client, Desk, MayTake, Moved, Turn};
@@ -14,10 +14,10 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// So many requests are taken at once, before others have their turn.
+/// Most requests taken in one turn, before other clients get theirs.
 const TURN_REQUESTS: usize = 64;
 
-/// A request that the export has.
+/// A request in progress in the export.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     tag: u16,
@@ -30,13 +30,13 @@ struct Pending {
 pub(super) struct Kernel {
     queue: Queue,
     leaving: Arc<Leaving>,
-    /// Told when requests can come; they can from then on.
+    /// Notified once requests can arrive; then `None`.
     fetched: Option<Sender<()>>,
-    /// Tags of which nothing more comes.
+    /// Number of tags that the kernel has ended.
     ended: u16,
     /// A request that waits for a slot.
     next: Option<Ask>,
-    /// For each slot its request.
+    /// The request of each slot.
     pending: Vec<Option<Pending>>,
     pending_count: usize,
     is_gone: bool,
@@ -58,17 +58,17 @@ impl Kernel {
         }
     }
 
-    /// Only the thread that serves may fetch, so not whoever makes this.
+    /// Fetches requests. Must run in the serving thread, and so not in `new`.
     fn fetch(&mut self) {
         if let Some(fetched) = self.fetched.take() {
             self.queue.fetch_all();
             self.flush_out();
-            // Who waits for it may have been stopped.
+            // The receiver may be gone.
             fetched.send(()).ok();
         }
     }
 
-    /// The next request, if there is one.
+    /// Returns the next request, if there is one.
     fn next(&mut self) -> Option<Ask> {
         if let Some(ask) = self.next.take() {
             return Some(ask);
@@ -86,7 +86,7 @@ impl Kernel {
         }
     }
 
-    /// The export gets a request.
+    /// Submits a request to the export.
     fn take(&mut self, ask: Ask, desk: &mut Desk<'_>) {
         self.moved.requests += 1;
         let Some(operation) = ask.operation else {
@@ -118,7 +118,7 @@ impl Kernel {
         desk.export.submit(slot);
     }
 
-    /// What a request that is done moved, or why not.
+    /// Returns the number of bytes moved by a completed request, or its error.
     fn result(
         &mut self,
         pending: Pending,
@@ -140,7 +140,7 @@ impl Kernel {
     }
 
     fn flush_out(&mut self) {
-        // Whoever waits for answers would wait for ever.
+        // Without answers the callers would wait forever.
         if self.queue.send().is_err() {
             self.lose();
         }
@@ -197,7 +197,7 @@ impl Client for Kernel {
         !self.has_replies()
     }
 
-    /// It goes on until the device has ended: only then nobody asks any more.
+    /// Requests are taken until the device has ended: only then no more come.
     fn take_no_more(&mut self) {
         if self.leaving.begin().is_err() {
             self.is_gone = true;
@@ -222,7 +222,7 @@ impl Client for Kernel {
         self.queue.wake().ok();
     }
 
-    /// Nothing ever waits for the kernel.
+    /// Never waits for the kernel.
     fn is_stuck(&mut self) -> bool {
         false
     }
@@ -235,7 +235,7 @@ impl Client for Kernel {
 fn failure(error: RequestError) -> Errno {
     match error {
         RequestError::NoSpace => Errno::NOSPC,
-        // The kernel tells programs no more than that.
+        // The kernel reports no more detail to programs.
         RequestError::OutOfRange
         | RequestError::ReadOnly
         | RequestError::BeyondTolerance

@@ -1,8 +1,9 @@
-//! The device: made anew, or taken over from a server that died.
+//! A ublk device: created, or taken over from a dead server.
 //!
-//! The driver keeps a mark for each device, and the mark of an array's device is made of the array's UUID. So a server finds
-//! the devices of its array, whoever made them, and no file says which they are. The device of what is gone with its
-//! server waits for nobody.
+//! The driver stores a mark for each device; the mark of an array's device derives from the array's
+//! UUID. So a server finds the devices of its array, whichever server created them, without any
+//! file. The device of an export that ends with its server has a common mark, and waits for no
+//! server.
 
 use crate::offer::ExportFacts;
 use rustix::io::Errno;
@@ -16,25 +17,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Zeros and discards are asked for in pieces of so many bytes.
+/// Most bytes of one zeroing or discard request.
 const ZEROING_BYTES_MAX: u32 = 16 << 20;
-/// The largest block that all kernels give a device.
+/// Largest block size that all kernels support.
 const BLOCK_BYTES_MAX: u32 = 4096;
-/// The mark of devices that wait for nobody.
+/// The mark of devices that wait for no server.
 const UNAWAITED: u64 = 0x7370_696e_646c_6573;
-/// What is used of the driver.
+/// Required driver features.
 const FEATURES: u64 = features::NUMBERS | features::USER_COPY;
-/// What is used where another server may take over.
+/// Features that let another server take over.
 const RECOVERY: u64 = features::RECOVERY | features::REISSUE;
-/// A process that was killed lets its device go within that time, also where all of its requests were under way: the
-/// kernel finds that only after the time that a request may take.
+/// How long a killed process may hold its device. If all of its requests were in progress, the
+/// kernel notices only after the time limit of a request.
 const DYING_TIMEOUT: Duration = Duration::from_secs(90);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-/// Which device is wanted.
+/// The requested device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The one that waits for the array, or one with a number that is free.
+    /// The device that waits for the array, else a new one with a free number.
     Auto,
     Number(u32),
 }
@@ -43,7 +44,7 @@ impl FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The driver has no others.
+        // The driver's limit.
         const NUMBER_MAX: u32 = (1 << 20) - 1;
         let number = || text.parse().ok().filter(|&number| number <= NUMBER_MAX);
         match text {
@@ -66,7 +67,7 @@ impl fmt::Display for Asked {
     }
 }
 
-/// There can be no device.
+/// The device can't be created or taken over.
 #[derive(Debug, Error)]
 pub(super) enum DeviceError {
     #[error(
@@ -98,10 +99,10 @@ pub(super) enum DeviceError {
     TakeOver { number: u32, error: io::Error },
 }
 
-/// The driver, if it can do what is needed.
+/// Opens the driver, and checks its features.
 pub(super) fn driver() -> Result<Control, DeviceError> {
     let opened = Control::open().map_err(|error| match error.kind() {
-        // No such device: there is a file, and nothing behind it.
+        // ENXIO or ENODEV: the device file exists without a driver.
         io::ErrorKind::NotFound => DeviceError::NoDriver,
         _ if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => DeviceError::NoDriver,
         _ if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => DeviceError::NoDriver,
@@ -119,27 +120,28 @@ pub(super) fn driver() -> Result<Control, DeviceError> {
     }
 }
 
-/// A device of which all requests are to be fetched, and that is to be started then.
+/// A device whose requests must be fetched before it is started.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) number: u32,
-    /// How many requests it has at once.
+    /// Queue depth: most requests in progress.
     pub(super) depth: u16,
-    /// It was there before: others may have it open, and wait.
+    /// True if the device existed before: programs may have it open, and wait.
     pub(super) taken_over: bool,
-    /// It waits for another server when this one ends.
+    /// True if the device waits for another server when this one ends.
     pub(super) is_recoverable: bool,
 }
 
 impl Device {
-    /// The device that waits for this array, or a new one. The control stays locked until that is started.
+    /// Takes over the device that waits for this array, or creates one. A new device keeps the
+    /// control locked until it is started.
     pub(super) fn prepare(
         control: &mut Control,
         asked: Asked,
         export: &ExportFacts,
     ) -> Result<Self, DeviceError> {
         let mark = export.identity.unwrap_or(UNAWAITED);
-        // What another server is just making is not left behind, though it looks so until it is started.
+        // Lock: a device that another server is creating looks abandoned until it is started.
         control.lock().map_err(DeviceError::Driver)?;
         let left = left_behind(control, asked, mark)?;
         let (info, taken_over) = match left {
@@ -158,7 +160,7 @@ impl Device {
         })
     }
 
-    /// There is nobody who could start it.
+    /// Deletes a new device that can't be started.
     pub(super) fn give_up(&self, control: &mut Control) {
         if !self.taken_over {
             delete(control, self.number).ok();
@@ -166,7 +168,8 @@ impl Device {
     }
 }
 
-/// A device that waits for the array with that mark, or will. Those of servers that died which wait for nobody are deleted.
+/// Returns a device that waits or will wait for the array with this mark. Deletes dead servers'
+/// devices that wait for no server.
 fn left_behind(
     control: &mut Control,
     asked: Asked,
@@ -174,17 +177,17 @@ fn left_behind(
 ) -> Result<Option<DeviceInfo>, DeviceError> {
     let mut elsewhere = None;
     for number in Control::numbers() {
-        // It may have gone just now.
+        // The device may just have been deleted.
         let Ok(info) = control.info(number) else {
             continue;
         };
         match info.state {
             DeviceState::Dead if [mark, UNAWAITED].contains(&info.mark) => {
-                // What can't be deleted is in nobody's way.
+                // Ignore failures: a remaining device does no harm.
                 delete(control, number).ok();
             }
             _ if info.mark != mark || mark == UNAWAITED => {}
-            // Of another door of this server.
+            // Belongs to another listener of this server.
             DeviceState::Live if info.server == Some(std::process::id()) => {}
             _ if matches!(asked, Asked::Number(asked) if asked != number) => {
                 elsewhere = Some(number);
@@ -211,7 +214,7 @@ fn make(
     let recovery = export.identity.map_or(0, |_| RECOVERY);
     let added = control.add(&NewDevice {
         number,
-        // Each has a slot of the export while it is worked on.
+        // Each request in progress has a slot of the export.
         depth: export.accesses_max,
         request_bytes_max: export.access_bytes_max,
         features: FEATURES | recovery,
@@ -224,14 +227,14 @@ fn make(
     })?;
     let given = control.set_parameters(added.number, &parameters(export));
     if let Err(error) = given {
-        // It was not of use to anybody.
+        // Unusable: delete it.
         drop(control.delete(added.number));
         return Err(DeviceError::Make { asked, error });
     }
     Ok(added)
 }
 
-/// What the array is as a block device.
+/// Returns the parameters of the array as a block device.
 fn parameters(export: &ExportFacts) -> Parameters {
     Parameters {
         bytes: export.bytes,
@@ -243,7 +246,8 @@ fn parameters(export: &ExportFacts) -> Parameters {
     }
 }
 
-/// Why the array can't be what a device is to those who have it open, if so. It may have grown: they don't see that.
+/// Returns a reason if the array can't replace the device for programs that have it open. The array
+/// may have grown; these programs do not see that.
 fn misfit(device: &Parameters, info: &DeviceInfo, export: &ExportFacts) -> Option<&'static str> {
     let own = parameters(export);
     let wanted = FEATURES | RECOVERY;
@@ -261,7 +265,7 @@ fn misfit(device: &Parameters, info: &DeviceInfo, export: &ExportFacts) -> Optio
     (!fits).then_some("its requests are others than the array's")
 }
 
-/// Afterwards its requests can be fetched.
+/// Takes the device over, so that its requests can be fetched.
 fn take_over(
     control: &mut Control,
     left: &DeviceInfo,
@@ -280,14 +284,15 @@ fn take_over(
         };
         match Errno::from_io_error(&error) {
             Some(Errno::BUSY) if begun.elapsed() < DYING_TIMEOUT => thread::sleep(BETWEEN_TRIES),
-            // Whoever began before did not come to fetch anything.
+            // An earlier server began the recovery, and never fetched.
             Some(Errno::INVAL) => return Ok(()),
             _ => return Err(failed(error)),
         }
     }
 }
 
-/// Deletes it, and waits for a moment until its number is free: at once, or when nobody has it open any more.
+/// Deletes a device, then waits briefly until its number is free: at once, or when its last user
+/// closes it.
 pub(super) fn delete(control: &mut Control, number: u32) -> io::Result<()> {
     const TRIES: u32 = 100;
     control.delete(number)?;
@@ -328,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Whoever has a device open must not find another one in its place.
+    /// Programs that have a device open must not find another one in its place.
     #[test]
     fn an_array_takes_over_only_what_it_can_be() {
         let info = DeviceInfo {

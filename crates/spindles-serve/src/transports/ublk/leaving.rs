@@ -1,6 +1,6 @@
-//! How a device ends.
+//! The end of a device.
 //!
-//! In a thread of its own: who stops a device waits for requests that the server answers.
+//! Runs in its own thread: stopping a device waits for requests that the server answers.
 
 use super::watched::{END, LEAVE, Left, START, USERS};
 use crate::guard::Guard;
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A device on its way out.
+/// Ends a device.
 #[derive(Debug)]
 pub(super) struct Leaving {
     number: u32,
-    /// Who starts and ends it.
+    /// The process that starts and ends it.
     watcher: Mutex<Watcher>,
     guard: Option<Guard>,
-    /// Of the server, which waits for this.
+    /// Of the server, which waits for the end of the device.
     stopper: Stopper,
-    /// Without this device the server has nothing to do.
+    /// True if the server has no other listener for the export.
     is_only: bool,
-    /// It is left to another server: nothing more of it is answered here.
+    /// Set once the device is left to another server; its requests are no longer answered here.
     stays: AtomicBool,
     thread: Mutex<Option<JoinHandle<Option<String>>>>,
 }
@@ -57,7 +57,7 @@ impl Leaving {
         self.number
     }
 
-    /// Who starts and ends it, to be looked out for.
+    /// Returns the guard that watches this process.
     pub(super) fn guard(&self) -> Option<&Guard> {
         self.guard.as_ref()
     }
@@ -67,7 +67,7 @@ impl Leaving {
         lock(&self.watcher).ask(START)
     }
 
-    /// Begins to end it, if that has not begun.
+    /// Starts ending the device, unless that was started before.
     pub(super) fn begin(self: &Arc<Self>) -> io::Result<()> {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
@@ -82,19 +82,21 @@ impl Leaving {
         Ok(())
     }
 
-    /// Nothing more comes of it. If this was not asked for, somebody else has ended it.
+    /// Called when no more requests come. If the server did not end the device, another process
+    /// did: stops the server if there is no other listener.
     pub(super) fn lost(&self) {
         if lock(&self.thread).is_none() && self.is_only {
             self.stopper.stop();
         }
     }
 
-    /// Whether it is left to another server.
+    /// Returns true if the device is left to another server.
     pub(super) fn stays(&self) -> bool {
         self.stays.load(Ordering::Acquire)
     }
 
-    /// Waits for the end, and has what is not left to another server deleted. What somebody should know of it.
+    /// Waits for the end, and deletes the device unless it is left to another server. Returns a
+    /// warning if there is one.
     pub(super) fn end(&self) -> Option<String> {
         let thread = lock(&self.thread).take();
         let told = thread.and_then(|thread| thread.join().expect("it does not panic"));
@@ -104,7 +106,7 @@ impl Leaving {
         deleted.unwrap_or_else(failed).or(told)
     }
 
-    /// Has it ended, or leaves it. What somebody should know of that.
+    /// Asks the watcher to end or leave the device. Returns a warning if there is one.
     fn leave(&self) -> Option<String> {
         match lock(&self.watcher).ask(LEAVE) {
             Ok(Left { stays, told }) => {
@@ -112,7 +114,7 @@ impl Leaving {
                 told
             }
             Err(error) => {
-                // Nobody ends it: the next server finds it as that of one that died.
+                // The device stays: the next server finds it like that of a dead server.
                 self.stays.store(true, Ordering::Release);
                 let path = block_device(self.number);
                 Some(format!("{path} could not be stopped: {error}"))

@@ -1,4 +1,4 @@
-//! An array as a block device, whose requests the kernel's ublk driver hands out.
+//! Serves an array as a block device with the kernel's ublk driver.
 //!
 //! ```text
 //!  program, file system ──▶ /dev/ublkbN ──▶ kernel ──▶ kernel's client ──▶ export ──▶ the array
@@ -6,12 +6,12 @@
 //!                                             └─────────── answers ◀──────────┘
 //! ```
 //!
-//! When the server of an array dies, its device waits, and so does whoever has it open. The next server of the array
-//! [takes it over](device), and is asked again what the dead one had not answered. A server that is stopped deletes
-//! its device, or leaves it to the next one where somebody has it open.
+//! When the server of an array dies, its device and all of its users wait. The next server of the
+//! array [takes it over](device), and gets the unanswered requests again. A server that is stopped
+//! deletes its device, or leaves it to the next one if it is in use.
 //!
-//! The driver makes, starts and deletes devices only for root. So the device is made before the sandbox is entered, and
-//! started and ended by a [watcher](super::watcher).
+//! The driver creates, starts and deletes devices only for root. So the device is created before
+//! the server enters the sandbox, and started and ended by a [watcher](super::watcher).
 
 mod client;
 mod device;
@@ -42,7 +42,8 @@ pub(super) static TRANSPORT: Transport = Transport {
 fn bind(asked: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let asked: Asked = asked.parse().map_err(DoorError::Usage)?;
     let command = options.watcher()?.clone();
-    // Before there are threads, which are to have it too: those of the kernel that a ring has as well.
+    // Must precede the creation of threads, which inherit it, including the kernel threads of a
+    // ring.
     let needs_ipc_lock = super::reclaim::prevent_deadlock();
     let control = device::driver().map_err(|error| DoorError::Refused(Box::new(error)))?;
     Ok(Box::new(BlockDevice {
@@ -56,18 +57,19 @@ fn bind(asked: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> 
     }))
 }
 
-/// A block device that there is, or will be. One that is dropped, and not closed, waits for the next server.
+/// A block device that exists or will. If dropped without `close`, it waits for the next server.
 #[derive(Debug)]
 struct BlockDevice {
     asked: Asked,
     is_only: bool,
     needs_ipc_lock: bool,
     command: WatcherCommand,
-    /// Until the device is started. Locked, so that no other server takes it for one that was left.
+    /// `None` once the device is started. Locked, so that no other server takes the device for an
+    /// abandoned one.
     control: Option<Control>,
-    /// Of a device that there is, until somebody answers.
+    /// The queue of an existing device, until the client takes it over.
     queue: Option<Queue>,
-    /// Once there is a device.
+    /// `None` until the device exists.
     leaving: Option<Arc<Leaving>>,
 }
 
@@ -77,7 +79,7 @@ impl Door for BlockDevice {
         leaving.map_or_else(|| self.asked.to_string(), |it| block_device(it.number()))
     }
 
-    /// Makes the device, which nobody can open yet, or takes it over.
+    /// Creates the device, which no program can open yet, or takes it over.
     fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
         let [offer] = offers else {
             return Err(io::Error::other("a block device is one array"));
@@ -116,7 +118,7 @@ impl Door for BlockDevice {
         }
         let (fetched, is_fetched) = channel();
         offer.join(Box::new(Kernel::new(queue, Arc::clone(leaving), fetched)));
-        // The thread that serves asks for requests; only then there can be some.
+        // Requests arrive only after the serving thread has fetched them.
         let ended = |_| io::Error::other("the server has ended");
         is_fetched.recv().map_err(ended)?;
         let path = block_device(leaving.number());
@@ -135,7 +137,7 @@ impl Door for BlockDevice {
     }
 
     fn close(&mut self) -> Option<String> {
-        // What nobody serves is let go of.
+        // Close the queue if no client has taken it.
         self.queue = None;
         self.leaving.take()?.end()
     }

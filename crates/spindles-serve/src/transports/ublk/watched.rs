@@ -1,5 +1,5 @@
-//! A device as its [watcher](super::super::watcher) sees it: the driver does not start and end devices for a server in
-//! its sandbox.
+//! The watcher's view of a device: the driver does not let a sandboxed server start and end
+//! devices.
 
 use super::device::{Device, delete};
 use crate::transports::users::{User, by_users, lasting_users};
@@ -13,34 +13,34 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// Given to the process where the device was there before.
+/// Argument: the device existed before.
 const TAKEN_OVER: &str = "taken-over";
-/// And where it was not.
+/// Argument: the device is new.
 const MADE: &str = "made";
-/// Given where it waits for another server.
+/// Argument: the device waits for another server.
 const RECOVERABLE: &str = "recoverable";
-/// And where it does not.
+/// Argument: the device does not wait.
 const PASSING: &str = "passing";
 
-/// All requests are fetched: programs may use it.
+/// Request: all requests are fetched; let programs use the device.
 pub(super) const START: &str = "start";
-/// The reply is who uses it, where somebody does for longer than a moment.
+/// Request: list the users of the device, if any use it for longer than a moment.
 pub(super) const USERS: &str = "users";
-/// Nobody is to be served any more. The reply is [`Left`].
+/// Request: end or leave the device. The reply is [`Left`].
 pub(super) const LEAVE: &str = "leave";
-/// Nobody is served any more. The reply is what somebody should know.
+/// Request: the server has stopped serving the device. The reply is a warning, if there is one.
 pub(super) const END: &str = "end";
 
-/// What came of a device.
+/// Result of leaving a device.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Left {
-    /// It is left to another server.
+    /// True if the device is left to another server.
     pub(super) stays: bool,
-    /// What somebody should know.
+    /// A warning, if there is one.
     pub(super) told: Option<String>,
 }
 
-/// What the process is told on its command line.
+/// Returns the arguments of the process.
 pub(super) fn arguments(device: &Device) -> [String; 3] {
     let came = if device.taken_over { TAKEN_OVER } else { MADE };
     let goes = if device.is_recoverable {
@@ -67,24 +67,24 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
     }))
 }
 
-/// How far a device came.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Only who waits for it since an earlier server has it open.
+    /// Only users since an earlier server can have it open.
     Prepared,
     /// Programs may have it open.
     Started,
-    /// It is stopped, or stays for another server.
+    /// Stopped, or left to another server.
     Ended { stays: bool },
-    /// It is no matter of this server any more.
+    /// Not this server's device any longer.
     Over,
 }
 
-/// A device that a server has.
+/// A device of a server.
 struct Held {
     control: Control,
     number: u32,
-    /// Who serves it.
+    /// The process of the server.
     server: Pid,
     taken_over: bool,
     is_recoverable: bool,
@@ -103,7 +103,7 @@ impl Watched for Held {
         }
     }
 
-    /// It waits for another server, or the driver ends it.
+    /// The device waits for another server, or the driver ends it.
     fn left(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Held {
         left
     }
 
-    /// Ends what programs may have open, or leaves it.
+    /// Ends a device that programs may have open, or leaves it.
     fn end_use(&mut self) -> Left {
         let path = block_device(self.number);
         let users = self.users();
@@ -169,7 +169,7 @@ impl Held {
     }
 
     fn end(&mut self) -> Option<String> {
-        // A server that lost its array leaves whoever has the device open as one does that died.
+        // A server that lost its array leaves a device in use to the next one, as if it had died.
         let is_left = match self.stage {
             Stage::Prepared => self.taken_over && self.is_recoverable,
             Stage::Started => self.is_recoverable,

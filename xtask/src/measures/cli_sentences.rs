@@ -1,0 +1,74 @@
+//! Sentences in libraries that name commands of the program: all text for people belongs into the binary.
+
+use super::{Figure, Finding, Measure, Sources};
+use proc_macro2::{TokenStream, TokenTree};
+use std::str::FromStr as _;
+
+pub(super) static MEASURE: Measure = Measure {
+    name: "cli_sentences",
+    about: "strings of libraries that name commands",
+    figure: Figure::Sum,
+    is_kept: true,
+    find,
+};
+
+fn find(sources: &Sources) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in &sources.parsed {
+        if matches!(source.file.crate_name(), "spindles" | "xtask") {
+            continue;
+        }
+        let code = crate::source::without_tests(source.file.text());
+        let Ok(tokens) = TokenStream::from_str(code) else {
+            continue;
+        };
+        strings(tokens, &mut |line, text| {
+            let named = text.match_indices("spindles ").any(|(at, found)| {
+                let is_word = at > 0 && text.as_bytes()[at - 1].is_ascii_alphanumeric();
+                let next = text[at + found.len()..].chars().next();
+                !is_word && next.is_some_and(|c| c.is_ascii_lowercase() || c == '{')
+            });
+            if named {
+                findings.push(Finding::new(source.file, line, text));
+            }
+        });
+    }
+    findings
+}
+
+/// Calls `each` with the line and the text of every string that is no doc comment.
+fn strings(tokens: TokenStream, each: &mut impl FnMut(usize, &str)) {
+    let mut is_doc = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => strings(group.stream(), each),
+            TokenTree::Ident(ident) => {
+                is_doc = ident == "doc";
+                continue;
+            }
+            TokenTree::Punct(_) => continue,
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.contains('"') && !is_doc {
+                    each(literal.span().start().line, &text);
+                }
+            }
+        }
+        is_doc = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measures::tests::figure;
+
+    #[test]
+    fn strings_count_and_comments_do_not() {
+        let text =
+            "/// By `spindles scrub`.\nfn f() { g(\"do `spindles scrub {}`\"); g(\"spindles\"); }";
+        let of = |path| figure(&MEASURE, &[(path, text)]);
+        assert_eq!(of("crates/spindles-io/src/a.rs"), 1);
+        assert_eq!(of("crates/spindles/src/a.rs"), 0);
+    }
+}
