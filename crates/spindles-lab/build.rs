@@ -1,4 +1,4 @@
-//! Tells the crate which commit it is built from, where git knows.
+//! Sets `SPINDLES_COMMIT` to the commit the crate is built from, if git knows it.
 
 use std::process::Command;
 

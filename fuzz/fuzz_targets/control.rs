@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 struct Sockets {
     folder: TempDir,
-    /// Dropping it would remove its socket.
+    /// Kept, since a drop removes the socket.
     _real: OpenControl,
     fake: UnixListener,
 }

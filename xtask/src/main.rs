@@ -1,4 +1,4 @@
-//! The project's own checks and chores: `cargo xtask`. Nothing here is needed to build.
+//! The project's own checks and chores: `cargo xtask`. A build doesn't need them.
 
 #![allow(
     clippy::print_stdout,
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         eprint!("xtask: there is no task {name}\n\n{}", tasks::help());
         return ExitCode::from(2);
     };
-    // Tasks start where the workspace is, wherever they were called.
+    // Tasks run in the workspace's root, wherever they were called.
     if let Err(error) = std::env::set_current_dir(repo::root()) {
         eprintln!("xtask: {}: {error}", repo::root().display());
         return ExitCode::FAILURE;

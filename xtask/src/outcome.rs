@@ -1,24 +1,24 @@
-//! What came out of the steps: counts, failures, and what was skipped and why.
+//! The outcome of steps: counts, failures, and skipped tests with their reasons.
 
 use std::fmt::Write as _;
 
-/// What a step, or all of them together, came to.
+/// The outcome of one step, or the sum of several.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Tests and checks that passed.
     pub(crate) passed: u64,
     /// Tests and checks that failed.
     pub(crate) failed: u64,
-    /// What could not be done here: `NAME: REASON` each.
+    /// Skipped tests and checks, as `NAME: REASON`.
     pub(crate) skipped: Vec<String>,
-    /// What tests counted: `NAME: FIGURES` each.
+    /// Figures that tests counted, as `NAME: FIGURES`.
     pub(crate) figures: Vec<String>,
-    /// What to show of the failures.
+    /// The details of failures to print.
     pub(crate) details: String,
 }
 
 impl Outcome {
-    /// One check that passed.
+    /// The outcome of a check that passed.
     pub(crate) fn passed() -> Self {
         Self {
             passed: 1,
@@ -26,7 +26,7 @@ impl Outcome {
         }
     }
 
-    /// One check that failed.
+    /// The outcome of a check that failed.
     pub(crate) fn failed(details: impl Into<String>) -> Self {
         Self {
             failed: 1,
@@ -35,7 +35,7 @@ impl Outcome {
         }
     }
 
-    /// One check that could not be done here.
+    /// The outcome of a check that could not run here.
     pub(crate) fn skipped(name: &str, reason: &str) -> Self {
         Self {
             skipped: vec![format!("{name}: {reason}")],
@@ -43,8 +43,8 @@ impl Outcome {
         }
     }
 
-    /// From the output of `cargo test -- --show-output`: the sums of all its test binaries, and
-    /// the lines in which tests say `SKIPPED NAME: REASON` or `FIGURES NAME: WHAT THEY COUNTED`.
+    /// Parses the output of `cargo test -- --show-output`: the sums of all its test binaries, and
+    /// the lines in which tests print `SKIPPED NAME: REASON` or `FIGURES NAME: WHAT THEY COUNTED`.
     pub(crate) fn of_tests(good: bool, output: &str) -> Self {
         let mut outcome = Self::default();
         let mut is_failure = false;
@@ -76,8 +76,8 @@ impl Outcome {
                 writeln!(outcome.details, "{line}").expect("strings take everything");
             }
         }
-        // A test binary that crashed or had to be stopped has no result. Its last lines name what
-        // was running.
+        // A test binary that crashed or was stopped has no result. Its last lines name the tests
+        // that were running.
         if !good && (outcome.failed == 0 || is_running) {
             outcome.failed += 1;
             let lines: Vec<&str> = output.lines().collect();
@@ -87,7 +87,7 @@ impl Outcome {
         outcome
     }
 
-    /// Adds what another step came to.
+    /// Adds the outcome of another step.
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -99,8 +99,8 @@ impl Outcome {
         }
     }
 
-    /// The skips that the list of expected ones does not have. A line of the list is the
-    /// beginning of a skip, two spaces or more, and why it is expected; `#` begins a comment.
+    /// Returns the skips that are not in the list of expected ones. A line of the list is the
+    /// beginning of a skip, two spaces or more, and the reason; `#` begins a comment.
     pub(crate) fn unexpected<'a>(&'a self, expected: &str) -> Vec<&'a String> {
         let expected: Vec<&str> = expected
             .lines()

@@ -1,17 +1,17 @@
-//! Other programs: cargo and whatever the steps call.
+//! Running other programs: cargo and the programs that steps need.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a program printed, and whether it was content.
+/// The output of a program, and whether it succeeded.
 pub(crate) struct Finished {
     /// Exit status 0.
     pub(crate) good: bool,
-    /// Standard output and standard error, in the order in which they came as far as possible.
+    /// Standard output and standard error, in their order as far as possible.
     pub(crate) output: String,
 }
 
-/// Runs a program, its output going where ours goes.
+/// Runs a program. Its output is not captured.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let status = Command::new(program)
         .args(arguments)
@@ -52,12 +52,12 @@ pub(crate) fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Runs cargo, its output going where ours goes.
+/// Runs cargo. Its output is not captured.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     run(&cargo_program(), arguments)
 }
 
-/// Whether a program can be found.
+/// Returns true if a program is found in `PATH`.
 pub(crate) fn exists(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder: std::path::PathBuf| {

@@ -145,6 +145,6 @@ pub enum ComputeResult {
     Done,
     /// Compared and not equal.
     Mismatch,
-    /// The index of the one source that is inconsistent with all others.
+    /// The index of the single source that contradicts all others.
     Located(u8),
 }

@@ -58,7 +58,7 @@ impl AreaKind {
 pub struct Area {
     /// Its purpose.
     pub kind: AreaKind,
-    /// The version of its contents; 0 while it has none.
+    /// The version of its contents; 0 for an unused area.
     pub version: u16,
     /// Its start.
     pub offset_bytes: u64,
@@ -213,7 +213,7 @@ impl DeviceRecord {
         self.areas().iter().find(|area| area.kind == kind)
     }
 
-    /// Records that the areas of this kind have contents of this version.
+    /// Marks the areas of this kind as in use, with contents of this version.
     pub fn set_version(&mut self, kind: AreaKind, version: u16) {
         let areas = self.areas[..usize::from(self.area_count)].iter_mut();
         for area in areas.filter(|area| area.kind == kind) {
@@ -258,7 +258,7 @@ fn superblock_bytes() -> u64 {
 pub struct TooSmall {
     /// The device's length.
     pub device_bytes: u64,
-    /// The least length that would do.
+    /// The minimum length.
     pub needed_bytes: u64,
 }
 

@@ -202,7 +202,7 @@ pub enum AssembleError {
     Unsupported {
         /// Its name.
         name: String,
-        /// What is too new.
+        /// The unsupported version or features.
         error: DecodeError,
     },
     /// A device belongs to another array.

@@ -38,7 +38,7 @@ fn set_apart<T>(said: Result<T, DecodeError>, slot: &mut Decoded) -> Option<T> {
     .ok()
 }
 
-/// One device as it was read.
+/// The superblock slots of one device, decoded.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The device's name, for people.
@@ -243,8 +243,7 @@ pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
     Ok(assembly)
 }
 
-/// Returns an error for a mistake of the caller, as opposed to damage of a device. Nothing is
-/// assembled then.
+/// Returns an error for a mistake of the caller, as opposed to damage of a device.
 fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
     for device in found {
         let name = || device.name.clone();

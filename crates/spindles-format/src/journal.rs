@@ -26,13 +26,13 @@ pub struct JournalBatch {
     pub nonce: u64,
     /// Grows with every batch; never repeats in the life of an array.
     pub sequence: u64,
-    /// The member whose journal this is.
+    /// The owner of the journal.
     pub member: MemberIndex,
     /// The header's position, in blocks from the start of the journal.
     pub place: u32,
 }
 
-/// The place of an entry's new blocks.
+/// The form of an entry's new blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalKind {
     /// The new blocks are in the journal.
@@ -66,7 +66,7 @@ pub struct JournalEntry {
     pub slots: u64,
     /// The slot of this member.
     pub slot: u8,
-    /// The place of the new blocks.
+    /// The form of the new blocks.
     pub kind: JournalKind,
     /// True if the sums of the rows follow the checksums. All slots carry the same sums, so any
     /// part proves the reconstruction of missing parts.
@@ -139,7 +139,7 @@ impl<'out> JournalWriter<'out> {
     /// Starts a header.
     pub fn new(batch: &JournalBatch, draft: &'out mut JournalDraft) -> Self {
         draft.bytes[..draft.used].fill(0);
-        draft.used = JOURNAL_HEADER_BYTES; // Until it is finished.
+        draft.used = JOURNAL_HEADER_BYTES; // In full, until `finish`.
         let out = &mut draft.bytes;
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());

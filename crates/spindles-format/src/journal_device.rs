@@ -85,7 +85,7 @@ impl JournalDevice {
         !array.clean && journal.on_device && journal.tail > 0 && !knows
     }
 
-    /// Encodes it for one of the slots, which are where members have superblocks.
+    /// Encodes it for one of the slots, which lie at the same offsets as the superblocks of members.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut page = Page::new(MAGIC);

@@ -51,8 +51,8 @@ pub struct Features {
 }
 
 impl Features {
-    /// `refuse`: the array has regions. Members hold no data for unwritten regions, and a writer
-    /// that marks nothing makes the bitmaps wrong.
+    /// `refuse`: the array has regions. Unwritten regions read as zeros, whatever the members hold,
+    /// and a writer that marks nothing makes the bitmaps wrong.
     pub const REGIONS: u64 = 1 << 0;
 
     /// `refuse`: a member is being rebuilt. It takes every write, but is good for reads only below
@@ -184,7 +184,7 @@ pub struct PastSession {
 pub struct ArrayRecord {
     /// The array's identity.
     pub uuid: Uuid,
-    /// The array that this one is a member of; `Uuid::NIL` if it is a member of none.
+    /// The array that this one is a member of; `Uuid::NIL` for a top-level array.
     pub parent: Uuid,
     /// The array's name, for people.
     pub name: Text<64>,
@@ -344,8 +344,8 @@ impl ArrayRecord {
         self.session = nonce;
     }
 
-    /// Returns true for a member of another array that was being created and was never opened. Its
-    /// data area has no contents yet.
+    /// Returns true for an inner array that was being created and was never opened: its data area
+    /// has no valid contents.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.parent != Uuid::NIL && self.generation == 1

@@ -34,7 +34,7 @@ pub const SPARE_FIELDS: &[(usize, usize, &str)] = &[
 /// The record of a spare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareRecord {
-    /// Its identity. As a member it gets another one.
+    /// Its identity. A member gets a new identity.
     pub device_uuid: Uuid,
     /// Its length when it became a spare.
     pub device_bytes: u64,

@@ -350,7 +350,7 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
     // Without a there is no proof.
     let result = chosen(&[&all[1], &all[2]]);
     assert!(matches!(result, Err(AssembleError::SplitBrain { .. })));
-    // If one of them was finished, it is current.
+    // If one of the updates was finished, its record is current.
     for (finished, out, other) in [(first_out, 1, 2), (second_out, 2, 1)] {
         all[0].write(&finished);
         let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
@@ -481,7 +481,7 @@ fn of_two_first_records_that_count_on_each_other_one_gives_way() {
     }
 }
 
-/// Two hosts have both devices open: each wrote generations of its own.
+/// Two hosts have both devices open: each wrote its own generations.
 #[test]
 fn two_histories_that_count_on_each_other_are_split_brain() {
     let first = array(2, 7);

@@ -108,7 +108,7 @@ fn a_good_superblock_counts_for_more() {
         neither.record(),
         Err(DecodeError::Checksum { .. })
     ));
-    // A newer version: this one can't tell.
+    // A newer version: unknown to this one.
     let mut newer = *superblock;
     newer[8] = 99;
     let newer = found(&spare, &newer);

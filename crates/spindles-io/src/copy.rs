@@ -22,7 +22,7 @@ use std::path::Path;
 use std::slice;
 use thiserror::Error;
 
-/// The shortest request, except for the last one.
+/// The shortest request, except for the last one and for reads of single blocks.
 const REQUEST_BYTES_MIN: u32 = 1 << 20;
 /// The longest request.
 const REQUEST_BYTES_MAX: u32 = 4 << 20;

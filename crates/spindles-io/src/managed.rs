@@ -226,7 +226,8 @@ pub trait Managed {
     }
 
     /// Checks that the arrays may be closed, changed and opened again. `device` joins them with the
-    /// change. `moves` is set if the change moves data, which a growing array can't do.
+    /// change. `moves` is set if the change moves the data or the journal, which a growing array
+    /// can't do.
     ///
     /// # Errors
     ///

@@ -35,7 +35,8 @@ pub struct Out {
 ///
 /// # Errors
 ///
-/// If it is no active member, or the level does not survive its loss: nothing was written.
+/// If it is no active member, or the level does not survive its loss: the member stays in.
+/// `OutUnrecorded` if the member is out but the superblocks don't record it.
 pub fn fail<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -125,7 +126,7 @@ fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
 pub enum Removed {
     /// A member that is out; its device was released.
     Member(Out),
-    /// A former member whose place this device took; its own device was released.
+    /// A former member whose place the named device took; its own device was released.
     Replaced(Out, String),
     /// A spare, and the results.
     Spare(Vec<spare::Removed>),

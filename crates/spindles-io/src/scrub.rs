@@ -134,7 +134,7 @@ pub enum ScrubError {
 ///
 /// # Errors
 ///
-/// Errors before closing leave the array unwritten.
+/// An array that can't be assembled is left unwritten.
 pub fn scrub<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,

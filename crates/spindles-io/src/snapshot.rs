@@ -20,8 +20,8 @@ pub struct ArraySnapshot {
     pub last_scrub_s: u64,
     /// Its state.
     pub status: Status,
-    /// The node in each position, in order. The last entry is the device that a member is being
-    /// copied to. `None` for a released device.
+    /// The node in each position, in order, then the device that a member is being copied to, if
+    /// any. `None` for a released device.
     pub members: Vec<Option<MemberSnapshot>>,
     /// The member being copied to another device.
     pub replacing: Option<MemberIndex>,

@@ -18,8 +18,8 @@ pub fn report_waits(report: fn(&str)) {
 
 static WAITS_FOR_SPACE: AtomicBool = AtomicBool::new(true);
 
-/// Makes all later writes of this process fail at once if space runs out, instead of waiting until
-/// some is freed. For a process that is asked to end.
+/// Ends all waits for space in this process: from now on, writes fail at once if space runs out.
+/// For a process that is asked to end.
 pub fn stop_waiting_for_space() {
     WAITS_FOR_SPACE.store(false, Ordering::Relaxed);
 }

@@ -92,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// Corrupts the fifth block of a device that holds only `byte`, if there is one.
+    /// Corrupts the fifth of a device's blocks that hold only `byte`, if there are that many.
     fn rot(&self, name: &str, byte: u8) {
         let mut bytes = fs::read(self.path(name)).unwrap();
         let blocks = bytes.chunks_exact_mut(4096);

@@ -83,7 +83,7 @@ impl Devices {
         created.unwrap_or_else(|error| panic!("{expression}: {error}"));
     }
 
-    /// The names without the missing members, rotated by `turn`.
+    /// The names without the missing members, in an order that depends on `turn`.
     fn without(&self, missing: MemberSet, turn: usize) -> Vec<&str> {
         let members = (0..).map(MemberIndex).zip(&self.names);
         let there = members.filter(|(member, _)| !missing.contains(*member));

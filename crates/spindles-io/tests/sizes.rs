@@ -93,7 +93,7 @@ impl Devices {
         fs::write(self.path(name), used).unwrap();
     }
 
-    /// Replaces each device by another one that holds data.
+    /// Replaces each device by a larger one full of old data.
     fn replace_all(&self, names: &[&str], larger: &[(&str, u64)]) {
         let mut names = names.to_vec();
         for (at, (new, bytes)) in larger.iter().enumerate() {

@@ -477,7 +477,7 @@ fn unclean_and_degraded_is_refused_unless_forced() {
     assembled.target.close().unwrap();
 }
 
-/// None of these changes any device.
+/// Each mistake leaves all devices unchanged.
 #[test]
 fn mistakes_are_refused_and_nothing_is_changed() {
     let folder = Folder::new(&["a", "b", "c", "d", "x", "y", "blank"], 4 * MIB);

@@ -108,7 +108,7 @@ impl Disk {
     fn take_away(&mut self, fault: Fault) {
         match fault {
             Fault::Gone => {
-                // Dropping it detaches it as soon as no process has it open.
+                // The drop detaches the device once no process has it open.
                 let device = self.device.take().unwrap();
                 shrink_to_nothing(&device.0);
             }

@@ -1,5 +1,5 @@
-//! What was drawn from records, kept until they change. Each thing is drawn once at a time, and whoever
-//! asks for another one does not wait for it.
+//! A cache of findings and reports drawn from records, valid until the records change. Each entry
+//! is drawn by one thread at a time; requests for other entries don't wait for it.
 
 use crate::listing::Stamp;
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is drawn of a run that is going is good for so many times what it took to draw, so that who
-/// looks on costs the machine that measures at most a twentieth of one CPU.
+/// A drawing of a running run is reused for this many times the time that drawing it took. Readers
+/// thus cost the measuring machine at most a twentieth of one CPU.
 const REST: u32 = 20;
 
 /// Things drawn from records, by the names of their runs.
@@ -21,7 +21,7 @@ pub(crate) struct Cache<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// When it was asked for last, on the cache's own clock.
+    /// Time of the last request, in ticks of the cache's clock.
     used: AtomicU64,
     drawn: Mutex<Option<Drawn<T>>>,
 }
@@ -29,7 +29,7 @@ struct Entry<T> {
 #[derive(Debug)]
 struct Drawn<T> {
     stamp: Stamp,
-    /// Whether the run was going.
+    /// True if the run was going when this was drawn.
     live: bool,
     at: Instant,
     took: Duration,
@@ -44,7 +44,7 @@ impl<T> Drawn<T> {
 }
 
 impl<T> Cache<T> {
-    /// One that keeps so many things.
+    /// Creates a cache for at most `entries_max` entries.
     pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             entries: Mutex::default(),
@@ -53,7 +53,8 @@ impl<T> Cache<T> {
         }
     }
 
-    /// The thing of this name and the stamp it was drawn at; drawn anew where the records changed.
+    /// Returns the entry of this name and the stamp of the records it was drawn from. Draws it
+    /// again if the records changed.
     pub(crate) fn get(
         &self,
         name: &str,
@@ -78,20 +79,20 @@ impl<T> Cache<T> {
         (stamp, thing)
     }
 
-    /// The stamp that `get` would answer, without drawing anything or waiting.
+    /// Returns the stamp that `get` would return, without drawing or waiting.
     pub(crate) fn stamp(&self, name: &str, stamp: Stamp, live: bool) -> Stamp {
         self.good(name, stamp, live).unwrap_or(stamp)
     }
 
-    /// Whether `get` would draw nothing.
+    /// Returns true if `get` would draw nothing.
     pub(crate) fn has(&self, name: &str, stamp: Stamp, live: bool) -> bool {
         self.good(name, stamp, live).is_some()
     }
 
-    /// The stamp of what is there and good.
+    /// Returns the stamp of a valid entry; `None` if there is none or it is being drawn.
     fn good(&self, name: &str, stamp: Stamp, live: bool) -> Option<Stamp> {
         let entry = locked(&self.entries).get(name).cloned()?;
-        // Whoever has it locked draws.
+        // The thread that holds the lock is drawing.
         let drawn = entry.drawn.try_lock().ok()?;
         let good = drawn.as_ref().filter(|it| it.is_good(stamp, live));
         good.map(|drawn| drawn.stamp)
@@ -119,7 +120,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// A lock whose holder panicked while drawing: what it guards is whole, or not there yet.
+/// Locks the mutex, even if a holder panicked while drawing: the value is then complete or absent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(*cache.get("a", new, true, || 2).1, 1);
         assert_eq!(cache.stamp("a", new, false), new);
         assert_eq!(*cache.get("a", new, false, || 3).1, 3);
-        // What costs nothing is never kept back.
+        // A drawing that took no time is never reused for changed records.
         assert_eq!(*cache.get("b", old, true, || 4).1, 4);
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(*cache.get("b", new, true, || 5).1, 5);

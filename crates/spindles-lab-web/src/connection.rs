@@ -8,14 +8,14 @@ use std::io::{self, Read as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What a client sends that was answered already is read so far, in bytes, and so long: an answer is
-/// lost where the connection is closed before.
+/// Unread input is drained before closing, up to this many bytes and this long. Otherwise the
+/// kernel would reset the connection and the answer could be lost.
 const REST_BYTES_MAX: u64 = 1 << 20;
 const REST_TIME: Duration = Duration::from_secs(1);
 
 /// Answers the one request of a connection.
 pub(crate) fn answer(mut stream: TcpStream, site: &Site, limits: &Limits) {
-    // Whoever goes away gets no answer, and nobody else hears of it.
+    // Only this client is affected by an error: it gets no answer.
     drop(answered(&mut stream, site, limits));
 }
 

@@ -1,6 +1,8 @@
-//! Stored runs of the lab in the browser, live while one is going: a server that reads a folder of
-//! results and draws the same report as everywhere, from the records alone. It writes nothing, and
-//! no text of a request ever becomes a path: runs are found by their names in the listing.
+//! Shows stored runs of the lab in the browser, live while a run is going. The server reads a
+//! folder of results and draws the same report as `spindles lab report`, from the records alone.
+//!
+//! It writes nothing, and no text of a request becomes a path: runs are found by their names in the
+//! listing.
 
 #![forbid(unsafe_code)]
 #![allow(

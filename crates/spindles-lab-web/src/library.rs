@@ -1,4 +1,4 @@
-//! What the pages show of a run, drawn from its records.
+//! The findings and reports that the pages show, drawn from the records of a run.
 
 use crate::cache::Cache;
 use crate::listing::{Listing, Stamp, Stored};
@@ -12,26 +12,26 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of so many runs what came out is kept.
+/// Runs whose findings are cached.
 const FINDINGS_MAX: usize = 10_000;
-/// So many reports are kept drawn: each is as large as its records.
+/// Reports that are cached: each is as large as its records.
 const REPORTS_MAX: usize = 6;
 
-/// The section that embeds the records in a page: a server has them as a file.
+/// The section that embeds the records in a page. The server offers them as a file instead.
 const EMBEDDED_RECORDS: &str = "records";
 
-/// What came out of a run, for the list.
+/// The result of a run, for the list.
 #[derive(Debug)]
 pub(crate) struct Findings {
-    /// In a sentence; `None` before anything was measured.
+    /// The result in one sentence; `None` before anything was measured.
     pub(crate) lead: Option<String>,
-    /// Repetition blocks that are whole.
+    /// Complete repetition blocks.
     pub(crate) blocks_done: usize,
-    /// Runs that did not finish, and all.
+    /// Runs that did not finish, and all runs.
     pub(crate) failed: (usize, usize),
 }
 
-/// What the page of a run is made of.
+/// The experiment of a run, and its report.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) experiment: Experiment,
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     pub(crate) drawn: Option<(Analysis, Page)>,
 }
 
-/// What was drawn of a run, or why it can't be.
+/// A drawing of a run, or the reason why it can't be drawn.
 pub(crate) type Drawn<T> = Arc<Result<T, String>>;
 
 /// The runs in one folder of results.
@@ -63,12 +63,12 @@ impl Library {
         &self.root
     }
 
-    /// What there is now.
+    /// Lists the runs that are in the folder now.
     pub(crate) fn listing(&self) -> Listing {
         Listing::of(&self.root)
     }
 
-    /// What came out of a run. All its records have to be read for that, unless it is known already.
+    /// Returns the findings of a run. Reads all its records unless they are cached.
     pub(crate) fn findings(&self, stored: &Stored, state: &RunState) -> Drawn<Findings> {
         match &stored.stamp {
             Ok(stamp) => {
@@ -81,13 +81,13 @@ impl Library {
         }
     }
 
-    /// Whether that is known.
+    /// Returns true if the findings are cached, or can't be read.
     pub(crate) fn has_findings(&self, stored: &Stored, state: &RunState) -> bool {
         let has = |stamp: &Stamp| self.findings.has(&stored.name, *stamp, is_live(state));
         stored.stamp.as_ref().map_or(true, has)
     }
 
-    /// The report of a run, and the stamp of the records that it was drawn from.
+    /// Returns the report of a run, and the stamp of the records it was drawn from.
     pub(crate) fn report(
         &self,
         stored: &Stored,
@@ -98,14 +98,14 @@ impl Library {
         Ok((self.reports).get(&stored.name, stamp, is_live(state), draw))
     }
 
-    /// The stamp of the report that a reader would get now.
+    /// Returns the stamp of the report that `report` would return now.
     pub(crate) fn report_stamp(&self, stored: &Stored, state: &RunState) -> Result<Stamp, String> {
         let stamp = stored.stamp.clone()?;
         Ok(self.reports.stamp(&stored.name, stamp, is_live(state)))
     }
 }
 
-/// The state of a stored run.
+/// Returns the state of a stored run.
 pub(crate) fn state_of(stored: &Stored) -> RunState {
     match stored.stamp {
         Ok(_) => run_state(&stored.folder),
@@ -113,17 +113,17 @@ pub(crate) fn state_of(stored: &Stored) -> RunState {
     }
 }
 
-/// Whether more records may come.
+/// Returns true if the run is going, so that more records may follow.
 pub(crate) fn is_live(state: &RunState) -> bool {
     matches!(state, RunState::Running(_))
 }
 
-/// Why there is nothing to show.
+/// The error of a folder without records.
 const NO_RECORD: &str = "there is no record in it";
-/// Largest record that is looked for at the beginning of a file, in bytes.
+/// Largest first record that is read, in bytes.
 const FIRST_BYTES_MAX: u64 = 4 << 20;
 
-/// What a run was to measure, by its first record: soon known, however many follow.
+/// Returns the experiment of a run from its first record, which is fast however many follow.
 pub(crate) fn experiment(stored: &Stored) -> Result<Experiment, String> {
     stored.stamp.as_ref().map_err(Clone::clone)?;
     let mut line = String::new();
@@ -135,7 +135,7 @@ pub(crate) fn experiment(stored: &Stored) -> Result<Experiment, String> {
     experiment_of(&records)
 }
 
-/// What the first of these records says of their experiment.
+/// Returns the experiment that the first of these records names.
 fn experiment_of(records: &[Record]) -> Result<Experiment, String> {
     Ok(match records.first().ok_or(NO_RECORD)? {
         Record::Experiment(experiment) => experiment.clone(),
@@ -161,14 +161,14 @@ fn findings(folder: &Path, state: &RunState) -> Result<Findings, String> {
     })
 }
 
-/// How many runs did not finish, of how many.
+/// Returns how many runs did not finish, and how many there are.
 pub(crate) fn failed(analysis: &Analysis) -> (usize, usize) {
     let failed = analysis.runs.iter().filter(|run| run.failed.is_some());
     (failed.count(), analysis.runs.len())
 }
 
-/// How many repetition blocks are whole: those with as many runs as the fullest. A first one by itself
-/// is measured by what is `expected`, unless the run is over and so it was whole.
+/// Counts the complete repetition blocks: those with as many runs as the fullest. A single block is
+/// compared with the expected count instead, unless the run is over and the block thus complete.
 fn blocks_done(analysis: &Analysis, state: &RunState) -> usize {
     let expected = analysis.experiment.runs_per_block();
     let mut runs = BTreeMap::<u32, usize>::new();
@@ -214,10 +214,10 @@ fn report(folder: &Path, state: &RunState) -> Result<Report, String> {
     })
 }
 
-/// What is said of the state of a run.
+/// The state of a run in words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// For programs: `running`.
+    /// For programs, such as `running`.
     pub(crate) word: &'static str,
     /// For people.
     pub(crate) title: &'static str,
@@ -225,7 +225,7 @@ pub(crate) struct Said {
     pub(crate) details: String,
 }
 
-/// How far a run is or how it ended, in words.
+/// Describes the progress or the end of a run.
 pub(crate) fn said(state: &RunState) -> Said {
     let after = |progress: &Progress| match progress.total {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! The runs in a folder of results: the folder itself, those in it, and those one level deeper.
+//! The runs in a folder of results: the folder itself, its folders, and one level deeper.
 
 use spindles_lab::RECORDS_FILE;
 use std::fs::{self, Metadata};
@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Levels of folders that are looked into beneath the one that is served.
+/// Levels of folders that are searched beneath the served folder.
 const DEPTH: u32 = 2;
-/// So many folders are looked into. Whoever serves `/` shall not wait for ever.
+/// Folders that are searched at most, so that serving `/` ends.
 const FOLDERS_MAX: usize = 10_000;
-/// Largest file of records that is read, in bytes: a page of it would be of no use either.
+/// Largest file of records that is read, in bytes: the page of a larger one would be of no use.
 const RECORDS_BYTES_MAX: u64 = 1 << 30;
 
-/// What tells one state of a file of records from another.
+/// Identifies one state of a file of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) bytes: u64,
@@ -30,7 +30,7 @@ impl Stamp {
         }
     }
 
-    /// As a word.
+    /// Formats the stamp as one word.
     pub(crate) fn word(self) -> String {
         let (seconds, nanoseconds) = self.modified_ns;
         format!("{}-{seconds}.{nanoseconds}-{}", self.bytes, self.inode)
@@ -40,15 +40,15 @@ impl Stamp {
 /// A folder of results.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    /// Its name: the path below the folder that is served, so nothing for that folder itself.
+    /// Path below the served folder; empty for that folder itself.
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
-    /// The state of its records, or why nobody can read them.
+    /// The state of its records, or why they can't be read.
     pub(crate) stamp: Result<Stamp, String>,
 }
 
 impl Stored {
-    /// What a reader knows it as.
+    /// Returns the name that readers see.
     pub(crate) fn title(&self) -> String {
         match (&*self.name, self.folder.file_name()) {
             ("", Some(own)) => own.to_string_lossy().into_owned(),
@@ -58,7 +58,7 @@ impl Stored {
     }
 }
 
-/// What there is.
+/// The runs that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) runs: Vec<Stored>,
@@ -66,7 +66,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// What is in `root`, by name.
+    /// Lists the runs in `root`, sorted by name.
     pub(crate) fn of(root: &Path) -> Self {
         let mut listing = Self::default();
         listing.visit(root, "", DEPTH);
@@ -74,12 +74,12 @@ impl Listing {
         listing
     }
 
-    /// Whether folders were passed over because there are too many.
+    /// Returns true if folders were skipped because there are too many.
     pub(crate) fn is_cut(&self) -> bool {
         self.folders >= FOLDERS_MAX
     }
 
-    /// The run of this name.
+    /// Returns the run of this name.
     pub(crate) fn by_name(&self, name: &str) -> Option<&Stored> {
         self.runs.iter().find(|run| run.name == name)
     }
@@ -132,7 +132,7 @@ impl Listing {
 
 fn stamp(facts: &Metadata) -> Result<Stamp, String> {
     if !facts.is_file() {
-        // Opening a pipe would wait for whoever writes to it.
+        // Opening a pipe would wait for a writer.
         Err(format!("{RECORDS_FILE} is not a file"))
     } else if facts.len() > RECORDS_BYTES_MAX {
         Err(format!(

@@ -1,4 +1,4 @@
-//! The pages: the list of runs, a run, two of them compared, and what went wrong.
+//! The pages: the list of runs, a run, a comparison of two runs, and messages.
 
 use crate::library::{Drawn, Findings, Report, failed, is_live, said};
 use crate::listing::Stored;
@@ -11,13 +11,13 @@ use spindles_report::{OUTPUTS, change_page, scaled};
 use std::path::Path;
 
 const STYLE: &str = include_str!("page/style.css");
-/// Keeps a page up to date.
+/// Keeps an open page up to date.
 const SCRIPT: &str = include_str!("page/live.js");
 
-/// In the query of a comparison: give verdicts also where the two did different work.
+/// Query parameter of a comparison: give verdicts even if the runs did different work.
 pub(crate) const DIFFERENT_WORK: &str = "different-work";
 
-/// What is written as it is in a path.
+/// Characters that a path contains unescaped: letters, digits and these.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -25,7 +25,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// The path of a run.
+/// Returns the path of a run's page.
 pub(crate) fn address(name: &str) -> String {
     format!("/runs/{}/", utf8_percent_encode(name, PATH))
 }
@@ -46,7 +46,7 @@ fn served(above: String) -> Served {
 
 const ALL_RUNS: &str = "<p><a href=\"/\">← All runs</a></p>";
 
-/// How many runs are done of how many, while that is known.
+/// Returns how many runs are done and how many there are; zeros if that is unknown.
 pub(crate) fn done(state: &RunState) -> (u64, u64) {
     match state {
         RunState::Running(progress)
@@ -56,18 +56,18 @@ pub(crate) fn done(state: &RunState) -> (u64, u64) {
     }
 }
 
-/// A run of the list.
+/// A run in the list.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) stored: &'a Stored,
-    /// What it was to measure, or why it can't be read.
+    /// What the run measures, or why its records can't be read.
     pub(crate) experiment: Result<Experiment, String>,
-    /// What came out, where that was read already.
+    /// The findings; `None` if not read yet.
     pub(crate) findings: Option<Drawn<Findings>>,
     pub(crate) state: RunState,
 }
 
-/// All runs.
+/// The list of all runs.
 pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str) -> Response {
     let (mut lines, mut unreadable) = (String::new(), String::new());
     let (mut readable, mut going) = (0, 0);
@@ -199,7 +199,7 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     )
 }
 
-/// How far it is, with a bar while it is going, and how many of all its runs `failed`.
+/// Describes the progress, with a bar while the run is going, and the number of `failed` runs.
 fn state(state: &RunState, failed: (usize, usize)) -> String {
     let (mut said, (done, total)) = (said(state), done(state));
     if let (1.., runs) = failed {
@@ -219,7 +219,7 @@ fn state(state: &RunState, failed: (usize, usize)) -> String {
     )
 }
 
-/// The report of a run.
+/// The page of a run, with its report.
 pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
     let live = is_live(run);
     let links: String = OUTPUTS
@@ -267,7 +267,7 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
     Response::page(Status::Ok, page)
 }
 
-/// Two runs compared.
+/// The comparison of two runs.
 pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: bool) -> Response {
     let mut page = change_page(change);
     let link = |what: &str, stored: &Stored| {
@@ -297,13 +297,13 @@ pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: 
     Response::page(Status::Ok, page)
 }
 
-/// A run that can't be shown.
+/// The page of a run that can't be shown.
 pub(crate) fn unreadable(stored: &Stored, why: &str) -> Response {
     let title = format!("{} can’t be shown", stored.title());
     message(Status::NotFound, &title, why)
 }
 
-/// A page that says one thing.
+/// A page with one message.
 pub(crate) fn message(status: Status, title: &str, text: &str) -> Response {
     Response::page(
         status,

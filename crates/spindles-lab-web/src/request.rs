@@ -1,4 +1,4 @@
-//! The head of a request: read with a limit on its size and time, and taken apart.
+//! Reads the head of a request, within limits on size and time, and parses it.
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -8,36 +8,36 @@ use std::time::{Duration, Instant};
 
 /// Largest head of a request, in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Most fields in it.
+/// Most fields in the head.
 const FIELDS_MAX: usize = 64;
 
-/// A request for something.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Whether only the head of the answer is wanted.
+    /// True if the client wants only the head of the answer.
     pub(crate) head_only: bool,
-    /// The path, as it was sent: begins with a slash.
+    /// The path as sent, still percent-encoded; begins with a slash.
     pub(crate) path: String,
-    /// What follows its question mark.
+    /// The query: the text after the question mark.
     pub(crate) query: String,
-    /// The name of the server that the client believes to talk to, without port.
+    /// The host that the client addressed, without port.
     pub(crate) host: String,
 }
 
-/// Why a request has no answer but this.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is no request, or none for us.
+    /// The request can't be parsed, or is none for this server.
     Malformed,
-    /// Its method does more than reading.
+    /// The method is not GET or HEAD.
     Method,
-    /// Its head is too large.
+    /// The head is too large.
     TooLarge,
-    /// It did not come in time, or ended in its middle: there is nobody to answer.
+    /// The client sent no complete head in time, or closed the connection: nothing is answered.
     Gone,
 }
 
-/// Reads the head of a request, which has so long to come.
+/// Reads the head of a request, for at most `time`.
 pub(crate) fn read(stream: &mut TcpStream, time: Duration) -> Result<Request, Refusal> {
     let deadline = Instant::now() + time;
     let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn read(stream: &mut TcpStream, time: Duration) -> Result<Request, Re
     }
 }
 
-/// The request at the beginning of these bytes; `None` where its head is not complete.
+/// Parses the request at the beginning of these bytes; `None` if its head is not complete.
 fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut fields);
@@ -102,7 +102,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     }))
 }
 
-/// `localhost` from `localhost:7118`, `::1` from `[::1]:7118`.
+/// Removes the port: `localhost` from `localhost:7118`, `::1` from `[::1]:7118`.
 fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
@@ -110,8 +110,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether this name of a server can only mean this machine. A page of elsewhere whose own name was
-/// made to lead here asks under that name.
+/// Returns true if this host name can only mean this machine. This defends against DNS rebinding: a
+/// foreign page whose name was made to resolve to this machine asks under that name.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host
@@ -119,14 +119,14 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// A part of a path in plain text; `None` where it is none.
+/// Percent-decodes a part of a path; `None` if the result is not UTF-8.
 pub(crate) fn decoded(part: &str) -> Option<String> {
     let text = percent_decode_str(part).decode_utf8();
     text.ok().map(Cow::into_owned)
 }
 
 impl Request {
-    /// The values of this name in the query.
+    /// Returns the values of this query parameter.
     pub(crate) fn values(&self, name: &str) -> Vec<String> {
         let pairs = self
             .query

@@ -1,4 +1,4 @@
-//! An answer, and its way to the client.
+//! An answer, and how it is sent to the client.
 
 use crate::request::Refusal;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -19,7 +19,7 @@ pub(crate) struct Response {
     pub(crate) body: Body,
 }
 
-/// What is in it.
+/// The content of an answer.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// A text.
@@ -28,7 +28,7 @@ pub(crate) enum Body {
     File(File, u64),
 }
 
-/// How it went.
+/// The status of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,
@@ -54,15 +54,15 @@ impl Status {
     }
 }
 
-/// Fields of every head. Nobody may keep what may be newer a moment later, and nobody else's page may
-/// use what is here.
+/// Fields of every head. No answer may be cached, because it may be outdated a moment later, and no
+/// page of another origin may use it.
 const FIELDS: &str = "Cache-Control: no-store\r\nConnection: close\r\nCross-Origin-Resource-Policy: same-origin\r\n\
     Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n";
-/// What is not a page may do nothing at all.
+/// The policy of everything but pages: no scripts, no resources, no frames.
 const NOTHING: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
 impl Response {
-    /// A page, which may run its own script and style and nothing else.
+    /// Creates a page, which may run its own script and style and nothing else.
     pub(crate) fn page(status: Status, mut page: Page) -> Self {
         let nonce = nonce();
         if let Some(served) = &mut page.served {
@@ -81,7 +81,7 @@ impl Response {
         }
     }
 
-    /// Something that is not a page.
+    /// Creates an answer that is not a page.
     pub(crate) fn plain(status: Status, media: &'static str, body: Body) -> Self {
         Self {
             status,
@@ -91,7 +91,7 @@ impl Response {
         }
     }
 
-    /// The answer to a request that was refused; `None` where the client is gone.
+    /// Returns the answer to a refused request; `None` if the client is gone.
     pub(crate) fn refusal(refusal: Refusal) -> Option<Self> {
         let (status, text) = match refusal {
             Refusal::Malformed => (Status::BadRequest, "This is no request for this server."),
@@ -112,19 +112,19 @@ impl Response {
         Some(response)
     }
 
-    /// A line of text.
+    /// Creates an answer of one line of text.
     pub(crate) fn text(status: Status, text: &str) -> Self {
         let body = Body::Text(format!("{text}\n"));
         Self::plain(status, "text/plain; charset=utf-8", body)
     }
 
-    /// With one more field in its head.
+    /// Adds a field to the head.
     pub(crate) fn with(mut self, name: &'static str, value: String) -> Self {
         self.fields.push((name, value));
         self
     }
 
-    /// Sends it.
+    /// Sends the answer; only its head if `head_only`.
     pub(crate) fn send(self, stream: &mut TcpStream, head_only: bool) -> io::Result<()> {
         let length = match &self.body {
             Body::Text(text) => text.len().to_string(),
@@ -153,12 +153,13 @@ impl Response {
     }
 }
 
-/// A word that nobody can guess, 128 bits.
+/// Returns an unpredictable word of 128 bits.
 fn nonce() -> String {
     let mut bytes = [0; 16];
     let mut done = 0;
     while done < bytes.len() {
-        // Fails only where a signal came; a kernel without random numbers runs nothing of this.
+        // Fails only if a signal interrupted it: a kernel without random numbers is too old for
+        // this program.
         done += getrandom(&mut bytes[done..], GetRandomFlags::empty()).unwrap_or(0);
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

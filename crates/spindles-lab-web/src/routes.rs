@@ -1,4 +1,4 @@
-//! Which path leads to what.
+//! Maps paths to pages, files and states.
 
 use crate::library::{self, Drawn, Library, Report, is_live, said, state_of};
 use crate::listing::{Stamp, Stored};
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
-/// Version of the documents about states: it grows when a field goes or changes its meaning.
+/// Version of the state documents. Raise it when a field is removed or changes its meaning.
 const STATE_VERSION: u32 = 1;
 /// What follows the name of a run in the path to its state.
 const STATE: &str = "state";
@@ -28,13 +28,13 @@ const MEDIA: &[(&str, &str)] = &[
     (".md", "text/markdown; charset=utf-8"),
 ];
 
-/// Everything that can be asked for.
+/// Everything that the server answers.
 #[derive(Debug)]
 pub(crate) struct Site {
     library: Library,
-    /// Whether only this machine is to be answered.
+    /// True if only requests to names of this machine are answered.
     local: bool,
-    /// How long the list waits for what came out of runs that nobody asked for before.
+    /// How long the list waits for findings that are not cached.
     list_time: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Site {
         }
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Response {
         if self.local && !is_this_machine(&request.host) {
             return Response::text(
@@ -79,7 +79,7 @@ impl Site {
         let mut runs: Vec<_> = (listing.runs.iter())
             .map(|stored| (stored, library::experiment(stored), state_of(stored)))
             .collect();
-        // What goes on first, then newest first; what can't be read has no time and comes last.
+        // Running runs first, then the newest. Unreadable runs have no time and come last.
         runs.sort_by_key(|(_, experiment, state)| {
             let started = experiment.as_ref().ok().map(|it| it.started_unix_ms);
             Reverse((matches!(state, RunState::Running(_)), started))
@@ -87,7 +87,7 @@ impl Site {
         let mut lines = Vec::new();
         let mut has_read = false;
         for (stored, experiment, state) in runs {
-            // Each look reads one at least, so that all are read in the end.
+            // Each request of the list reads at least one run, so that all are read in the end.
             let is_known = self.library.has_findings(stored, &state);
             let may_read = is_known || !has_read || Instant::now() < deadline;
             has_read |= !is_known;
@@ -104,7 +104,7 @@ impl Site {
         pages::index(self.library.root(), &lines, listing.is_cut(), &version)
     }
 
-    /// A word that changes when the list does.
+    /// Returns a word that changes when the list does.
     fn index_version(&self) -> String {
         let mut hasher = DefaultHasher::new();
         for stored in &self.library.listing().runs {
@@ -124,7 +124,7 @@ impl Site {
         }))
     }
 
-    /// What is below `/runs/`: the name of a run, and what of it.
+    /// Answers a path below `/runs/`: the name of a run, then a page, a state or a file of it.
     fn run(&self, rest: &str) -> Option<Response> {
         let listing = self.library.listing();
         if let Some((name, of)) = rest.rsplit_once('/')
@@ -173,7 +173,8 @@ impl Site {
         }))
     }
 
-    /// The records as they are: only of what can be read, so that nothing foreign goes out.
+    /// Sends the records unchanged, but only if they are readable as records: no other file may
+    /// leak.
     fn records(&self, stored: &Stored, state: &RunState) -> Response {
         let (Ok(stamp), Some(_)) = (&stored.stamp, self.drawn(stored, state)) else {
             return pages::unreadable(stored, "there is nothing in it that could be read");
@@ -188,7 +189,7 @@ impl Site {
         }
     }
 
-    /// The report in a form that can be kept.
+    /// Sends the report as a file in one of its forms.
     fn download(&self, stored: &Stored, state: &RunState, file_name: &str) -> Option<Response> {
         let output = OUTPUTS.iter().find(|it| it.file_name == file_name)?;
         let report = self.drawn(stored, state);
@@ -214,13 +215,13 @@ impl Site {
         Some(response.with("Content-Disposition", attachment(stored, file_name)))
     }
 
-    /// The report of a run that can be read.
+    /// Returns the report of a run; `None` if its records can't be read.
     fn drawn(&self, stored: &Stored, state: &RunState) -> Option<Drawn<Report>> {
         let (_, report) = self.library.report(stored, state).ok()?;
         report.is_ok().then_some(report)
     }
 
-    /// Two runs against one another, the one that began first as the one before.
+    /// Compares two runs. The run that began first counts as "before".
     fn compare(&self, request: &Request) -> Response {
         let listing = self.library.listing();
         let names = request.values("run");
@@ -256,13 +257,13 @@ impl Site {
     }
 }
 
-/// What came out of a run, if anything did.
+/// Returns the analysis of a report; `None` if nothing was measured.
 fn analysis_of(report: Option<&Result<Report, String>>) -> Option<&Analysis> {
     let drawn = report?.as_ref().ok()?.drawn.as_ref();
     drawn.map(|(analysis, _)| analysis)
 }
 
-/// What tells one state of a page from another: its records, and whether more come.
+/// Identifies one state of a page: its records, and whether the run is going.
 fn version(stamp: &str, state: &RunState) -> String {
     let live = if is_live(state) { "live" } else { "still" };
     format!("{stamp}-{live}")
@@ -273,7 +274,7 @@ fn document(value: &serde_json::Value) -> Response {
     Response::plain(Status::Ok, "application/json", body)
 }
 
-/// A file that a browser keeps, by a name that says of which run it is.
+/// The `Content-Disposition` of a download, whose file name contains the name of the run.
 fn attachment(stored: &Stored, file_name: &str) -> String {
     let title = stored.title();
     let plain = |it: char| match it {

@@ -10,22 +10,22 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How much the server does at once, and how long it waits.
+/// Limits on connections and waiting times.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once. Further ones wait until one of these ends.
+    /// Simultaneous connections. Further ones wait until one of these ends.
     pub connections: usize,
-    /// How long a request may take to come.
+    /// How long a request may take to arrive.
     pub head: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may accept no bytes of an answer.
     pub write: Duration,
-    /// How long the list waits for what came out of runs that nobody asked for before. The rest comes
-    /// with the next looks at it: to read hundreds of runs takes a while.
+    /// How long the list waits for findings that are not cached. Later requests of the list read
+    /// the rest: reading hundreds of runs takes a while.
     pub list: Duration,
 }
 
 impl Default for Limits {
-    /// Browsers open connections ahead of need and leave them idle, several each.
+    /// Returns limits that allow for browsers, which open several idle connections ahead of need.
     fn default() -> Self {
         Self {
             connections: 128,
@@ -36,34 +36,34 @@ impl Default for Limits {
     }
 }
 
-/// Why the server can't begin.
+/// Why the server can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// There is nothing to show.
+    /// The folder can't be listed.
     #[error(
         "{}: {source}: name a folder of results, or make one with `spindles lab run`",
         .folder.display()
     )]
     Folder {
-        /// What was to be shown.
+        /// The folder.
         folder: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Somebody else listens there.
+    /// Another process listens at this address.
     #[error(
         "{address} is in use already: choose another port with --listen, or 0 for any free one"
     )]
     InUse {
-        /// Where it was to listen.
+        /// The address.
         address: SocketAddr,
     },
-    /// It can't listen there.
+    /// The server can't listen at this address.
     #[error("{address}: {source}: give an address of this machine, such as 127.0.0.1:7118")]
     Listen {
-        /// Where it was to listen.
+        /// The address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -78,10 +78,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address`, on any free port where its port is 0, for who wants to see the runs in `folder`.
+    /// Listens at `address` and serves the runs in `folder`. Chooses a free port if the port is 0.
     ///
     /// # Errors
-    /// When the folder can't be listed, or nobody can listen there.
+    /// When the folder can't be listed, or the server can't listen at `address`.
     pub fn bind(folder: &Path, address: SocketAddr, limits: Limits) -> Result<Self, ServeError> {
         let listed = folder.canonicalize().and_then(|root| {
             root.read_dir()?;
@@ -109,22 +109,22 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address where the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What to open in a browser.
+    /// Returns the address to open in a browser.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// Whether others than this machine may reach it.
+    /// Returns true if other machines may reach the server.
     pub fn is_public(&self) -> bool {
         !self.address.ip().is_loopback()
     }
 
-    /// Serves for as long as the process lives.
+    /// Serves until the process ends.
     pub fn run(self) -> ! {
         let seats = Arc::new(Seats::default());
         loop {
@@ -132,7 +132,7 @@ impl Server {
             let seat = Seat(Arc::clone(&seats));
             match self.listener.accept() {
                 Ok((stream, _)) => self.begin(stream, seat),
-                // Out of descriptors, as a rule: others end soon.
+                // Usually out of descriptors: wait until other connections end.
                 Err(_) => thread::sleep(Duration::from_millis(50)),
             }
         }
@@ -145,12 +145,12 @@ impl Server {
             connection::answer(stream, &site, &limits);
             drop(seat);
         });
-        // Without memory for a thread the connection is closed.
+        // If the thread could not be started, the connection is closed.
         drop(begun);
     }
 }
 
-/// How many connections there are.
+/// Counts the connections.
 #[derive(Debug, Default)]
 struct Seats {
     taken: Mutex<usize>,
@@ -158,7 +158,7 @@ struct Seats {
 }
 
 impl Seats {
-    /// Waits until one is free.
+    /// Waits until a seat is free, and takes it.
     fn take(&self, all: usize) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = self.freed.wait_while(taken, |taken| *taken >= all);
@@ -166,7 +166,7 @@ impl Seats {
     }
 }
 
-/// The seat of a connection: free again when it is dropped.
+/// The seat of a connection: dropping it frees the seat.
 #[derive(Debug)]
 struct Seat(Arc<Seats>);
 

@@ -1,20 +1,20 @@
-//! An archive of the user's, as the tree of files that a workload unpacks.
+//! Reads a tar archive of the user's as the tree of files that a workload unpacks.
 
 use spindles_workload::file::{Entry, Tree};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What experiments call the parameter.
+/// The experiment parameter that names the archive.
 pub const ARCHIVE: &str = "tarball";
 
-/// The parameter that names a folder, of another disk, from which the archive is read.
+/// The parameter that names the folder, on another disk, from which the archive is read.
 pub const ARCHIVE_FOLDER: &str = "archive_folder";
 
-/// A folder for an archive, from its root.
+/// Returns the absolute path of a folder for an archive.
 ///
 /// # Errors
-/// There is none of that name.
+/// When there is no such folder, or its path is not UTF-8.
 pub fn folder(name: &str) -> Result<String, String> {
     let path = std::fs::canonicalize(name).map_err(|error| error.to_string())?;
     if !path.is_dir() {
@@ -24,20 +24,20 @@ pub fn folder(name: &str) -> Result<String, String> {
     text.map_err(|_| "its name is not UTF-8".to_owned())
 }
 
-/// The files and folders of a tar file, in its order. Links and devices are left out; a folder that the
-/// archive does not name comes before what is in it.
+/// Returns the files and folders of a tar file, in its order. Skips links and devices. A folder
+/// that the archive does not list is added before its contents.
 ///
 /// # Errors
-/// When it can't be read, is no tar file or is compressed.
+/// When the file can't be read, is no tar file or is compressed.
 pub fn read(path: &Path) -> io::Result<Tree> {
     let mut archive = tar::Archive::new(io::BufReader::new(File::open(path)?));
     let mut tree = Tree::default();
     let mut folders = std::collections::BTreeSet::new();
     for entry in archive.entries()? {
-        // What the reader says of other files repeats their bytes.
+        // For a file that is no archive, the reader's error repeats bytes of that file.
         let entry = entry.map_err(|_| invalid("it is no tar file"))?;
         let path = entry.path()?;
-        // Nothing outside of the folder that it is unpacked into.
+        // Entries outside of the target folder are skipped.
         let parts: Option<Vec<&str>> = path
             .components()
             .filter(|part| *part != std::path::Component::CurDir)
@@ -98,7 +98,7 @@ mod tests {
         std::fs::write(at("src/deep/er/b.c"), []).unwrap();
         std::os::unix::fs::symlink("a.c", at("src/link")).unwrap();
         let tar = at("x.tar");
-        // Without its folders, as some tools pack.
+        // Without folder entries, as some tools pack.
         let packed = Command::new("tar")
             .args(["-cf"])
             .arg(&tar)

@@ -1,4 +1,4 @@
-//! Arrays of the lab: made, assembled and asked what they survive.
+//! Creates and assembles arrays for the lab, and computes how many lost devices they survive.
 
 use crate::targets::Site;
 use spindles_io::assemble::{self, AssembleOptions};
@@ -7,15 +7,15 @@ use spindles_io::scratch::{self, ScratchOptions};
 use spindles_io::{ArrayFacts, OpenOptions, Target};
 use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
-/// Makes the array as the command `create` does. What the devices hold is lost: whoever calls has
-/// seen to that.
+/// Creates the array as the command `create` does. Destroys the contents of the devices: the caller
+/// has checked that this is allowed.
 pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
     let options = CreateOptions {
         chunk_bytes: place.chunk_bytes,
         consistency: place.consistency,
         checksum: place.checksum,
         journal: place.journal.map(str::to_owned),
-        // Experiments take members away.
+        // Experiments remove members.
         degraded_writes: true,
         force: true,
         open: place.open.clone(),
@@ -29,7 +29,7 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
     }
 }
 
-/// Opens the array on these devices.
+/// Assembles the array on these devices.
 pub(crate) fn assemble(
     devices: &[String],
     options: &AssembleOptions,
@@ -52,8 +52,8 @@ pub(crate) fn without_superblocks(
     scratch::open(expression, &options).map_err(|error| error.to_string())
 }
 
-/// How many devices of an array may be missing, whichever they are. What arrays in arrays are, the expression says: of
-/// one that was made before only the outermost is known, and it survives no fewer.
+/// Returns how many devices of an array may be missing, whichever they are. Nested arrays are only
+/// known from `expression`. Without it, the redundancy of the outermost array is a lower bound.
 pub(crate) fn survives(array: &ArrayFacts, expression: &str) -> u32 {
     match Expression::parse_counted(expression) {
         Ok(expression @ Expression::Array { .. }) => lost_with(&expression) - 1,
@@ -61,7 +61,8 @@ pub(crate) fn survives(array: &ArrayFacts, expression: &str) -> u32 {
     }
 }
 
-/// How many devices of an array of ours may be missing, by its expression; 0 of anything else.
+/// Returns how many devices of a Spindles array may be missing, by its expression; 0 for anything
+/// else.
 pub(crate) fn survives_of(expression: &str) -> u32 {
     match Expression::parse_counted(expression) {
         Ok(expression @ Expression::Array { .. }) => lost_with(&expression) - 1,
@@ -69,8 +70,8 @@ pub(crate) fn survives_of(expression: &str) -> u32 {
     }
 }
 
-/// The fewest devices whose loss may lose data: of one member more than the array survives, those that lose
-/// the fewest.
+/// Returns the smallest number of devices whose loss may lose data. It adds up this number for the
+/// weakest members, one member more than the level survives.
 fn lost_with(expression: &Expression) -> u32 {
     let Expression::Array {
         level,
@@ -87,7 +88,7 @@ fn lost_with(expression: &Expression) -> u32 {
 }
 
 fn redundancy(level: &'static Level, layout: Option<Layout>, members: usize) -> usize {
-    // It does not depend on sizes: two periods of any layout are enough.
+    // Redundancy does not depend on sizes: two periods of any layout are enough.
     let rows = u64::try_from(members * members * 2).expect("few");
     let geometry = Geometry::new(&Spec {
         level,

@@ -1,5 +1,5 @@
-//! Operations that come at a rate, whether or not earlier ones were answered: when each is due, and how the one thread that
-//! submits them waits for the next and for replies at once.
+//! Operations that arrive at a rate, whether or not earlier ones were answered. Computes when each
+//! is due. The one submitting thread waits here for the next arrival and for replies at once.
 
 use crate::schedule::Draw;
 use rustix::time::{
@@ -11,20 +11,20 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The only descriptor that is looked out for.
+/// The only descriptor that is watched.
 const TIMER: WatchId = WatchId(0);
-/// The longest wait: whether to go on is asked after each.
+/// Longest wait: after each wait the caller checks whether to go on.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// The shortest: zero would stop the timer.
+/// Shortest wait: zero would stop the timer.
 const WAIT_MIN: Duration = Duration::from_nanos(1);
 
-/// When operations come.
+/// The arrival times of operations.
 pub(crate) struct Arrivals {
     random: Draw,
     mean_s: f64,
     next: Instant,
     timer: OwnedFd,
-    /// Whether the target looks out for the timer.
+    /// True while the target watches the timer.
     is_watched: bool,
 }
 
@@ -40,12 +40,13 @@ impl Arrivals {
         })
     }
 
-    /// Whether the next operation is to come now.
+    /// Returns true if the next operation is due.
     pub(crate) fn has_come(&self) -> bool {
         self.next <= Instant::now()
     }
 
-    /// The next after this one: a Poisson process, as of many independent clients.
+    /// Returns the time of this arrival and draws the next: a Poisson process, as of many
+    /// independent clients.
     pub(crate) fn pass(&mut self) -> Instant {
         let due = self.next;
         let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);
@@ -53,9 +54,9 @@ impl Arrivals {
         due
     }
 
-    /// Waits until the next operation is due, or something in flight has come a step further.
+    /// Waits until the next operation is due, or an operation in flight makes progress.
     pub(crate) fn wait(&mut self, target: &mut dyn Target) -> Result<(), String> {
-        self.look(target); // It may have passed while only replies were waited for.
+        self.look(target); // The timer may have expired during another wait.
         let rest = self.next.saturating_duration_since(Instant::now());
         self.set(rest.min(WAIT_MAX))?;
         if !self.is_watched {
@@ -72,14 +73,14 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Hears that the timer was ready: a target that has said so waits for nothing else.
+    /// Collects the timer's readiness, if reported: the target watches a descriptor only once.
     fn look(&mut self, target: &mut dyn Target) {
         if target.next_ready() == Some(TIMER) {
             self.is_watched = false;
         }
     }
 
-    /// The target looks out for the timer no more, which may be closed then. Nothing is in flight.
+    /// Makes the target stop watching the timer, so that it can be closed. Nothing is in flight.
     pub(crate) fn end(&mut self, target: &mut dyn Target) -> Result<(), String> {
         self.look(target);
         while self.is_watched {
@@ -90,7 +91,7 @@ impl Arrivals {
         Ok(())
     }
 
-    /// The timer is ready after that time, and not before.
+    /// Arms the timer to expire once after this time.
     fn set(&self, time: Duration) -> Result<(), String> {
         let value = Timespec::try_from(time.max(WAIT_MIN)).map_err(|error| error.to_string())?;
         let time = Itimerspec {

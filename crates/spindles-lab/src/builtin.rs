@@ -1,15 +1,15 @@
-//! The experiments that come with the program.
+//! The built-in experiments.
 
-/// An experiment of the program's own.
+/// A built-in experiment.
 #[derive(Debug)]
 pub struct Builtin {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// The file.
+    /// The text of its file.
     pub text: &'static str,
 }
 
-/// All of them; the first runs when none is named.
+/// All built-in experiments; the first runs when none is named.
 pub static BUILTINS: &[&Builtin] = &[
     &Builtin {
         name: "quickstart",
@@ -48,7 +48,7 @@ pub static BUILTINS: &[&Builtin] = &[
         text: include_str!("../../../experiments/mirror-vs-disks.toml"),
     },
     &Builtin {
-        name: "raid5-vs-raidz-mail-and-oltp", // Names a level: it is called so.
+        name: "raid5-vs-raidz-mail-and-oltp", // Names a level: the experiment's name.
         text: include_str!("../../../experiments/raid5-vs-raidz-mail-and-oltp.toml"), // Names a level: the same.
     },
     &Builtin {
@@ -57,7 +57,7 @@ pub static BUILTINS: &[&Builtin] = &[
     },
 ];
 
-/// The experiment of that name.
+/// Returns the experiment of that name.
 pub fn by_name(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().copied().find(|one| one.name == name)
 }
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// Each at the smallest scale that it allows; below it refuses.
+    /// Tries each experiment at the smallest scale that it allows; below, it refuses.
     #[test]
     fn experiments_shrink_as_far_as_they_say() {
         for builtin in BUILTINS {
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// What can't be run here is read at least.
+    /// Recipes can't be run here, but they must parse.
     #[test]
     fn recipes_can_be_read() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/recipes");

@@ -1,5 +1,5 @@
-//! What the parts can do by themselves, measured before the first run: each member alone, all of them at
-//! once, memory, and the harness on nothing. Figures are held against it.
+//! Measures the parts before the first run: each member alone, all members at once, memory, and the
+//! harness on a null device. Reports compare their figures with these.
 
 use crate::execute::{self, Failure, Orders};
 use crate::experiment::{Experiment, WorkloadSpec};
@@ -18,10 +18,10 @@ const EACH: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(3);
 /// How often a member that is far below the others is measured again.
 const AGAIN_MAX: usize = 3;
-/// Of each member so much is read.
+/// Bytes read of each member, at most.
 pub(crate) const SIZE_BYTES: u64 = 64 << 20;
 
-/// What is calibrated, and how.
+/// The parts to calibrate.
 pub(crate) struct Parts<'a> {
     /// The members by their names, and whether each may be written.
     pub(crate) members: &'a [(String, bool)],
@@ -31,7 +31,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Measures all of them. What can't be measured is 0, or missing.
+    /// Measures all parts. A part that can't be measured is 0, or missing.
     pub(crate) fn measure(&self) -> Calibration {
         let mut took = Vec::new();
         let mut members = Vec::new();
@@ -40,7 +40,7 @@ impl Parts<'_> {
             members.push(self.member(name, *writes));
             took.push(began.elapsed());
         }
-        // A busy machine may have slowed one down: measures it again.
+        // Other load may have slowed a member down: measure it again.
         for (place, (name, writes)) in self.members.iter().enumerate() {
             for _ in 0..AGAIN_MAX {
                 let looks_again = took[place] < AGAIN && is_far_below(&members, place);
@@ -83,7 +83,8 @@ impl Parts<'_> {
         }
     }
 
-    /// What one member does under a workload in so many nanoseconds, one operation at a time.
+    /// Runs a workload on one member, one operation at a time. Returns the counted amount and the
+    /// nanoseconds it took.
     fn counted(&self, name: &str, workload: &str, ready: &dyn Fn()) -> Result<(u64, u64), Failure> {
         let failed = |why: String| Failure::Failed(why);
         let opened = spindles_io::open_device(name, self.open);
@@ -108,11 +109,11 @@ impl Parts<'_> {
         };
         let measured = execute::run(target.as_mut(), &plan, &orders)?;
         drop(target.close());
-        // What was written is to be durable.
+        // The time includes the flush, so that written data is durable.
         Ok((measured.counted, measured.elapsed_ns + measured.flush_ns))
     }
 
-    /// All members reading in order at once.
+    /// Reads all members sequentially at once. Returns the sum of their rates.
     fn together(&self) -> u64 {
         let barrier = Barrier::new(self.members.len());
         let one = |(name, _): &(String, bool)| {
@@ -123,7 +124,7 @@ impl Parts<'_> {
             };
             let counted = self.counted(name, "dd-read", &ready);
             if !waited.get() {
-                barrier.wait(); // The others are not to wait for one that failed before.
+                barrier.wait(); // Failed before the barrier: release the others.
             }
             counted.map_or(0, |(counted, ns)| per_second(counted, ns))
         };
@@ -138,7 +139,7 @@ impl Parts<'_> {
         rates.iter().sum()
     }
 
-    /// What the harness does a second with a workload where nothing takes time, for each phase.
+    /// Returns the harness's rate with a workload on a null device, for each phase.
     fn ceilings(&self, spec: &WorkloadSpec) -> Vec<(String, f64)> {
         if let Some(work) = spec.blocks() {
             let null = format!("null:{}", work.size_bytes);
@@ -183,7 +184,7 @@ impl Parts<'_> {
     }
 }
 
-/// Whether a member did less than half of the median of the others at something.
+/// Returns true if a member has less than half of the median rate of the others at anything.
 fn is_far_below(members: &[MemberRate], place: usize) -> bool {
     let rates: [fn(&MemberRate) -> u64; 3] = [
         |it| it.read_bytes_per_s,
@@ -199,7 +200,7 @@ fn is_far_below(members: &[MemberRate], place: usize) -> bool {
     })
 }
 
-/// The better of two looks at one member. What failed once, failed.
+/// Combines two measurements of one member: the better rates, and the first failure.
 fn better(first: &MemberRate, again: MemberRate) -> MemberRate {
     MemberRate {
         read_bytes_per_s: first.read_bytes_per_s.max(again.read_bytes_per_s),
@@ -210,7 +211,7 @@ fn better(first: &MemberRate, again: MemberRate) -> MemberRate {
     }
 }
 
-/// Copying memory, one thread.
+/// Returns the rate of copying memory, in bytes per second, with one thread.
 fn copy_rate() -> u64 {
     const BYTES: usize = 8 << 20;
     let (from, mut to) = (vec![1_u8; BYTES], vec![0_u8; BYTES]);
@@ -224,7 +225,7 @@ fn copy_rate() -> u64 {
     per_second(copied, clock::duration_ns(began.elapsed()))
 }
 
-/// So much in so many nanoseconds, a second.
+/// Converts an amount in `ns` nanoseconds to a rate per second.
 pub(crate) fn per_second(amount: u64, ns: u64) -> u64 {
     let second = u128::from(amount) * 1_000_000_000;
     let rate = second.checked_div(u128::from(ns)).unwrap_or(0);

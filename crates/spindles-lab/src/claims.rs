@@ -1,5 +1,5 @@
-//! Devices and files that one run of the lab overwrites, claimed against other runs from its beginning to its end: between two
-//! systems nothing has them open.
+//! Claims the devices and files that a run of the lab overwrites against other runs, for the whole
+//! run: between two systems no process has them open.
 
 use spindles_io::lies_on;
 use std::collections::BTreeMap;
@@ -8,13 +8,14 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-/// What is claimed, until this is dropped or the process ends. Each is a name in the kernel's table of sockets: a lock on the
-/// device would keep out the servers that this run starts. Runs in another network namespace have another table.
+/// Claims, held until this is dropped or the process ends. Each is a name of an abstract Unix
+/// socket: a lock on the device would keep out the servers that this run starts. Runs in another
+/// network namespace have names of their own and are not kept out.
 #[derive(Default)]
 pub(crate) struct Claims(BTreeMap<String, UnixListener>);
 
 impl Claims {
-    /// Claims what has this name and all that it lies on: once, whatever other names these have.
+    /// Claims the file or device at `path` and everything it lies on, each once whatever its name.
     pub(crate) fn take(&mut self, path: &str) -> Result<(), String> {
         for what in lies_on(path) {
             let Entry::Vacant(place) = self.0.entry(format!("spindles lab {what}")) else {

@@ -1,4 +1,4 @@
-//! What time and CPU time it is: the process's, and the machine's from /proc/stat.
+//! Clocks: wall time, CPU time of the process, and CPU time of the machine from /proc/stat.
 
 use crate::environment::read;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
@@ -6,37 +6,38 @@ use spindles_measure::ThreadUse;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds of CPU time that all threads of this process have used, io workers of the kernel
-/// on its behalf included.
+/// Returns the CPU time of all threads of this process in nanoseconds, kernel I/O workers on its
+/// behalf included.
 pub(crate) fn process_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// Nanoseconds of CPU time that this thread has used.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// What one thread got of the CPUs since it began.
+/// CPU time of one thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadTime {
-    /// On a CPU.
+    /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Ready to run and waiting for one; `None`: the kernel does not count it.
+    /// Time ready to run but waiting for a CPU; `None` if the kernel does not count it.
     pub run_delay_ns: Option<u64>,
 }
 
 impl ThreadTime {
-    /// Of this thread, now.
+    /// Reads the times of this thread.
     pub(crate) fn now() -> Self {
         Self {
-            // The kernel's count of a thread that runs is as old as its last tick.
+            // The kernel updates schedstat of a running thread only at each tick.
             cpu_ns: thread_cpu_ns(),
             ..Self::parse(&read("/proc/thread-self/schedstat"))
         }
     }
 
-    /// From `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU, nanoseconds waiting for one, how often.
+    /// Parses `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU, nanoseconds waiting for one,
+    /// how often.
     pub(crate) fn parse(schedstat: &str) -> Self {
         let mut figures = schedstat.split_ascii_whitespace().map(|it| it.parse().ok());
         Self {
@@ -45,7 +46,7 @@ impl ThreadTime {
         }
     }
 
-    /// What a thread of this name used since `earlier`.
+    /// Returns what a thread of this name used since `earlier`.
     pub(crate) fn used_since(self, earlier: Self, name: String) -> ThreadUse {
         let delay = self.run_delay_ns.zip(earlier.run_delay_ns);
         ThreadUse {
@@ -56,13 +57,13 @@ impl ThreadTime {
     }
 }
 
-/// Milliseconds since 1970, UTC.
+/// Returns milliseconds since 1970, UTC.
 pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     to_u64(since.unwrap_or(Duration::ZERO).as_millis())
 }
 
-/// Resolution of the clock that times the runs.
+/// Returns the resolution of the clock that times the runs.
 pub(crate) fn resolution_ns() -> u64 {
     nanoseconds(clock_getres(ClockId::Monotonic))
 }
@@ -84,26 +85,26 @@ fn nanoseconds(time: Timespec) -> u64 {
 /// Time of all CPUs of the machine since it booted, in ticks of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineTicks {
-    /// In user space, the kernel, interrupts.
+    /// In user space, the kernel and interrupts.
     pub busy: u64,
     /// Idle or waiting for I/O.
     pub idle: u64,
-    /// Wanted by this machine and given to another by the hypervisor.
+    /// Wanted by this machine but given to another by the hypervisor.
     pub steal: u64,
 }
 
-/// Length of a tick: `USER_HZ` is 100 wherever Linux runs.
+/// Length of a tick: `USER_HZ` is 100 on every Linux architecture in use.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
 impl MachineTicks {
-    /// Now; zeros where there is no /proc/stat.
+    /// Reads the ticks; zeros if /proc/stat can't be read.
     pub(crate) fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self::parse(stat.lines().next().unwrap_or_default())
     }
 
-    /// From a line `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
-    /// guests' time is part of `user` and `nice`.
+    /// Parses a line `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest
+    /// time is part of `user` and `nice`.
     fn parse(line: &str) -> Self {
         let mut ticks = line
             .split_ascii_whitespace()
@@ -119,7 +120,7 @@ impl MachineTicks {
         }
     }
 
-    /// What passed since `earlier`.
+    /// Returns the ticks since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
@@ -128,7 +129,7 @@ impl MachineTicks {
         }
     }
 
-    /// Of two readings the one taken first.
+    /// Returns the reading that was taken first.
     pub(crate) fn earlier(self, other: Self) -> Self {
         if other.total() < self.total() {
             other
@@ -137,7 +138,7 @@ impl MachineTicks {
         }
     }
 
-    /// Of two readings the one taken last.
+    /// Returns the reading that was taken last.
     pub(crate) fn later(self, other: Self) -> Self {
         if other.total() > self.total() {
             other
@@ -146,12 +147,12 @@ impl MachineTicks {
         }
     }
 
-    /// All of it.
+    /// Returns the sum of all ticks.
     pub(crate) fn total(self) -> u64 {
         self.busy + self.idle + self.steal
     }
 
-    /// Tenths of a percent that were busy; 0 when no time passed.
+    /// Returns the busy share in tenths of a percent; 0 if no time passed.
     pub(crate) fn busy_permille(self) -> u64 {
         (self.busy * 1000).checked_div(self.total()).unwrap_or(0)
     }
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!((unknown.cpu_ns, unknown.run_delay_ns), (50, None));
     }
 
-    /// Threads that take turns on one CPU wait for each other: of two, each half of the time.
+    /// Threads that take turns on one CPU wait for each other: each of two waits half of the time.
     #[test]
     fn a_thread_that_has_to_share_a_cpu_waits_for_it() {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -204,7 +205,7 @@ mod tests {
             let threads = [scope.spawn(compute), scope.spawn(compute)];
             threads.map(|it| it.join().expect("it only computes"))
         });
-        // The one that ends last has the CPU for itself at the end.
+        // The thread that ends last has the CPU for itself at the end.
         let waited_ns = used.iter().filter_map(|it| it.run_delay_ns).max();
         assert!(waited_ns > Some(50_000_000), "{used:?}");
     }

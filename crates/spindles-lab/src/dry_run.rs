@@ -1,4 +1,4 @@
-//! What a run would take and what would be lost by it, as far as that can be known before anything is written.
+//! Estimates what a run takes and lists what it would destroy, before anything is written.
 
 use crate::calibrate::Parts;
 use crate::experiment::{Experiment, Members, WorkloadSpec};
@@ -13,53 +13,54 @@ use spindles_measure::Workload;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// A run that did not happen.
+/// The estimate of a run that did not happen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DryRun {
     /// Runs of a workload on a system, each with a record of its own, in all repetition blocks.
     pub runs: u64,
-    /// Repetition blocks at least, and at most.
+    /// Fewest and most repetition blocks.
     pub blocks: (u32, u32),
-    /// About how many seconds the fewest blocks take, at the rates below.
+    /// Estimated seconds for the fewest blocks, at the rates below.
     pub seconds: f64,
-    /// About how many bytes they write, redundancy included.
+    /// Estimated bytes that these blocks write, redundancy included.
     pub written_bytes: u64,
-    /// What a member was taken to read in order, in bytes a second, and at random, in blocks a second.
+    /// Assumed rates of a member: sequential reads in bytes per second, random reads in blocks per
+    /// second.
     pub rates: (f64, f64),
-    /// Whether these were read off the members just now.
+    /// True if the rates were measured on the members just now.
     pub is_measured: bool,
-    /// Devices and files that lose what they hold.
+    /// Devices and files that lose their contents.
     pub lost: Vec<Loss>,
-    /// Where files are made, and how many bytes they have together.
+    /// Folder of the files that the run creates, and their total bytes.
     pub files: Option<(PathBuf, u64)>,
 }
 
-/// A device or file that loses what it holds.
+/// A device or file that loses its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The device.
     pub device: String,
-    /// Why.
+    /// Why it is overwritten.
     pub why: String,
-    /// What of a known kind is on it, with its article.
+    /// The recognised contents, with an article; `None` if nothing was recognised.
     pub holds: Option<String>,
 }
 
-/// What members are taken to do where none can be asked: a disk without an arm that is not fast.
+/// Assumed rates if no member can be measured: those of a slow SSD.
 const IN_ORDER_PER_S: f64 = 200e6;
 const RANDOM_PER_S: f64 = 2000.0;
-/// Smaller operations cost a place each, larger ones their bytes.
+/// Operations up to this size cost a random access each, larger ones their bytes.
 const SMALL_BYTES: u64 = 32 << 10;
-/// Making and opening a system, for each block.
+/// Seconds to create and open a system, for each block.
 const SYSTEM_S: f64 = 0.3;
-/// Watching the idle machine, and calibrating.
+/// Seconds to watch the idle machine and to calibrate.
 const BEFORE_S: f64 = 2.0;
 
-/// What a run would take. Reads from devices, and writes nothing.
+/// Estimates a run. Reads from devices, and writes nothing.
 ///
 /// # Errors
-/// Everything that is wrong with the experiment, and each device that is missing or in use. A device
-/// that holds something is no error here.
+/// Everything that is wrong with the experiment, and each device that is missing or in use. A
+/// device with contents is no error here.
 pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, RunError> {
     let count = check(experiment, true)?;
     let members = match &experiment.members {
@@ -100,7 +101,7 @@ pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, Ru
 }
 
 impl DryRun {
-    /// Adds what one block does on a system.
+    /// Adds the work of one block on a system.
     fn add(&mut self, experiment: &Experiment, side: &Side) {
         let spec = &side.spec;
         let exists = targets::kind_of(&spec.target).exists;
@@ -134,7 +135,7 @@ impl DryRun {
     }
 }
 
-/// Bytes that a run of a workload moves, about.
+/// Returns about how many bytes a run of a workload moves.
 fn bytes(record: &Workload) -> u64 {
     match record.operations.saturating_mul(record.operation_bytes) {
         0 => record.size_bytes,
@@ -142,7 +143,7 @@ fn bytes(record: &Workload) -> u64 {
     }
 }
 
-/// How long a run of a workload takes, about.
+/// Returns about how many seconds a run of a workload takes.
 fn seconds(record: &Workload, in_order: f64, random: f64) -> f64 {
     if record.duration_ns > 0 {
         return float(record.duration_ns) / 1e9;
@@ -156,7 +157,7 @@ fn seconds(record: &Workload, in_order: f64, random: f64) -> f64 {
     places.max(float(bytes(record)) / in_order)
 }
 
-/// Bytes written to members for one of the workload.
+/// Returns the bytes written to members for each byte of the workload.
 fn amplification(target: &str) -> f64 {
     let members = Expression::parse_counted(target).map_or(1, |it| it.leaves().len());
     let members = u32::try_from(members).unwrap_or(1);
@@ -166,7 +167,8 @@ fn amplification(target: &str) -> f64 {
     f64::from(members) / f64::from(data)
 }
 
-/// What a member does in order and at random, and whether it was asked: the slowest of users' devices.
+/// Returns the sequential and random rates of the slowest device of the user's, and true if they
+/// were measured.
 fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f64), bool) {
     let assumed = ((IN_ORDER_PER_S, RANDOM_PER_S), false);
     let mut names: Vec<(String, bool)> = preflight::named_members(experiment);
@@ -209,7 +211,7 @@ fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f6
     })
 }
 
-/// What would be lost, each device once.
+/// Lists the devices that would lose their contents, each once.
 fn lost(experiment: &Experiment, count: usize) -> Vec<Loss> {
     let mut lost: Vec<Loss> = Vec::new();
     let mut add = |device: &str, why: &str| {

@@ -1,5 +1,5 @@
-//! Where a run takes place: kernel, CPU, memory, file system, devices. Whatever can't be read is
-//! left empty; nothing here fails.
+//! Captures the environment of a run: kernel, CPU, memory, file system, devices. Values that can't
+//! be read are left empty; nothing here fails.
 
 use crate::clock;
 use spindles_measure::{Device, Environment};
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Captures it. `folder` is where the members are files, `devices` the physical devices (`sda`)
-/// beneath the members.
+/// Captures the environment. `folder` holds the members that are files, `devices` names the
+/// physical devices (`sda`) beneath the members.
 pub(crate) fn capture(folder: Option<&Path>, devices: &BTreeSet<String>) -> Environment {
     let cpuinfo = read("/proc/cpuinfo");
     let meminfo = read("/proc/meminfo");
@@ -64,13 +64,13 @@ pub(crate) const fn profile() -> &'static str {
     }
 }
 
-/// The text of a small file without the newline at its end.
+/// Returns the trimmed text of a small file; empty if it can't be read.
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.trim().to_owned()
 }
 
-/// From lines `key : value`, the value of the first with that key.
+/// Returns the value of the first line `key : value` with this key.
 fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -78,7 +78,7 @@ fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
         .map_or("", |(_, value)| value.trim())
 }
 
-/// From `/proc/meminfo`, in bytes.
+/// Returns a value of `/proc/meminfo`, in bytes.
 pub(crate) fn kib_of(meminfo: &str, key: &str) -> u64 {
     let number = value_of(meminfo, key).split(' ').next().unwrap_or_default();
     number.parse::<u64>().unwrap_or(0) * 1024
@@ -113,16 +113,16 @@ fn virtualization(cpuinfo: &str) -> String {
     found.join(", ")
 }
 
-/// File system and mount options of the mount that holds the folder.
+/// Returns file system and mount options of the mount that holds the folder.
 pub(crate) fn mount_of(folder: &Path) -> Option<(String, String)> {
-    // By the number of the mount: folders of btrfs have device numbers that stand in no table.
+    // Compare mount numbers: the device numbers of btrfs folders are in no table.
     let (here, mask) = (rustix::fs::CWD, rustix::fs::StatxFlags::MNT_ID);
     let facts = rustix::fs::statx(here, folder, rustix::fs::AtFlags::empty(), mask);
     let mount = facts.ok()?.stx_mnt_id.to_string();
     mount_in(&read("/proc/self/mountinfo"), &mount)
 }
 
-/// From a line `36 35 98:0 /root /mount rw,noatime shared:1 - ext4 /dev/sda1 rw`.
+/// Parses lines such as `36 35 98:0 /root /mount rw,noatime shared:1 - ext4 /dev/sda1 rw`.
 fn mount_in(mountinfo: &str, number: &str) -> Option<(String, String)> {
     let line = mountinfo
         .lines()
@@ -139,7 +139,7 @@ fn device(name: &str) -> Device {
     let text = |file: &str| read(sys.join(file));
     let number = |file: &str| text(file).parse::<u64>().unwrap_or(0);
     let scheduler = text("queue/scheduler");
-    // The one in use stands in brackets: `none [mq-deadline] kyber`.
+    // The active scheduler is in brackets: `none [mq-deadline] kyber`.
     let in_use = scheduler
         .split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))

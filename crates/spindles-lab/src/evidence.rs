@@ -1,4 +1,4 @@
-//! What is seen of the machine while a run is timed: counters of the kernel before and after it.
+//! Evidence about the machine during a timed run: counters of the kernel before and after it.
 
 use crate::clock::{self, ThreadTime};
 use crate::environment::{kib_of, read};
@@ -11,15 +11,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Whose counters are looked at.
+/// The devices and processes whose counters are read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     /// Kernel names of block devices, and whether each is a member.
     pub(crate) devices: BTreeSet<(String, bool)>,
-    /// Processes that carry the I/O besides this one: a server.
+    /// Processes besides this one that carry the I/O, such as a server.
     pub(crate) processes: Vec<u32>,
-    /// Counters of the members that no other program adds to. `None`: what reached the devices that are members
-    /// is counted, which other programs add to.
+    /// Counters of the members that no other program adds to. `None`: the counters of
+    /// the member devices are used, to which other programs may add.
     pub(crate) own: Option<OwnCounters>,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct Watched {
 pub(crate) struct Counters {
     at: Instant,
     devices: Vec<DeviceUse>,
-    /// Each member.
+    /// One entry for each member.
     members: Vec<MemberUse>,
-    /// Each thread of the processes.
+    /// One entry for each thread, by process and thread id.
     threads: BTreeMap<(u32, u32), (String, ThreadTime)>,
     dirty: u64,
 }
 
 impl Watched {
-    /// The counters now.
+    /// Reads the counters.
     pub(crate) fn now(&self) -> Counters {
         let devices = self.devices.iter();
         let devices = devices.map(|(name, member)| device_use(name, *member, &stat_of(name)));
@@ -63,28 +63,28 @@ impl Watched {
 }
 
 impl Counters {
-    /// CPU time that the watched processes used since `earlier`.
+    /// Returns the CPU time that the watched processes used since `earlier`.
     pub(crate) fn cpu_ns_since(&self, earlier: &Self) -> u64 {
         self.threads_since(earlier)
             .map(|thread| thread.cpu_ns)
             .sum()
     }
 
-    /// What each member did since `earlier`.
+    /// Returns what each member did since `earlier`.
     pub(crate) fn members_since(&self, earlier: &Self) -> Vec<MemberUse> {
         members_since(&self.members, &earlier.members)
     }
 
     fn threads_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ThreadUse> + 'a {
         self.threads.iter().map(|(id, (name, now))| {
-            // One that was not there yet has all of its time from here.
+            // A thread born since then starts at zero.
             let born = ThreadTime::parse("0 0");
             let before = earlier.threads.get(id).map_or(born, |(_, before)| *before);
             now.used_since(before, name.clone())
         })
     }
 
-    /// What happened since `earlier`. `actors` are the threads of the workload.
+    /// Returns what happened since `earlier`. `actors` are the threads of the workload.
     pub(crate) fn since(&self, earlier: &Self, actors: Vec<ThreadUse>) -> Evidence {
         let devices = self.devices.iter().zip(&earlier.devices);
         let mut threads = actors;
@@ -110,13 +110,13 @@ impl Counters {
     }
 }
 
-/// What the kernel counts of a block device.
+/// Returns the kernel's counters of a block device.
 pub(crate) fn stat_of(device: &str) -> String {
     read(Path::new("/sys/class/block").join(device).join("stat"))
 }
 
-/// From a line of `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms
-/// in-flight busy-ms queue-ms discards merged sectors ms flushes ms. Sectors are of 512 bytes.
+/// Parses `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms in-flight
+/// busy-ms queue-ms discards merged sectors ms flushes ms. Sectors are of 512 bytes.
 pub(crate) fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
     let numbers: Vec<u64> = stat
         .split_ascii_whitespace()
@@ -154,7 +154,7 @@ fn used_since(now: &DeviceUse, before: &DeviceUse) -> DeviceUse {
     }
 }
 
-/// What each member did between two looks.
+/// Returns what each member did between two readings.
 pub(crate) fn members_since(now: &[MemberUse], before: &[MemberUse]) -> Vec<MemberUse> {
     let less = u64::saturating_sub;
     let members = now.iter().zip(before);
@@ -184,7 +184,7 @@ fn traffic_since(now: Traffic, before: Traffic) -> Traffic {
     }
 }
 
-/// What every thread of a process got of the CPUs, by its number.
+/// Returns the CPU times of every thread of a process, by process and thread id.
 fn threads_of(process: u32) -> Vec<((u32, u32), (String, ThreadTime))> {
     let tasks = PathBuf::from(format!("/proc/{process}/task"));
     let Ok(entries) = fs::read_dir(&tasks) else {

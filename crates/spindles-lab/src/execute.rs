@@ -1,9 +1,9 @@
-//! Carries one workload out on open targets and measures it. Knows nothing of arrays, files or
+//! Runs one workload on an open target and measures it. Knows nothing of arrays, files or
 //! experiments.
 //!
-//! The timed window begins with the first operation and ends with the reply to the last, or, when
-//! anything was written, to the flush after it: what is counted is durable. Before the window the
-//! buffers are filled with bytes that don't compress, the warm-up runs and the target is flushed.
+//! The timed window begins with the first operation. It ends with the reply to the last, or, if
+//! anything was written, with the flush after it: counted bytes are durable. Before the window,
+//! buffers are filled with incompressible bytes, the warm-up runs, and the target is flushed.
 
 use crate::arrivals::Arrivals;
 use crate::clock::{self, MachineTicks, ThreadTime};
@@ -23,38 +23,38 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one run on one target showed.
+/// The result of one run on one target.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// The timed window, the last flush included.
+    /// Length of the timed window, the last flush included.
     pub elapsed_ns: u64,
-    /// The flush after it: its last part, but of what goes on for a time.
+    /// Length of the final flush. It is the last part of the window, unless the run is timed.
     pub flush_ns: u64,
-    /// Whether it went on for a time.
+    /// True if the run was limited by time.
     pub is_timed: bool,
     /// Reads and writes of the workload.
     pub operations: u64,
-    /// Bytes of these.
+    /// Bytes read and written by these operations.
     pub application: Traffic,
-    /// What the rate counts, as the kind says.
+    /// The amount that the rate counts, as the workload's kind defines it.
     pub counted: u64,
     /// `read`, `write`, `flush`: from submission to reply.
     pub latency: BTreeMap<String, Histogram>,
-    /// The same from the time at which an operation was to come, where operations come at a rate.
+    /// The same from the time when an operation was due; only if operations arrive at a rate.
     pub response: BTreeMap<String, Histogram>,
-    /// What happened as time passed.
+    /// Figures over time.
     pub series: Series,
-    /// CPU time that the workload by itself takes, see [`replay`].
+    /// CPU time of the workload by itself, see [`replay`].
     pub workload_cpu_ns: u64,
-    /// The window itself.
+    /// The timed window.
     pub window: Option<Window>,
-    /// What was seen of the machine in it.
+    /// Evidence of the machine during the window.
     pub evidence: Evidence,
     /// Members that answered late in the window.
     pub late_members: Vec<LateMember>,
 }
 
-/// The timed window as clocks and the kernel's counters saw it: at its begin and its end.
+/// The timed window as seen by clocks and the kernel's counters, at its begin and its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     /// By the wall clock.
@@ -68,7 +68,7 @@ pub(crate) struct Window {
 }
 
 impl Measured {
-    /// The parts of the timed window.
+    /// Returns the parts of the timed window.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let work_ns = if self.is_timed {
             self.elapsed_ns
@@ -105,21 +105,22 @@ pub(crate) enum Failure {
     Failed(String),
 }
 
-/// What a run is told beside the plan.
+/// How to run a plan.
 pub(crate) struct Orders<'a> {
     /// Operations before the timed window.
     pub warmup_operations: u32,
     /// Set when the run is to end early.
     pub interrupt: &'a AtomicBool,
-    /// Called when all is ready for the timed window: the start barrier of several streams.
+    /// Called when the timed window is about to start: the start barrier of several streams.
     pub ready: &'a dyn Fn(),
-    /// Whether to go on with the workload: asked now and then.
+    /// Polled regularly; the workload stops when it returns false.
     pub goes_on: &'a dyn Fn(&dyn Target) -> bool,
-    /// How long it goes on, where it does not end by itself.
+    /// How long the workload runs, unless it ends by itself.
     pub duration: Option<Duration>,
-    /// Operations that come each second, whether or not earlier ones were answered.
+    /// Operations that arrive per second, whether or not earlier ones were answered.
     pub arrivals_per_s: Option<u64>,
-    /// Whose counters belong to the target, where it does not count for itself: a file on a file system of the lab's.
+    /// Counters that belong to the target, if it does not count for itself: a file on a file system
+    /// of the lab's.
     pub watched: Option<&'a Watched>,
 }
 
@@ -165,7 +166,8 @@ pub(crate) fn run(
         executor.flush()?;
         executor.measured.flush_ns = clock::duration_ns(flush_began.elapsed());
     }
-    // What goes on for a time is counted in that time; what has its end, until all of it is durable.
+    // A timed run counts what finished in its time; any other run counts until everything is
+    // durable.
     let ended = match clock.until {
         Some(_) => stopped,
         None => Instant::now(),
@@ -203,7 +205,7 @@ pub(crate) fn run(
     Ok(measured)
 }
 
-/// What each device of a target did since it was opened.
+/// Returns the counters of each device of a target since it was opened.
 pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
     let counters = target.counters();
     let devices = target.facts().devices.iter().zip(counters.devices);
@@ -225,8 +227,8 @@ pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
     members.collect()
 }
 
-/// Whose counters belong to a target: the physical devices beneath it, and this process, which has the
-/// engine.
+/// Returns which counters belong to a target: those of the physical devices beneath it, and those
+/// of this process, which runs the engine.
 pub(crate) fn watched(facts: &TargetFacts) -> Watched {
     let devices = facts.devices.iter();
     let physical = devices.filter_map(|device| device.physical_device.clone());
@@ -240,8 +242,8 @@ pub(crate) fn watched(facts: &TargetFacts) -> Watched {
     }
 }
 
-/// Why a request failed. A target that is no array has no level that could survive anything, and its error number goes
-/// no further than the kernel's log.
+/// Describes why a request failed. A target that is no array survives no errors, and its error
+/// numbers only reach the kernel's log.
 pub(crate) fn why(facts: &TargetFacts, error: RequestError) -> String {
     match (error, &facts.array) {
         (RequestError::BeyondTolerance, None) => {
@@ -262,10 +264,10 @@ fn counted(plan: &Plan, measured: &Measured) -> u64 {
     }
 }
 
-/// CPU time of the workload by itself: the same operations once more, each answered at once and
-/// carried to nowhere, with the clock readings, the touched integers and the histograms. Taken
-/// from the time of the whole, the rest is the engine's and the I/O's. Reading the CPU clock
-/// around every call instead would cost more than most of the calls.
+/// Measures the CPU time of the workload by itself. Repeats the same operations, each answered at
+/// once without I/O, with the clock readings, the touched integers and the histograms. Subtracting
+/// this from the total leaves the cost of engine and I/O. Reading the CPU clock around each call
+/// would cost more than most of the calls.
 fn replay(plan: &Plan, operations: u64) -> u64 {
     let mut workload = plan.start();
     let mut buffer = vec![0; usize::try_from(plan.chunk_bytes).expect("a chunk fits memory")];
@@ -302,7 +304,7 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
     clock::thread_cpu_ns() - cpu
 }
 
-/// Counts an operation under what it is.
+/// Counts an operation in its class.
 fn count(recorder: &mut Recorder<'_>, issue: &Issue, sent: Instant, ended: Instant) -> Class {
     let bytes = u64::from(issue.bytes);
     let (class, bytes) = if issue.operation.is_write() {
@@ -339,11 +341,11 @@ fn index(number: u32) -> usize {
     usize::try_from(number).expect("32 bits fit")
 }
 
-/// What an actor has in flight.
+/// The operation that an actor has in flight.
 struct Actor {
     issue: Option<Issue>,
     sent: Instant,
-    /// When it was to come, where operations come at a rate.
+    /// When the operation was due, if operations arrive at a rate.
     due: Option<Instant>,
     /// Blocks of the issue that are not yet submitted, and requests not yet answered.
     blocks_left: u32,
@@ -357,21 +359,21 @@ struct Executor<'a> {
     request_blocks_max: u32,
     size_bytes: u64,
     actors: Vec<Actor>,
-    /// The memory of each.
+    /// The buffer areas of the actors.
     areas: Areas,
-    /// Actors whose issue is not wholly submitted, because the target was busy.
+    /// Actors whose issue is not wholly submitted because the target was busy.
     stalled: Vec<usize>,
     in_flight: u32,
     measured: Measured,
-    /// Within the timed window.
+    /// Set during the timed window.
     recorder: Option<Recorder<'a>>,
     arrivals: Option<Arrivals>,
 }
 
-/// So many answers lie between two questions whether to go on.
+/// Replies between two calls of `goes_on`.
 const GOES_ON_EVERY: u32 = 32;
 
-/// The token of flushes; actors have theirs as their index.
+/// The token of flushes; the token of other requests is the actor's index.
 const FLUSH: u64 = u64::MAX;
 
 impl<'a> Executor<'a> {
@@ -431,7 +433,7 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// The first operations of the same kind with another seed, half the size further on.
+    /// Runs the first operations of the same kind with another seed, shifted by half the size.
     fn warm_up(&mut self, plan: &Plan, operations: u32) -> Result<(), Failure> {
         let other = Plan {
             seed: plan.seed ^ 0x5bd1_e995,
@@ -441,8 +443,8 @@ impl<'a> Executor<'a> {
         self.carry_out(&mut *other.start(), Some(operations), half, &|_| true)
     }
 
-    /// All operations of a workload, or the first `operations`, or until it is not to go on; each
-    /// `shift` bytes further on.
+    /// Runs all operations of a workload, or the first `operations`, or until `goes_on` returns
+    /// false. Offsets are shifted by `shift` bytes.
     fn carry_out(
         &mut self,
         workload: &mut dyn BlockWorkload,
@@ -484,7 +486,7 @@ impl<'a> Executor<'a> {
                 self.drain();
                 return Err(Failure::Interrupted);
             }
-            // Where nothing may be submitted before, only replies are waited for.
+            // If nothing more may be submitted, only replies are awaited.
             let is_blocked = is_full || left == 0 || !self.stalled.is_empty();
             let mut reply = self.await_reply(is_blocked)?;
             while let Some(one) = reply {
@@ -503,12 +505,12 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Whether the next operation is to come now.
+    /// Returns true if the next operation is due.
     fn has_arrived(&self) -> bool {
         self.arrivals.as_ref().is_none_or(Arrivals::has_come)
     }
 
-    /// The next reply; none when another operation may be submitted before it.
+    /// Returns the next reply; `None` if another operation may be submitted first.
     fn await_reply(&mut self, is_blocked: bool) -> Result<Option<Reply>, Failure> {
         let arrivals = self.arrivals.as_mut().filter(|_| !is_blocked);
         let Some(arrivals) = arrivals else {
@@ -521,7 +523,7 @@ impl<'a> Executor<'a> {
         Ok(self.target.poll(false))
     }
 
-    /// No more operations come.
+    /// Ends the arrivals.
     fn end_arrivals(&mut self) -> Result<(), Failure> {
         let Some(mut arrivals) = self.arrivals.take() else {
             return Ok(());
@@ -548,7 +550,7 @@ impl<'a> Executor<'a> {
         self.submit(number);
     }
 
-    /// Submits what is left of the actor's issue, in requests as large as the target takes.
+    /// Submits the rest of the actor's issue, in requests as large as the target accepts.
     fn submit(&mut self, number: usize) {
         let actor = &mut self.actors[number];
         let issue = actor.issue.expect("it has one");
@@ -565,7 +567,7 @@ impl<'a> Executor<'a> {
                 blocks,
                 buffer: area.plus(done),
             };
-            // What is read at once may come in other memory, as it does to served clients.
+            // A read in one request may be answered in another buffer, as for served clients.
             let taken = if blocks == blocks_all {
                 self.target.submit_exchangeable(request)
             } else {
@@ -582,7 +584,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Notes a reply; the id of the issue when it was its last.
+    /// Records a reply. Returns the id of the issue if this was its last reply.
     fn replied(&mut self, reply: Reply) -> Result<Option<u32>, Failure> {
         self.in_flight -= 1;
         let number = usize::try_from(reply.token).expect("an actor of ours");
@@ -623,7 +625,7 @@ impl<'a> Executor<'a> {
         Ok(Some(issue.id))
     }
 
-    /// Waits for whatever is in flight.
+    /// Waits until nothing is in flight.
     fn drain(&mut self) {
         while self.target.poll(true).is_some() {}
         self.in_flight = 0;
@@ -666,12 +668,12 @@ mod tests {
     use spindles_io::{ArrayFacts, Busy, CloseError, Counters, Managed, OpenOptions, open_device};
     use spindles_workload::{KINDS, Params};
 
-    /// Memory that answers every read that it may in memory that was lent to it.
+    /// Memory that answers reads in lent buffers whenever it may.
     struct Exchanging {
         target: Box<dyn Target>,
         facts: TargetFacts,
         lent: Vec<BufferSlice>,
-        /// What was given for it, by the token of the request.
+        /// The buffers exchanged for it, by the token of the request.
         given: BTreeMap<u64, (BufferSlice, BufferSlice)>,
         exchanged: u32,
     }
@@ -768,7 +770,7 @@ mod tests {
             given: BTreeMap::new(),
             exchanged: 0,
         };
-        // All of them on one target, one after the other: their operations are not equally long.
+        // All kinds on one target, one after the other: their operations differ in length.
         for kind in KINDS {
             let params = Params {
                 operations: kind.operations.map(|_| 100),

@@ -1,5 +1,5 @@
-//! A block device of the kernel for what a system is made of: the device itself, a loop device on a file,
-//! or an array that a server of ours exports.
+//! Makes a block device for a system: the device itself, a loop device on a file, or an array
+//! exported by a server that this module starts.
 
 use crate::left_over::RUNTIME;
 use crate::own_counters::OwnCounters;
@@ -14,30 +14,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A block device that lasts as long as this value. Fields are dropped in their order: the loop device
-/// goes before the server.
+/// A block device that lasts as long as this value. Fields are dropped in their order: the loop
+/// device is detached before the server ends.
 #[derive(Debug)]
 pub(crate) struct Exported {
     /// `/dev/loop7`.
     pub(crate) device: String,
-    /// The server, where there is one.
+    /// Process id of the server, if there is one.
     pub(crate) process: Option<u32>,
     /// In words: `FUSE and a loop device`.
     pub(crate) how: &'static str,
-    /// What counts the bytes that its members move for it.
+    /// Counters of the bytes that its members move for it.
     pub(crate) counters: Option<OwnCounters>,
     _loop: Option<Undo>,
     _server: Option<Undo>,
     _scratch: Option<Scratch>,
 }
 
-/// How long a server may take until it serves.
+/// How long a server may take to start.
 const SERVE_MAX: Duration = Duration::from_mins(1);
-/// Where the kernel's module for block devices of user space is asked.
+/// The control device of ublk, the kernel's block devices in user space.
 const UBLK: &str = "/dev/ublk-control";
 
 impl Exported {
-    /// What is there: a block device as it is, or a file through a loop device.
+    /// Exports a path: a block device as it is, a file through a loop device.
     pub(crate) fn of_path(path: &str) -> Result<Self, String> {
         let facts = fs::metadata(path).map_err(|error| format!("{path}: {error}"))?;
         if facts.file_type().is_block_device() {
@@ -63,7 +63,7 @@ impl Exported {
         })
     }
 
-    /// An array on these devices, served by `program`.
+    /// Exports an array on these devices, served by `program`.
     pub(crate) fn of_array(
         devices: &[String],
         open: &OpenOptions,
@@ -79,14 +79,15 @@ impl Exported {
         Self::served(devices, &options, open, program)
     }
 
-    /// A file or device, served by `program` as arrays are, so that it is reached in the same way.
+    /// Exports a file or device, served by `program` as arrays are, so that the access path is the
+    /// same.
     pub(crate) fn as_it_is(
         device: &str,
         open: &OpenOptions,
         program: &Path,
     ) -> Result<Self, String> {
         let mut exported = Self::served(&[device.to_owned()], &["--as-is"], open, program)?;
-        // The server counts members of arrays; the device that it makes has the same bytes.
+        // The server counts only members of arrays; its device moves the same bytes.
         exported.counters = of_devices(std::slice::from_ref(&exported.device));
         Ok(exported)
     }
@@ -117,10 +118,12 @@ impl Exported {
         };
         let log = fs::File::create(runtime.join("log")).map_err(wrong)?;
         let mut child = command
-            // It is not among the servers of this user, so that no name of theirs means it. Root's commands list it.
+            // A separate runtime folder keeps it out of the user's list of servers, so that none of
+            // their names selects it. Root's commands list it.
             .env(RUNTIME, &runtime)
             .stdin(Stdio::null())
-            // Ctrl-C in the terminal is for the lab, which ends it when nothing needs it any more.
+            // Ctrl-C in the terminal is for the lab, which ends the server when it is no longer
+            // needed.
             .process_group(0)
             .stdout(Stdio::null())
             .stderr(log)
@@ -141,7 +144,7 @@ impl Exported {
                 _scratch: Some(scratch),
             });
         }
-        // As large as the array's blocks: nothing smaller is asked for.
+        // The block size of the array, so that no smaller requests arrive.
         let (device, undo) = attach(&file.to_string_lossy(), &["--sector-size", "4096"])?;
         Ok(Self {
             device,
@@ -155,7 +158,7 @@ impl Exported {
     }
 }
 
-/// How the kernel reaches what is served, in words.
+/// Describes how the kernel reaches a served device.
 pub(crate) fn served_how() -> &'static str {
     if Path::new(UBLK).exists() {
         "ublk"
@@ -164,7 +167,7 @@ pub(crate) fn served_how() -> &'static str {
     }
 }
 
-/// How the kernel reaches a file or device by itself, in words.
+/// Describes how the kernel reaches a file or device directly.
 pub(crate) fn direct_how(path: &str) -> &'static str {
     let facts = fs::metadata(path);
     if facts.is_ok_and(|facts| facts.file_type().is_block_device()) {
@@ -174,7 +177,8 @@ pub(crate) fn direct_how(path: &str) -> &'static str {
     }
 }
 
-/// The counters of block devices that one system has for itself; none where one is something else.
+/// Returns the counters of block devices that only one system uses; `None` if a path is no block
+/// device.
 pub(crate) fn of_devices(paths: &[String]) -> Option<OwnCounters> {
     let name = |path: &String| {
         let device = fs::canonicalize(path).ok()?;
@@ -188,7 +192,7 @@ pub(crate) fn of_devices(paths: &[String]) -> Option<OwnCounters> {
         .map(OwnCounters::Devices)
 }
 
-/// Where a server that has begun says that its metrics are.
+/// Reads the address of the metrics from the log of a started server.
 fn metrics_of(log: &Path) -> Result<SocketAddr, String> {
     let began = Instant::now();
     loop {
@@ -209,7 +213,7 @@ fn metrics_of(log: &Path) -> Result<SocketAddr, String> {
     }
 }
 
-/// The file has a size, or the device is there.
+/// Waits until the file has a size, or the block device exists.
 fn await_ready(child: &mut Child, ready: &Path, log: &Path) -> Result<(), String> {
     let began = Instant::now();
     let is_ready = || {
@@ -233,7 +237,7 @@ fn free_ublk() -> u32 {
     (0..u32::MAX).find(is_free).unwrap_or(0)
 }
 
-/// A loop device on a file, past the page cache of the file where that is possible.
+/// Attaches a loop device to a file, bypassing the page cache of the file if possible.
 pub(crate) fn attach(file: &str, more: &[&str]) -> Result<(String, Undo), String> {
     let with = |direct: &str| {
         let mut arguments: Vec<String> = ["--find", "--show", direct].map(str::to_owned).into();

@@ -1,15 +1,15 @@
-//! New systems are written once before anything is measured on them.
+//! Writes new systems once before anything is measured on them.
 
 use crate::execute::{self, Failure, Orders};
 use spindles_io::Target;
 use spindles_workload::Params;
 use std::sync::atomic::AtomicBool;
 
-/// Written at once, where the size is a multiple of it.
+/// Size of a write, if it divides the size.
 const CHUNK_BYTES: u64 = 1 << 20;
 const IN_FLIGHT: u32 = 8;
 
-/// Writes the target from its start to at least that size, with bytes that don't compress, and flushes it.
+/// Writes at least the first `size_bytes` of the target with incompressible bytes, and flushes it.
 pub(crate) fn fill(
     target: &mut dyn Target,
     size_bytes: u64,

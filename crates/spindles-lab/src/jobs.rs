@@ -1,4 +1,4 @@
-//! Jobs of an array that a workload can run beside: a row of the table each.
+//! Jobs of an array that a workload can run alongside. Each is a row of the table.
 
 use crate::experiment::WorkloadSpec;
 use crate::targets::System;
@@ -8,44 +8,44 @@ use spindles_io::{PlaceWanted, Target};
 use spindles_layout::LEVELS;
 use spindles_measure::Stage;
 
-/// Begins a job on a system that is open, and gives back the target to go on with.
+/// Begins a job on an open system, and returns the target to continue with.
 type Begin = fn(&mut dyn System, Box<dyn Target>) -> Result<Box<dyn Target>, String>;
 
-/// How far a job is; `None` where none is under way.
+/// Returns the progress of a job; `None` if none is running.
 type Progress = fn(&dyn Target) -> Option<u64>;
 
-/// A job that a workload can run beside.
+/// A job that a workload can run alongside.
 #[derive(Debug)]
 pub struct Job {
-    /// What experiments call it.
+    /// Its name in experiments.
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// How many devices it takes that are no members, and how many members it sets free.
+    /// Extra devices that it needs, and members that it sets free.
     devices: (usize, usize),
-    /// Whether a system may have it, as far as is known before anything is made.
+    /// Returns true if a system supports the job, as far as known before the system is created.
     can_run: fn(&Subject) -> bool,
-    /// What such systems are.
+    /// Describes such systems.
     is_for: fn() -> String,
-    /// Begins it, on the open array or on the one that is opened anew for it.
+    /// Begins the job, on the open array or after reopening it.
     pub(crate) begin: Begin,
-    /// Bytes of the array that it has gone through.
+    /// Returns the bytes of the array that the job has processed.
     pub(crate) progress: Progress,
 }
 
-/// All of them.
+/// All jobs.
 pub static JOBS: &[&Job] = &[&GROW, &REBUILD, &REPLACE, &SCRUB];
 
 impl Job {
-    /// The job of that name.
+    /// Returns the job of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         JOBS.iter().copied().find(|job| job.name == name)
     }
 
-    /// Whether it can run on a system.
+    /// Checks that the job can run on a system.
     ///
     /// # Errors
-    /// It can't, and what it is for.
+    /// When it can't; names the systems that can.
     pub(crate) fn check(&self, subject: &Subject) -> Result<(), String> {
         if (self.can_run)(subject) {
             return Ok(());
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-/// How many devices the jobs beside these workloads take together that are no members.
+/// Returns how many extra devices the jobs of these workloads need together.
 pub(crate) fn newcomers<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> usize {
     let (mut taken, mut free) = (0, 0);
     for workload in workloads {

@@ -5,16 +5,16 @@ use spindles_engine::Event;
 use spindles_io::Target;
 use spindles_measure::LateMember;
 
-/// What a target tells of that from the begin of a time to its end.
+/// Collects a target's reports of late members during a period.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     late: Vec<LateMember>,
-    /// Of each member of the outermost array, before.
+    /// Hedged reads of each member of the outermost array, at the begin.
     hedged_reads: Vec<u64>,
 }
 
 impl Watch {
-    /// From now on. Who is late already is late in this time too.
+    /// Begins the period. A member that is late already counts as late.
     pub(crate) fn begin(target: &mut dyn Target) -> Self {
         while target.next_event().is_some() {}
         let mut watch = Self::default();
@@ -33,7 +33,7 @@ impl Watch {
         watch
     }
 
-    /// Up to now.
+    /// Ends the period and returns the late members.
     pub(crate) fn end(mut self, target: &mut dyn Target) -> Vec<LateMember> {
         let name = target.facts().name.clone();
         while let Some((array, event)) = target.next_event() {
@@ -74,7 +74,7 @@ mod tests {
     use spindles_layout::Expression;
     use std::collections::VecDeque;
 
-    /// An array that tells what the test says.
+    /// An array whose status and events the test sets.
     struct Told {
         target: Box<dyn Target>,
         status: Status,

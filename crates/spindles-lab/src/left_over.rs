@@ -1,5 +1,5 @@
-//! What a run that was killed left behind: mounts, loop devices and servers of its arrays. All of it lies in, or
-//! works on, folders of ours whose owner is gone.
+//! Takes down what a killed run left behind: mounts, loop devices and servers of its arrays. All of
+//! them lie in, or work on, folders of the lab whose owner is gone.
 
 use crate::mounts;
 use crate::undo::{What, end};
@@ -7,11 +7,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the folder in which a server of ours has its sockets.
+/// The variable that names the folder for the sockets of a server.
 pub(crate) const RUNTIME: &str = "XDG_RUNTIME_DIR";
 
-/// Takes down whatever uses these folders: file systems first, then the loop devices beneath them, then servers, then the
-/// files that these showed. Whatever can't be taken down stays.
+/// Takes down everything that uses these folders: file systems first, then the loop devices beneath
+/// them, then servers, then their mounts of files. Whatever fails stays.
 pub(crate) fn take_down(folders: &[PathBuf]) {
     for folder in folders {
         mounts::isolate(folder);
@@ -34,8 +34,8 @@ pub(crate) fn take_down(folders: &[PathBuf]) {
     unmount(|_| true);
 }
 
-/// Whether something still works on files in a folder that was not taken down: a server or a loop device of a run whose
-/// other folders lie elsewhere.
+/// Returns true if something still works on files in a folder: a server or loop device of a run
+/// whose other folders lie elsewhere, and which was not taken down.
 pub(crate) fn is_used(folder: &Path) -> bool {
     let name = folder.as_os_str().as_bytes();
     let processes = fs::read_dir("/proc").into_iter().flatten();
@@ -57,7 +57,7 @@ pub(crate) fn is_used(folder: &Path) -> bool {
     serves || !loops_on(&[folder.to_owned()]).is_empty()
 }
 
-/// Loop devices on files in these folders.
+/// Returns the loop devices on files in these folders.
 fn loops_on(folders: &[PathBuf]) -> Vec<String> {
     let devices = fs::read_dir("/sys/class/block").into_iter().flatten();
     let on_ours = devices.flatten().filter_map(|device| {
@@ -70,8 +70,8 @@ fn loops_on(folders: &[PathBuf]) -> Vec<String> {
     on_ours.collect()
 }
 
-/// Loop devices that are noted in these folders ([`crate::scratch::Scratch::note_attached`]), if they are still on the files
-/// that the notes name.
+/// Returns the loop devices that are noted in these folders
+/// ([`crate::scratch::Scratch::note_attached`]) and still attached to the file that the note names.
 fn loops_noted_in(folders: &[PathBuf]) -> Vec<String> {
     let entries = folders
         .iter()
@@ -86,7 +86,7 @@ fn loops_noted_in(folders: &[PathBuf]) -> Vec<String> {
     noted.collect()
 }
 
-/// Processes that keep their sockets in these folders.
+/// Returns the processes that keep their sockets in these folders.
 fn servers_of(folders: &[PathBuf]) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten();
     let ours = processes.flatten().filter_map(|process| {
@@ -111,7 +111,7 @@ mod tests {
     use crate::scratch::Scratch;
     use std::fs::File;
 
-    /// A killed run leaves loop devices on the user's files, and only notes in its folder say which.
+    /// A killed run leaves loop devices on the user's files, known only from notes in its folder.
     #[test]
     fn loop_devices_that_a_folder_notes_are_detached() {
         let parent = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ mod tests {
         scratch.note_attached(&ours, file).unwrap();
         let elsewhere = parent.path().join("another.img");
         File::create(&elsewhere).unwrap();
-        // A note of a device that was attached to another file since.
+        // A note of a device that has since been attached to another file.
         let noted = scratch.note_attached(&other, elsewhere.to_str().unwrap());
         noted.unwrap();
         take_down(&[scratch.path().to_owned()]);

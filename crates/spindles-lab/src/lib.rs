@@ -1,5 +1,5 @@
-//! The lab: experiments, what they run on, the runner, and where it all took place. It makes
-//! records; what is said of them is for others.
+//! The lab: experiments, their systems, the runner, and the environment of a run. It only makes
+//! records; other crates analyse them.
 
 #![forbid(unsafe_code)]
 

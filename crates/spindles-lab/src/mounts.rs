@@ -1,4 +1,4 @@
-//! What is mounted where, so that nothing is removed that lies on another file system.
+//! Reads and changes mounts, so that nothing on another file system is removed by mistake.
 
 use rustix::mount::MountPropagationFlags;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use std::{fs, io};
 /// A mount.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Where.
+    /// The mount point.
     pub(crate) path: PathBuf,
     /// The kind of file system: `ext4`, `fuse.spindles`.
     pub(crate) kind: String,
 }
 
-/// What is mounted in a folder or on it, the last first.
+/// Returns the mounts on or below a folder, the last first.
 ///
 /// # Errors
-/// The kernel does not say.
+/// When the kernel's list of mounts can't be read.
 pub(crate) fn below(folder: &Path) -> io::Result<Vec<Mount>> {
     let folder = fs::canonicalize(folder)?;
     let all = fs::read("/proc/self/mountinfo")?;
@@ -31,7 +31,7 @@ pub(crate) fn below(folder: &Path) -> io::Result<Vec<Mount>> {
     Ok(below)
 }
 
-/// From a line `36 35 98:0 /root /where options tags - kind source options`.
+/// Parses a line `36 35 98:0 /root /where options tags - kind source options`.
 fn mount(line: &[u8]) -> Option<Mount> {
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let end_of_tags = words.iter().position(|word| *word == b"-")?;
@@ -41,7 +41,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like stand there as `\040`.
+/// Decodes escapes such as `\040` for a space.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -59,17 +59,17 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Cuts what is mounted in a folder off from its likes elsewhere: what is unmounted here then stays mounted there. A bind
-/// mount of a user's folder is a peer of that folder's mounts.
+/// Makes the mounts below a folder private, so that unmounting them here unmounts nothing
+/// elsewhere. A bind mount of a user's folder is a peer of that folder's mounts.
 pub(crate) fn isolate(folder: &Path) {
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     for mount in below(folder).unwrap_or_default() {
-        // A kernel that refuses this shares nothing of it.
+        // A kernel that refuses this does not propagate the mount.
         let _refused = rustix::mount::mount_change(mount.path, flags);
     }
 }
 
-/// Removes a folder with all that is in it; nothing of it while something is mounted there.
+/// Removes a folder with its contents; refuses if something is mounted there.
 pub(crate) fn remove_dir_all(folder: &Path) -> io::Result<()> {
     if let Some(mount) = below(folder)?.first() {
         let path = mount.path.display();
@@ -100,7 +100,7 @@ mod tests {
         assert!(all.iter().any(|mount| mount.path == Path::new("/proc")));
     }
 
-    /// What others have mounted there must not be lost.
+    /// The contents of a mounted file system must not be lost.
     #[test]
     fn a_folder_in_which_something_is_mounted_stays_whole() {
         let parent = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ mod tests {
         assert!(!folder.exists());
     }
 
-    /// A bind mount of a user's folder: what is unmounted in ours stays mounted in theirs.
+    /// With a bind mount of a user's folder, unmounting ours leaves theirs mounted.
     #[test]
     fn what_is_isolated_is_unmounted_nowhere_else() {
         let parent = tempfile::tempdir().unwrap();

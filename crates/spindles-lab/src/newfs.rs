@@ -1,4 +1,4 @@
-//! How long a program of the user's takes to make a file system: `mkfs.ext4`, `newfs`.
+//! Times a user's program that makes a file system: `mkfs.ext4`, `newfs`.
 
 use crate::execute::Failure;
 use crate::export::Exported;
@@ -6,8 +6,8 @@ use crate::{tool, undo};
 use spindles_measure::{Histogram, Run};
 use std::fs::File;
 
-/// Runs `words` with the device as the last of them. Durable when it ends: the device is flushed within
-/// the time.
+/// Runs `words` with the device as the last argument. The time includes a flush of the device, so
+/// that the file system is durable.
 pub(crate) fn run(
     words: &[String],
     exported: &Exported,

@@ -1,5 +1,5 @@
-//! Counters of members that no other program adds to: of devices that a system has for itself, or as the server of an array
-//! counts them.
+//! Counters of members that no other program adds to: of devices that only one system uses, or of
+//! the members that the server of an array counts.
 
 use crate::evidence::{device_use, stat_of};
 use spindles_measure::{DeviceUse, MemberUse};
@@ -7,20 +7,20 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Counters that belong to a system alone.
+/// Counters that belong to a single system.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnCounters {
-    /// Block devices of the kernel that it has for itself, by name.
+    /// Names of block devices that only this system uses.
     Devices(Vec<String>),
-    /// The page of metrics of the server that has the array.
+    /// The metrics page of the server of the array.
     Server(SocketAddr),
 }
 
-/// How long a server may take to say a line of its page.
+/// How long a single read of the page may take.
 const PAGE_MAX: Duration = Duration::from_secs(5);
 
 impl OwnCounters {
-    /// What each member did until now; empty where it can't be had.
+    /// Returns the counters of each member; empty if they can't be read.
     pub(crate) fn now(&self) -> Vec<MemberUse> {
         match self {
             Self::Devices(names) => names
@@ -34,7 +34,7 @@ impl OwnCounters {
     }
 }
 
-/// A block device as a member.
+/// Converts the counters of a block device to those of a member.
 pub(crate) fn of_device(device: DeviceUse) -> MemberUse {
     MemberUse {
         name: device.name,
@@ -55,10 +55,10 @@ fn page_of(address: SocketAddr) -> io::Result<String> {
     Ok(page)
 }
 
-/// A count of what a member did.
+/// Selects one counter of a member.
 type Count = fn(&mut MemberUse) -> &mut u64;
 
-/// What a page of metrics says of the devices, in its order.
+/// Parses a metrics page into the counters of its devices, in their order.
 fn members_on(page: &str) -> Vec<MemberUse> {
     let samples = |metric: &'static str| {
         page.lines().filter_map(move |line| {
@@ -98,7 +98,7 @@ fn members_on(page: &str) -> Vec<MemberUse> {
     for (member, (_, value)) in members.iter_mut().zip(busy) {
         member.busy_ns = nanoseconds(value);
     }
-    // Of each device those of reads, and those of writes.
+    // Each device has two sums: of reads and of writes.
     let latencies: Vec<u64> = samples("spindles_device_latency_seconds_sum")
         .map(|(_, value)| nanoseconds(value))
         .collect();
@@ -108,14 +108,14 @@ fn members_on(page: &str) -> Vec<MemberUse> {
     members
 }
 
-/// Seconds with a fraction.
+/// Converts decimal seconds to nanoseconds.
 fn nanoseconds(seconds: &str) -> u64 {
     let seconds = seconds.parse().unwrap_or(0.0);
     let time = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
     crate::clock::duration_ns(time)
 }
 
-/// The device that the labels of a sample name.
+/// Returns the device named in the labels of a sample.
 fn device_of(labels: &str) -> String {
     let value = labels
         .rsplit_once("device=\"")

@@ -1,5 +1,5 @@
-//! What can be known before anything is opened: the systems with the A/A pair, what they need,
-//! what would be lost, whether there is room.
+//! Checks before anything is opened: the systems with the A/A pair, their needs, the data that
+//! would be lost, and free space.
 
 use crate::calibrate::SIZE_BYTES;
 use crate::claims::Claims;
@@ -28,20 +28,20 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The name of the baseline's second self.
+/// Suffix of the name of the control: the baseline that runs a second time.
 const CONTROL_SUFFIX: &str = " again";
-/// Room that is left free on the file system.
+/// Space that is left free on the file system.
 const ROOM_LEFT_BYTES: u64 = 256 << 20;
 
-/// A system of the experiment; the control is one more.
+/// A system of the experiment, or the control.
 pub(crate) struct Side {
-    /// As the file has it.
+    /// As defined in the file.
     pub spec: SystemSpec,
-    /// As its records have it, once it was opened.
+    /// As recorded, once it was opened.
     pub record: System,
 }
 
-/// The systems with the baseline's second self, and its name.
+/// Returns the systems with the control, and the control's name.
 pub(crate) fn sides(experiment: &Experiment) -> (Vec<Side>, Option<String>) {
     let mut sides = Vec::new();
     let mut control = None;
@@ -64,19 +64,19 @@ pub(crate) fn sides(experiment: &Experiment) -> (Vec<Side>, Option<String>) {
     (sides, control)
 }
 
-/// The name under which workloads list a system: the control goes by the baseline's.
+/// Returns the name by which workloads list a system: the control uses the baseline's.
 pub(crate) fn workloads_as(spec: &SystemSpec) -> &str {
     spec.name.strip_suffix(CONTROL_SUFFIX).unwrap_or(&spec.name)
 }
 
-/// Whether a system is a file system or holds one, for workloads on files.
+/// Returns true if workloads on files find a file system: the system is one, or holds one.
 pub(crate) fn has_file_system(spec: &SystemSpec) -> bool {
     let kind = targets::kind_of(&spec.target);
     kind.name == "folder" || spec.mounting.is_some() || spec.commands.is_some()
 }
 
-/// Why the devices and files that a system is made of lose what they hold: already when it is made, or by a workload.
-/// `None`: they are only read.
+/// Returns why the devices and files of a system lose their contents: because it is created on
+/// them, or because a workload writes. `None` if they are only read.
 pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option<String> {
     if let Some(mounting) = &spec.mounting {
         return Some(format!(
@@ -93,7 +93,8 @@ pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option
     Some(format!("{} writes", writer.name))
 }
 
-/// The devices and files that a system names itself. What its commands make in a folder of ours holds nothing.
+/// Returns the devices and files that a system names itself, without those that its commands create
+/// in a folder of the lab.
 pub(crate) fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
     let needs = (targets::kind_of(&spec.target).needs)(&spec.target)?;
     let is_made = |name: &String| spec.commands.is_some() && stands_for_something(name);
@@ -101,14 +102,14 @@ pub(crate) fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
     Ok(named.filter(|name| !is_made(name)).collect())
 }
 
-/// Devices that arrays name themselves as their members or for their journals, each once, and whether they may be written
-/// before the first run: where the lab makes the array.
+/// Returns the devices that arrays name as members or journals, each once. The flag is true if the
+/// lab creates the array, so that the device may be written before the first run.
 pub(crate) fn named_members(experiment: &Experiment) -> Vec<(String, bool)> {
     let mut members: Vec<(String, bool)> = Vec::new();
     for spec in experiment.systems.iter().filter(|it| it.commands.is_none()) {
         let is_made = !targets::kind_of(&spec.target).exists;
         let named = named_by(spec).unwrap_or_default();
-        // One alone is the whole, and no member.
+        // A device by itself is the whole system, and no member.
         if named.len() < 2 && spec.journal.is_none() {
             continue;
         }
@@ -125,8 +126,9 @@ pub(crate) fn named_members(experiment: &Experiment) -> Vec<(String, bool)> {
     members
 }
 
-/// Whether something else uses what the experiment overwrites, these `members` and what systems name themselves, and
-/// whether commands can name them. Looked at before the first is written, and once what killed runs left behind is gone.
+/// Claims the devices that the experiment overwrites: `members`, and those that systems name.
+/// Checks that nothing else uses them, and that commands can name them. Called before anything is
+/// written, after the leftovers of killed runs are removed.
 pub(crate) fn check_devices(
     experiment: &Experiment,
     members: &[String],
@@ -175,7 +177,7 @@ pub(crate) fn check_devices(
     Ok(claims)
 }
 
-/// Whether there is room for the holes of users' files, which are filled where they are calibrated.
+/// Checks the free space for the holes of users' files, which calibration fills.
 fn check_holes(members: &[String]) -> Result<(), String> {
     let mut needed: BTreeMap<u64, u64> = BTreeMap::new();
     for name in members {
@@ -200,7 +202,7 @@ fn check_holes(members: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether all nodes that workloads run on can be asked: better known now than after an hour.
+/// Checks that all nodes of the workloads answer, rather than failing after an hour.
 pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Result<(), Failure> {
     let most = experiment.workloads.iter().map(WorkloadSpec::nodes).max();
     let most = usize::try_from(most.unwrap_or(0)).expect("32 bits fit");
@@ -212,7 +214,8 @@ pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Re
     Crew::gather(&nodes.addresses[..most], &token, interrupt).map(drop)
 }
 
-/// How many members the experiment needs; what can be known to be wrong before anything is done.
+/// Checks everything that can be known to be wrong in advance. Returns how many members the
+/// experiment needs.
 pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunError> {
     let mut errors: Vec<RunError> = check_names(experiment).err().into_iter().collect();
     let mut most = 0;
@@ -231,7 +234,7 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
     }
 }
 
-/// Something that is wrong with an experiment.
+/// Returns an error about the experiment.
 fn wrong(experiment: &Experiment, line: Option<usize>, what: String) -> RunError {
     RunError::Experiment {
         file: experiment.source.clone(),
@@ -240,12 +243,12 @@ fn wrong(experiment: &Experiment, line: Option<usize>, what: String) -> RunError
     }
 }
 
-/// Whether figures have names of their own.
+/// Checks that no two workloads have figures of the same name.
 fn check_names(experiment: &Experiment) -> Result<(), RunError> {
     let mut owners = BTreeMap::new();
     for spec in &experiment.workloads {
         let records = workload_records(spec);
-        // Reports have totals of phases, too.
+        // Reports also show totals of phases.
         let totals = records
             .windows(2)
             .filter_map(|two| two[0].name_of_total(&two[1]));
@@ -265,7 +268,7 @@ fn check_names(experiment: &Experiment) -> Result<(), RunError> {
     Ok(())
 }
 
-/// How many members of the experiment a system needs, if nothing is wrong with it.
+/// Checks a system. Returns how many members of the experiment it needs.
 fn check_system(
     experiment: &Experiment,
     spec: &SystemSpec,
@@ -346,7 +349,7 @@ fn check_system(
     Ok(members)
 }
 
-/// Whether there are enough members, and what they hold may be lost.
+/// Checks that there are enough members, and that their contents may be lost.
 fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<(), RunError> {
     if let Members::Devices(paths) = &experiment.members {
         if paths.len() < most {
@@ -372,7 +375,7 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
     Ok(())
 }
 
-/// Whether fio takes the options of its workloads.
+/// Checks that fio accepts the options of its workloads.
 fn ask_fio(experiment: &Experiment) -> Result<(), RunError> {
     for spec in &experiment.workloads {
         let Work::Fio(work) = &spec.work else {
@@ -380,7 +383,7 @@ fn ask_fio(experiment: &Experiment) -> Result<(), RunError> {
         };
         let why = match work.ask() {
             Ok(()) => continue,
-            // That of the nodes runs it.
+            // The nodes' own fio runs it.
             Err(Refusal::NotThere(_)) if spec.on_nodes.is_some() => continue,
             Err(Refusal::NotThere(why) | Refusal::Option(why)) => why,
         };
@@ -393,13 +396,13 @@ fn ask_fio(experiment: &Experiment) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether a program works on a system as a device of the kernel's.
+/// Returns true if a program needs a system as a block device of the kernel.
 pub(crate) fn is_exported(experiment: &Experiment, spec: &SystemSpec) -> bool {
     let runs = |it: &&WorkloadSpec| it.runs_on(workloads_as(spec));
     device_of_kernel_for(spec, experiment.workloads.iter().filter(runs)).is_some()
 }
 
-/// What of a system needs a device of the kernel's.
+/// Returns what needs a system as a block device of the kernel, in words.
 fn device_of_kernel_for<'a>(
     spec: &SystemSpec,
     mut workloads: impl Iterator<Item = &'a WorkloadSpec>,
@@ -415,7 +418,7 @@ fn device_of_kernel_for<'a>(
     tool.map(|tool| tool.name.clone())
 }
 
-/// Whether a system, or what its commands are given, is in the memory of this process.
+/// Returns true if a system, or the members of its commands, are in the memory of this process.
 fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
     match (&spec.commands, members) {
         (Some(_), Members::Fresh(_)) => true,
@@ -424,12 +427,12 @@ fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
     }
 }
 
-/// Whether a device or file that a system names is not there before its commands have run: they make it.
+/// Returns true if a device or file that a system names is missing until its commands create it.
 fn is_made_later(spec: &SystemSpec, name: &str) -> bool {
     spec.commands.is_some() && is_there(name).is_err()
 }
 
-/// Whether a device or file is there that is named: before anybody is asked to give up what it holds.
+/// Checks that a named device or file exists, before the user is asked to give up its contents.
 fn is_there(name: &str) -> Result<(), String> {
     if !Backend::of(name).facts.is_path {
         return Ok(());
@@ -438,13 +441,13 @@ fn is_there(name: &str) -> Result<(), String> {
     there.map_err(|error| format!("{name}: {error}: name a device or file that is there"))
 }
 
-/// What the largest of the workloads on blocks works on.
+/// Returns the size of the largest workload on blocks.
 pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
     let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
     blocks.map(|work| work.size_bytes).max().unwrap_or(0)
 }
 
-/// How large the lab makes each member.
+/// Returns the size of each member that the lab creates.
 pub(crate) fn member_bytes(experiment: &Experiment) -> u64 {
     let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
     let chunks = experiment
@@ -458,10 +461,10 @@ pub(crate) fn member_bytes(experiment: &Experiment) -> u64 {
     )
 }
 
-/// How much each member must hold: what workloads on blocks work on, the files of those on files, and the file
-/// system around them.
+/// Returns how much each member must hold: for workloads on blocks, for the files of workloads on
+/// files, and for the file system around them.
 fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
-    /// For whatever a command makes.
+    /// For anything that a command creates.
     const COMMANDS_BYTES: u64 = 192 << 20;
     let needs = experiment.systems.iter().map(|spec| {
         let overhead_bytes = match (&spec.mounting, &spec.commands) {
@@ -478,7 +481,7 @@ fn needed_bytes(experiment: &Experiment, size_bytes: u64) -> u64 {
     needs.max().unwrap_or(0).max(size_bytes)
 }
 
-/// How much a workload may put into a file system.
+/// Returns how much a workload may write into a file system.
 fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
     let once = match &workload.work {
         Work::Files(plan) => {
@@ -489,19 +492,19 @@ fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
         Work::Fio(work) => work.file_bytes(),
         Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) => 0,
     };
-    // What nodes write may lie on a system of ours that they have mounted.
+    // Nodes may write to a system of ours that they have mounted.
     once.saturating_mul(workload.nodes().max(1).into())
 }
 
-/// How much of a system the workloads work on that go to its blocks, from its start.
+/// Returns how much of a system's blocks, from the start, is used by workloads directly.
 pub(crate) fn bare_bytes(experiment: &Experiment, spec: &SystemSpec) -> u64 {
     let workloads = experiment.workloads.iter();
     let bytes = workloads.filter_map(|workload| bare_bytes_of(experiment, workload, spec));
     bytes.max().unwrap_or(0)
 }
 
-/// The same of one workload; `None` when it goes elsewhere: to another system, the files of a file system, or each
-/// device by itself.
+/// Returns the same of one workload. `None` if it works elsewhere: on another system, on files of a
+/// file system, or on each device by itself.
 pub(crate) fn bare_bytes_of(
     experiment: &Experiment,
     workload: &WorkloadSpec,
@@ -517,13 +520,13 @@ pub(crate) fn bare_bytes_of(
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()
         }
-        // Where it takes a share of the device, as `size=50%`, that is not known.
+        // 0 if fio uses a share of the device, such as `size=50%`, which is unknown here.
         Work::Fio(work) if !has_file_system(spec) => Some(work.file_bytes()),
         Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
     }
 }
 
-/// A plan, and the largest that a trial makes of it.
+/// Returns a plan, and the largest plan that a trial derives from it.
 fn with_trial(experiment: &Experiment, plan: &FilePlan) -> Vec<FilePlan> {
     let doubled = plan.with_actors(|actors| actors * 2);
     let doubled = doubled.filter(|_| experiment.confirm);
@@ -548,7 +551,7 @@ pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Re
     Ok(())
 }
 
-/// The workload for its records: one for each phase that has a result.
+/// Returns the workload's descriptions for records: one for each phase with a result.
 pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
     let mut records = records_of_one(spec);
     let systems = spec.systems.as_deref().unwrap_or_default();
@@ -575,10 +578,10 @@ pub(crate) fn workload_records(spec: &WorkloadSpec) -> Vec<Workload> {
     records
 }
 
-/// What the number of nodes is called among parameters.
+/// The parameter with the number of nodes.
 const NODES: &str = "nodes";
 
-/// The same as it is on one machine.
+/// Returns the same for one machine.
 fn records_of_one(spec: &WorkloadSpec) -> Vec<Workload> {
     match &spec.work {
         Work::Copy(plan) => vec![Workload {
@@ -635,7 +638,7 @@ fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
         kind: work.kind.name.to_owned(),
         size_bytes: plan.size_bytes,
         operation_bytes: plan.chunk_bytes.into(),
-        // Those that run for a time have no number.
+        // Timed workloads have no number of operations.
         operations: if plan.endless { 0 } else { plan.operations },
         rate: match work.kind.counted {
             Counted::ReadBytes | Counted::WrittenBytes => Rate::Bytes,
@@ -658,7 +661,7 @@ fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
     }
 }
 
-/// A phase of a workload on files.
+/// Describes a phase of a workload on files.
 pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhase) -> Workload {
     let name = match phase.name.as_str() {
         "" => spec.name.clone(),
@@ -692,7 +695,8 @@ pub(crate) fn file_record(spec: &WorkloadSpec, plan: &FilePlan, phase: &FilePhas
     }
 }
 
-/// The level of a device, or of what a file or folder lies on, and of how many devices it is.
+/// Returns the level of a device, or of the device beneath a file or folder, and its number of
+/// devices.
 fn level_of(path: &Path) -> (&'static str, usize) {
     let slaves = fs::metadata(path).ok().and_then(|facts| {
         let is_device = facts.file_type().is_block_device();
@@ -707,7 +711,7 @@ fn level_of(path: &Path) -> (&'static str, usize) {
     }
 }
 
-/// What a system is, for its records.
+/// Describes a system for its records.
 pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     let (level, members) = level_of(Path::new(spec.target.trim_start_matches("folder:")));
     let mut system = System {
@@ -727,7 +731,7 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     }
     if let Some(array) = &facts.array {
         array.level.clone_into(&mut system.level);
-        let devices = facts.devices.len().max(array.members.into()); // Those that are missing, too.
+        let devices = facts.devices.len().max(array.members.into()); // Including missing ones.
         system.members = u32::try_from(devices).expect("few");
         system.chunk_bytes = u64::from(array.chunk_blocks) * u64::from(facts.block_size.bytes());
         system.survives = crate::arrays::survives(array, &spec.target);
@@ -736,7 +740,7 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     system
 }
 
-/// What a system is of which only a folder is used, for its records.
+/// Describes a system that is only used through a folder, for its records.
 pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     let stat = rustix::fs::statvfs(&place.folder);
     let mut options = options(spec);
@@ -752,9 +756,10 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     let shape = Expression::parse_counted(&spec.target);
     let (level, members) = match (&shape, &spec.commands) {
         (Ok(array @ Expression::Array { level, .. }), _) => (level.name, array.leaves().len()),
-        // What commands make of several members is no single disk, and which level it is they alone know.
+        // Commands may build anything from several members: not a single disk, and the level is
+        // unknown.
         (_, Some(made)) if made.members > 1 => (System::OF_COMMANDS, made.members),
-        // The file system that the lab made is not what is compared.
+        // Compare what is beneath the lab's file system.
         _ if spec.mounting.is_some() => level_of(Path::new(&spec.target)),
         _ => level_of(&place.folder),
     };
@@ -771,7 +776,7 @@ pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
     }
 }
 
-/// What was chosen for the system beside its target and chunk.
+/// Returns the options of the system, except its target and chunk.
 fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let checksum = |kind| {
         let mut names = ChecksumKind::NAMES.iter();
@@ -808,7 +813,8 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
-    /// Members have room for what fio works on, and it is written before: what never was is answered without a disk.
+    /// Members have room for the data that fio uses, and it is written beforehand: never-written
+    /// blocks are read without a disk.
     #[test]
     fn fio_has_what_it_works_on() {
         let experiment = |fs: &str| {
@@ -820,14 +826,14 @@ mod tests {
         };
         let of_fio = |it: &Experiment| bare_bytes_of(it, &it.workloads[0], &it.systems[0]);
         assert_eq!(of_fio(&experiment("")), Some(32 << 20));
-        // On a file system it makes a file of its own.
+        // On a file system, fio creates a file of its own.
         assert_eq!(of_fio(&experiment("fs = \"ext4\"\n")), None);
     }
 
     #[test]
     fn only_one_disk_is_single() {
         let folder = tempfile::tempdir().unwrap();
-        // Whatever the temporary folder lies on: a file in it and the folder lie on the same.
+        // Whatever the temporary folder lies on, a file in it lies on the same.
         let file = folder.path().join("a");
         fs::write(&file, "").unwrap();
         if physical_device_of(folder.path()).is_some() {

@@ -1,8 +1,8 @@
-//! What a run says of itself beside its records: how far it is, and in the end how it ended.
+//! The state of a run, next to its records: its progress, and finally how it ended.
 //!
-//! A run is going as long as its process holds the lock of the records. The kernel drops that lock
-//! with the process, also at SIGKILL, and a power cut leaves none; so a run without lock and without
-//! an ending was cut short.
+//! A run is going while its process holds the lock of the records. The kernel releases the lock
+//! with the process, even on SIGKILL or a power cut. A run with neither lock nor ending was thus
+//! cut short.
 
 use crate::records::RECORDS_FILE;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,23 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Name of the file in a folder of results that says how far the run is, and how it ended.
+/// Name of the file in a folder of results with the progress and the ending of the run.
 pub const STATE_FILE: &str = "state.json";
-/// Where the next state is written before it takes the place of the last.
+/// Where the next state is written before it replaces the last.
 const NEW_STATE_FILE: &str = "state.json.new";
 
-/// Largest file that is taken for a state, in bytes.
+/// Largest file that is read as a state, in bytes.
 const STATE_BYTES_MAX: u64 = 64 << 10;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
     /// Runs done of `total`: one workload once on one system each.
     pub done: u64,
-    /// At most so many.
+    /// Total number of runs, at most.
     pub total: u64,
-    /// What runs now: `block 2: raid5, seq-read`.
+    /// The current step: `block 2: raid5, seq-read`.
     pub what: String,
 }
 
@@ -38,22 +38,22 @@ pub enum Ending {
     Finished,
     /// The time limit of the experiment ended it.
     OutOfTime,
-    /// The user ended it.
+    /// The user interrupted it.
     Interrupted,
-    /// It could not go on: why.
+    /// It could not continue; holds the reason.
     Failed(String),
 }
 
-/// Whether a run is going, and if not, how it ended.
+/// The state of a run: going, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// It is going.
+    /// The run is going.
     Running(Progress),
-    /// It ended in good order.
+    /// The run ended in good order.
     Ended(Ending, Progress),
-    /// Its process or the machine went away.
+    /// The process was killed, or the machine went down.
     CutShort(Progress),
-    /// Nobody noted it: the records are of a version that did not.
+    /// Unknown: the records are from a version that wrote no state.
     NotKept,
 }
 
@@ -66,9 +66,9 @@ struct Document {
     ending: Option<Ending>,
 }
 
-/// The state of the run whose results are in `folder`.
+/// Returns the state of the run whose results are in `folder`.
 pub fn run_state(folder: &Path) -> RunState {
-    // The lock first: who drops it has written the ending before.
+    // Check the lock first: a run writes its ending before it releases the lock.
     let is_running = is_locked(&folder.join(RECORDS_FILE));
     let document = read(&folder.join(STATE_FILE));
     match (is_running, document) {
@@ -81,13 +81,13 @@ pub fn run_state(folder: &Path) -> RunState {
     }
 }
 
-/// Whether somebody writes these records. On a file system without locks nobody does.
+/// Returns true if a process writes these records. Always false on a file system without locks.
 fn is_locked(records: &Path) -> bool {
     let file = File::open(records);
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// `None` where there is none, or what a power cut left of it.
+/// Reads the state; `None` if there is none, or a power cut damaged it.
 fn read(path: &Path) -> Option<Document> {
     let facts = fs::metadata(path).ok()?;
     if !facts.is_file() || facts.len() > STATE_BYTES_MAX {
@@ -96,14 +96,14 @@ fn read(path: &Path) -> Option<Document> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Puts the state in place of the last one: whoever reads it sees the one or the other.
+/// Replaces the state atomically: readers see either the old or the new one.
 pub(crate) fn write(folder: &Path, progress: &Progress, ending: Option<Ending>) -> io::Result<()> {
     let document = Document {
         progress: progress.clone(),
         ending,
     };
     let new = folder.join(NEW_STATE_FILE);
-    // Not through a link that somebody put there.
+    // Don't write through a link placed there.
     drop(fs::remove_file(&new));
     fs::File::create_new(&new)?.write_all(&serde_json::to_vec(&document)?)?;
     fs::rename(&new, folder.join(STATE_FILE))
@@ -140,7 +140,7 @@ mod tests {
             run_state(folder.path()),
             RunState::Running(progress.clone())
         );
-        // As the kernel drops it at SIGKILL.
+        // Dropping releases the lock, as the kernel does at SIGKILL.
         drop(file);
         assert_eq!(
             run_state(folder.path()),

@@ -1,4 +1,5 @@
-//! What the actors of a phase did, as time passed: each counts by itself and hands over now and then.
+//! Counts the operations of a phase over time. Each actor counts by itself and regularly hands its
+//! counts over.
 
 use crate::clock;
 use spindles_measure::statistics::warm_up;
@@ -8,30 +9,31 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How many classes there are.
+/// Number of classes.
 const CLASSES: usize = Class::ALL.len();
-/// The most slots of a series.
+/// Most slots of a finished series.
 const SLOTS_MAX: usize = 120;
-/// The most slots while it goes on: then each two are joined.
+/// Most slots during a phase; beyond that, pairs of slots are joined.
 const SLOTS_KEPT_MAX: usize = 1024;
-/// The length of the first slots while nobody knows how long the phase takes.
+/// Initial length of slots if the duration of the phase is unknown.
 const SLOT_NS: u64 = 20_000_000;
 
-/// How latencies are kept apart by time: by slot, so that warm-up can be cut off afterwards, or not.
+/// The clock of a phase, and how latencies are divided by time: by slot if the warm-up is to be cut
+/// off afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// When the phase began.
     pub(crate) began: Instant,
-    /// Nothing that ends later counts.
+    /// Operations that end later don't count.
     pub(crate) until: Option<Instant>,
-    /// The length of the first slots.
+    /// Initial length of slots.
     slot_ns: u64,
-    /// Whether each slot has latencies of its own.
+    /// True if each slot has latencies of its own.
     by_slot: bool,
 }
 
 impl Clock {
-    /// From now on; of an endless phase for so long.
+    /// Starts the clock. `duration_ns` limits an endless phase.
     pub(crate) fn start(duration_ns: Option<u64>) -> Self {
         let began = Instant::now();
         match duration_ns {
@@ -50,7 +52,7 @@ impl Clock {
         }
     }
 
-    /// The same with its warm-up: where several machines are added up, nothing is cut off one of them.
+    /// Keeps the warm-up: if several machines are added up, nothing is cut off one of them.
     pub(crate) fn with_warm_up(self) -> Self {
         Self {
             by_slot: false,
@@ -59,7 +61,7 @@ impl Clock {
     }
 }
 
-/// Operations by the power of two of their latency.
+/// Counts of operations by the power of two of their latency.
 #[derive(Clone, Copy)]
 struct Powers([u64; 64]);
 
@@ -69,7 +71,7 @@ impl Default for Powers {
     }
 }
 
-/// Histograms, made when they are needed.
+/// Histograms by class, allocated when needed.
 type ByClass = [Option<Box<Histogram>>; CLASSES];
 
 fn merge(mine: &mut ByClass, theirs: &mut ByClass) {
@@ -89,14 +91,14 @@ fn named(histograms: ByClass) -> BTreeMap<String, Histogram> {
         .collect()
 }
 
-/// One slot, or all time.
+/// Counts of one slot, or of the whole phase.
 #[derive(Clone, Default)]
 struct Counts {
     operations: u64,
     bytes: Traffic,
-    /// By class; made when the first is counted.
+    /// Latencies by class.
     latency: ByClass,
-    /// The same from the intended begin.
+    /// Latencies since the intended begin.
     response: ByClass,
     /// Operations by the power of two of their latency.
     powers: Powers,
@@ -115,7 +117,7 @@ impl Counts {
     }
 }
 
-/// Where actors hand over what they counted.
+/// Collects the counts of all actors.
 #[derive(Default)]
 pub(crate) struct Collector {
     slots: Mutex<Slots>,
@@ -129,7 +131,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// Makes slots twice as long: each two are joined.
+    /// Doubles the length of slots by joining pairs.
     fn join_pairs(&mut self) {
         self.slot_ns *= 2;
         let mut pairs = Vec::with_capacity(self.all.len().div_ceil(2));
@@ -143,7 +145,7 @@ impl Slots {
         self.all = pairs;
     }
 
-    /// The slot in which that time lies.
+    /// Returns the slot of a time.
     fn at(&self, ns: u64) -> usize {
         usize::try_from(ns / self.slot_ns).expect("times of a process fit")
     }
@@ -154,7 +156,7 @@ impl Collector {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was handed over up to now: operations, bytes, and latencies by operation.
+    /// Returns the counts handed over so far: operations, bytes, and latencies by operation.
     pub(crate) fn so_far(&self) -> (u64, Traffic, BTreeMap<String, Histogram>) {
         let mut all = Counts::default();
         for slot in &self.slots().all {
@@ -164,10 +166,10 @@ impl Collector {
     }
 }
 
-/// Time by class, and the last entry waiting for others.
+/// Time by class; the last entry is waiting for other actors.
 pub(crate) type ClassNs = [u64; CLASSES + 1];
 
-/// By name, where there is some.
+/// Returns the nonzero times by name.
 pub(crate) fn named_ns(class_ns: &ClassNs) -> BTreeMap<String, u64> {
     let names = Class::ALL.iter().map(|class| class.name());
     let pairs = names.chain(["wait"]).zip(class_ns);
@@ -181,10 +183,10 @@ pub(crate) fn named_ns(class_ns: &ClassNs) -> BTreeMap<String, u64> {
 pub(crate) struct Recorder<'a> {
     clock: Clock,
     collector: &'a Collector,
-    /// What it counts now lies from there to there, in nanoseconds since the begin.
+    /// Begin and end of the current slot, in nanoseconds since the begin.
     slot: (u64, u64),
     counts: Counts,
-    /// Time by class, and the last entry waiting for others.
+    /// Time by class; the last entry is waiting for other actors.
     pub(crate) class_ns: ClassNs,
     /// The begin of its first timed operation and the end of its last.
     pub(crate) window: Option<(Instant, Instant)>,
@@ -202,12 +204,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Nothing that ends later counts.
+    /// Operations that end later don't count.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.clock.until
     }
 
-    /// A timed operation that moved so many bytes.
+    /// Counts a timed operation that moved `bytes`.
     pub(crate) fn count(&mut self, class: Class, began: Instant, ended: Instant, bytes: Traffic) {
         if self.clock.until.is_some_and(|until| ended > until) {
             return;
@@ -234,7 +236,7 @@ impl<'a> Recorder<'a> {
         histogram.get_or_insert_default().record(took_ns);
     }
 
-    /// The operation that was just counted was to begin then, and had to wait.
+    /// Records that the operation just counted was due at `due`, and had to wait.
     pub(crate) fn was_due(&mut self, class: Class, due: Instant, ended: Instant) {
         if self.clock.until.is_none_or(|until| ended <= until) {
             let histogram = &mut self.counts.response[class.index()];
@@ -245,17 +247,18 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Time in which it waited for another actor.
+    /// Records time spent waiting for another actor.
     pub(crate) fn waited(&mut self, began: Instant, ended: Instant) {
         self.class_ns[CLASSES] += clock::duration_ns(ended - began);
     }
 
-    /// Its time by what it did.
+    /// Returns its time by class.
     pub(crate) fn actor_ns(&self) -> BTreeMap<String, u64> {
         named_ns(&self.class_ns)
     }
 
-    /// At a slot's end, and at the end of all: how long slots are now.
+    /// Hands over the counts of the current slot. Returns the length of slots, which may have
+    /// grown.
     pub(crate) fn hand_over(&mut self) -> u64 {
         let mut slots = self.collector.slots();
         slots.slot_ns = slots.slot_ns.max(self.clock.slot_ns);
@@ -268,7 +271,7 @@ impl<'a> Recorder<'a> {
         }
         let mut counts = std::mem::take(&mut self.counts);
         if !self.clock.by_slot {
-            // One set of histograms for all time: the first slot's.
+            // The first slot holds the histograms of the whole phase.
             let mut all = Counts {
                 latency: std::mem::take(&mut counts.latency),
                 response: std::mem::take(&mut counts.response),
@@ -281,7 +284,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// What a phase came to.
+/// The result of a phase.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) operations: u64,
@@ -292,12 +295,12 @@ pub(crate) struct Counted {
 }
 
 impl Collector {
-    /// All counts, which are then gone; of what goes on for a time, those after its warm-up.
+    /// Takes all counts, except the warm-up of a timed phase.
     pub(crate) fn take_counted(&self, clock: &Clock) -> Counted {
         let mut slots = std::mem::take(&mut *self.slots());
         slots.slot_ns = slots.slot_ns.max(clock.slot_ns);
         if clock.by_slot {
-            // One begun after the end holds nothing.
+            // A slot begun after the end is empty.
             slots.all.truncate(60);
         }
         while slots.all.len() > SLOTS_MAX {
@@ -358,8 +361,8 @@ mod tests {
         written: 0,
     };
 
-    /// A phase of ten hours with an operation that takes eight of them: its slots stay few, and none of its
-    /// operations is lost.
+    /// A phase of ten hours with an operation that takes eight of them: its slots stay few, and no
+    /// operation is lost.
     #[test]
     fn slots_grow_with_the_time() {
         let clock = Clock::start(None);

@@ -1,5 +1,5 @@
-//! The file of records: one line each, written as they are made, so that a run that is
-//! interrupted keeps what it has.
+//! The file of records: one line each, written immediately, so that an interrupted run keeps its
+//! records.
 
 use crate::clock;
 use crate::progress::{self, Ending, Progress};
@@ -17,32 +17,32 @@ pub enum RecordsError {
     /// The folder has records already.
     #[error("{} holds the records of another run: choose another folder with --out", .0.display())]
     Taken(PathBuf),
-    /// The operating system refused something.
+    /// The operating system reported an error.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Which file.
+        /// The file or folder.
         path: PathBuf,
-        /// What it says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// No records there.
+    /// The folder holds no records.
     #[error(
         "{} holds no {RECORDS_FILE}: name a folder that `spindles lab run` wrote",
         .0.display()
     )]
     None(PathBuf),
-    /// What is there is no record.
+    /// A line is no record.
     #[error("{}, {source}", .path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: spindles_measure::ReadError,
     },
 }
 
-/// A file of records that grows. As long as there is one it holds the lock of the records, which says
-/// that the run is going: see [`crate::run_state`].
+/// A growing file of records. It holds the lock of the records, which shows that the run is going:
+/// see [`crate::run_state`].
 #[derive(Debug)]
 pub struct RecordsFile {
     file: File,
@@ -52,7 +52,7 @@ pub struct RecordsFile {
 }
 
 impl RecordsFile {
-    /// Whether a new one can be made in `folder`, as far as can be known without making it.
+    /// Checks that `create` can succeed in `folder`, without creating anything.
     ///
     /// # Errors
     /// When the folder has records already.
@@ -63,7 +63,7 @@ impl RecordsFile {
         Ok(())
     }
 
-    /// A new one in `folder`, which is made where it is missing.
+    /// Creates the file in `folder`, and the folder if missing.
     ///
     /// # Errors
     /// When the folder can't be written or has records already.
@@ -79,8 +79,8 @@ impl RecordsFile {
         fs::create_dir_all(folder).map_err(failed)?;
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = opened.map_err(failed)?;
-        // Whoever looks whether it is held lets go at once. Where a file system has no locks, the run
-        // goes on without.
+        // Readers that test the lock release it at once. On a file system without locks, the run
+        // continues unlocked.
         drop(file.lock());
         Ok(Self {
             file,
@@ -90,10 +90,10 @@ impl RecordsFile {
         })
     }
 
-    /// A new one in a new folder: this one, or where that is taken, with a number behind its name.
+    /// Creates the file in a new folder. Appends a number to the folder's name if it is taken.
     ///
     /// # Errors
-    /// When no folder can be made or written there.
+    /// When the folder can't be created or written.
     pub fn create_in_new(folder: &Path) -> Result<Self, RecordsError> {
         const TRIES: u32 = 1000;
         let failed = |source| RecordsError::Io {
@@ -110,7 +110,7 @@ impl RecordsFile {
                 name.push(format!("-{number}"));
             }
             let folder = PathBuf::from(name);
-            // Of several runs that begin at once only one makes it.
+            // Atomic: if several runs begin at once, only one creates the folder.
             match fs::create_dir(&folder) {
                 Ok(()) => return Self::create(&folder),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -120,13 +120,13 @@ impl RecordsFile {
         Err(RecordsError::Taken(folder.to_owned()))
     }
 
-    /// The folder of results that it is in.
+    /// Returns the folder of results.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Adds one. It is in the file when this returns.
+    /// Adds a record. It is in the file when this returns.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -139,8 +139,8 @@ impl RecordsFile {
             })
     }
 
-    /// Notes how far the run is, for whoever looks on. A file system that takes no more says so at
-    /// the next record.
+    /// Writes the progress of the run, for readers. Errors are ignored: on a full file system the
+    /// next record fails.
     pub fn progress(&mut self, done: u64, total: u64, what: &str) {
         self.progress = Progress {
             done,
@@ -150,14 +150,14 @@ impl RecordsFile {
         drop(progress::write(&self.folder, &self.progress, None));
     }
 
-    /// Notes how the run ended, after so many runs.
+    /// Writes how the run ended, after `done` runs.
     pub fn end(mut self, done: u64, ending: Ending) {
         self.progress.done = done;
         self.progress.what.clear();
         drop(progress::write(&self.folder, &self.progress, Some(ending)));
     }
 
-    /// Removes what a run without results left in its folder, and the folder if nothing else is in it.
+    /// Removes the files of a run without results, and the folder if it is then empty.
     pub fn remove(folder: &Path) {
         drop(fs::remove_file(folder.join(RECORDS_FILE)));
         progress::remove(folder);
@@ -165,38 +165,38 @@ impl RecordsFile {
     }
 }
 
-/// The folder in which folders of results are when nobody says otherwise.
+/// Default folder for folders of results.
 pub const RESULTS_FOLDER: &str = "lab-results";
 
-/// The command that draws the report of these records again, as it is typed in a shell. `None` where their name can't be
-/// typed there.
+/// Returns the shell command that draws the report of these records. `None` if the path can't be
+/// typed in a shell.
 pub fn report_command(path: &Path) -> Option<String> {
     Some(format!("spindles lab report {}", typed(path)?))
 }
 
-/// A path as it is typed in a shell, if it can be.
+/// Quotes a path for a shell; `None` if it can't be typed.
 pub fn typed(path: &Path) -> Option<String> {
     let name = path.to_str()?;
     let can_be_typed = !name.contains(char::is_control) && !name.starts_with('-');
     can_be_typed.then(|| spindles_io::scan::shell_word(name).into_owned())
 }
 
-/// Where the results of an experiment go when nobody says: `lab-results/quickstart-20261121-204501`
-/// (UTC).
+/// Returns the default folder for the results of an experiment:
+/// `lab-results/quickstart-20261121-204501` (UTC).
 pub fn default_folder(name: &str) -> PathBuf {
     let stamp = timestamp(clock::unix_ms() / 1000);
     let name = name.replace(' ', "-");
     Path::new(RESULTS_FOLDER).join(format!("{name}-{stamp}"))
 }
 
-/// `20261121-204501` from seconds since 1970, UTC.
+/// Formats seconds since 1970 as `20261121-204501`, UTC.
 fn timestamp(unix_s: u64) -> String {
     let digits = spindles_io::utc(unix_s).replace(|c: char| !c.is_ascii_digit(), "");
     let (day, time) = digits.split_at("20261121".len());
     format!("{day}-{time}")
 }
 
-/// The records in a folder of results, or in a file of them.
+/// Reads the records of a folder of results, or of a file.
 ///
 /// # Errors
 /// When there are none, or they can't be read.
@@ -210,7 +210,7 @@ pub fn load(path: &Path) -> Result<Vec<Record>, RecordsError> {
         let other = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a file");
         facts.is_file().then_some(()).ok_or_else(other)
     };
-    // A pipe would be waited for, and some devices have no end.
+    // Reading a pipe would block, and some devices have no end.
     let text = fs::metadata(&file).and_then(is_file);
     let text = text.and_then(|()| fs::read_to_string(&file));
     let text = text.map_err(|source| match source.kind() {

@@ -1,13 +1,14 @@
-//! The order of an experiment: blocks, and in each every system once, shuffled.
+//! Random numbers for the schedule of an experiment: blocks, with every system once in each,
+//! shuffled.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Numbers that follow from the experiment's seed, a purpose and an index.
+/// A generator seeded by the experiment's seed, a purpose and an index.
 pub(crate) struct Draw(ChaCha8Rng);
 
 impl Draw {
-    /// `purpose` keeps the draws of different uses apart.
+    /// Creates a generator. `purpose` separates the draws of different uses.
     pub(crate) fn new(seed: u64, purpose: u64, index: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -20,7 +21,7 @@ impl Draw {
         self.0.next_u64()
     }
 
-    /// `0..count` in random order.
+    /// Returns `0..count` in random order.
     pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -31,7 +32,7 @@ impl Draw {
         order
     }
 
-    /// Fills a buffer with bytes that don't compress.
+    /// Fills a buffer with incompressible bytes.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -1,7 +1,9 @@
-//! Temporary folders that are gone afterwards, whichever way the program ends: on drop, by
-//! [`remove_all`] from a panic hook or a signal handler, and after SIGKILL by the next run that makes
-//! one in the same place, which then takes down what still uses it. That one removes only what is certainly left over: a folder of our name and
-//! our user, with a lock file of ours that nobody holds, and nothing in it but files that we make.
+//! Temporary folders that are removed however the program ends: on drop, or by [`remove_all`] from
+//! a panic hook or a signal handler. After SIGKILL, the next run with a folder in the same place
+//! removes them and takes down their users.
+//!
+//! Only certain leftovers are removed: a folder of our name and user, whose lock file is ours and
+//! unlocked, and which contains only files that the lab creates.
 
 use crate::mounts;
 use rustix::fs::SeekFrom;
@@ -17,24 +19,24 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// How the names of our folders begin; the process, a number and something that nobody can guess follow.
+/// Prefix of the folders' names; a process id, a counter and a random number follow.
 const PREFIX: &str = spindles_measure::TEMPORARY_PREFIX;
-/// Locked by the process whose folder it is.
+/// Locked by the process that owns the folder.
 const LOCK: &str = "spindles-lab.lock";
-/// Written to it once it is locked.
+/// Contents of the lock file, written once it is locked.
 const LOCK_TEXT: &[u8] =
     b"A run of spindles lab or bench keeps its files here and removes them at its end.\n";
-/// How the names of other files in our folders end.
+/// Suffix of the names of other files in the folders.
 const IMAGE: &str = ".img";
-/// The folder in one of ours, whatever is in it.
+/// A subfolder with any contents.
 const FOLDER: &str = "files";
 
 fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all temporary folders there are. For the end of the program by a panic or a second
-/// Ctrl-C; otherwise they go when they are dropped.
+/// Removes all temporary folders, when a panic or a second Ctrl-C ends the program. Otherwise they
+/// are removed on drop.
 pub fn remove_all() {
     crate::undo::undo_all();
     for folder in folders().drain(..) {
@@ -42,16 +44,16 @@ pub fn remove_all() {
     }
 }
 
-/// A folder of our own.
+/// A temporary folder.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// Held as long as the folder is in use.
+    /// Held while the folder is in use.
     _lock: File,
 }
 
 impl Scratch {
-    /// A new empty folder in `parent`. What killed runs left there goes.
+    /// Creates an empty folder in `parent`. Removes the leftovers of killed runs there.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         remove_servers_left_over();
         remove_left_over(parent);
@@ -69,21 +71,22 @@ impl Scratch {
         &self.path
     }
 
-    /// A new empty folder in it.
+    /// Creates the subfolder, empty.
     pub(crate) fn folder(&self) -> io::Result<PathBuf> {
         let path = self.path.join(FOLDER);
         fs::create_dir(&path)?;
         Ok(path)
     }
 
-    /// Notes that a file of the user's was attached to a loop device, for the next run if this one is killed.
+    /// Notes that a file of the user's is attached to a loop device, so that the next run detaches
+    /// it if this one is killed.
     pub(crate) fn note_attached(&self, device: &str, file: &str) -> io::Result<()> {
         let name = Path::new(device).file_name().unwrap_or_default();
         let note = format!("{}{IMAGE}", name.to_string_lossy());
         std::os::unix::fs::symlink(fs::canonicalize(file)?, self.path.join(note))
     }
 
-    /// A file of zeros without a place on the medium.
+    /// Creates a file of zeros without allocated blocks.
     pub(crate) fn sparse(&self, name: &str, bytes: u64) -> io::Result<PathBuf> {
         let path = self.path.join(format!("{name}{IMAGE}"));
         File::create_new(&path)?.set_len(bytes)?;
@@ -91,8 +94,8 @@ impl Scratch {
     }
 }
 
-/// A new folder that only we may enter. Others may make folders in `parent` too, with names that they think of:
-/// these are left alone.
+/// Creates a folder that only this user may enter. Retries if the name is taken, since other users
+/// may create folders in `parent`.
 fn new_folder(parent: &Path, random: &dyn Fn() -> io::Result<u32>) -> io::Result<PathBuf> {
     const TRIES: u32 = 100;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -109,22 +112,23 @@ fn new_folder(parent: &Path, random: &dyn Fn() -> io::Result<u32>) -> io::Result
     Err(last.expect("it was tried"))
 }
 
-/// A number that nobody can guess.
+/// Returns an unpredictable number.
 fn random() -> io::Result<u32> {
     let mut bytes = [0; 4];
-    // So few come at once.
+    // This few bytes are never returned partially.
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// Takes down servers and mounts of killed runs, the first time in this process: they may use what is needed elsewhere.
+/// Takes down servers and mounts of killed runs, once per process: they may use devices that are
+/// needed elsewhere.
 pub(crate) fn remove_servers_left_over() {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
 }
 
-/// Removes the folders in `parent` of runs that are no more, with what these had mounted and served. Whatever can't be
-/// read or removed stays: it is for tidiness only.
+/// Removes the folders of killed runs in `parent`, with their mounts and servers. Ignores folders
+/// that can't be read or removed, since this only tidies up.
 fn remove_left_over(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -133,7 +137,7 @@ fn remove_left_over(parent: &Path) {
         let name = entry.file_name();
         name.to_string_lossy().starts_with(PREFIX)
     });
-    // Locked by us meanwhile.
+    // Their locks are held by this process meanwhile.
     let left_over: Vec<(PathBuf, File)> = named_so
         .filter_map(|entry| Some((entry.path(), left_over(&entry.path()).ok()??)))
         .collect();
@@ -149,7 +153,7 @@ fn remove_left_over(parent: &Path) {
     }
 }
 
-/// The lock of a folder that is certainly left over, taken.
+/// Takes the lock of a folder and returns it if the folder is certainly left over.
 fn left_over(folder: &Path) -> io::Result<Option<File>> {
     let facts = fs::symlink_metadata(folder)?;
     if !facts.is_dir() || facts.uid() != geteuid().as_raw() {
@@ -164,7 +168,7 @@ fn left_over(folder: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::WouldBlock) => return Ok(None), // It is in use.
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    // One that was just made is not locked yet, and holds nothing.
+    // The lock file of a folder being created is not locked yet, but still empty.
     let mut text = Vec::new();
     lock.read_to_end(&mut text)?;
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
@@ -174,9 +178,9 @@ fn left_over(folder: &Path) -> io::Result<Option<File>> {
     Ok((text == LOCK_TEXT && all_ours).then_some(lock))
 }
 
-/// Writes zeros over a file, over its first `bytes_max` at most, so that its blocks have their place on the
-/// medium: writing to it later is not the file system's allocation, and reading is not from memory. `go_on` is
-/// asked now and then; its error ends it.
+/// Writes zeros over a file, over its first `bytes_max` at most, so that its blocks are allocated.
+/// Later writes then don't measure allocation, and reads don't come from memory. Calls `go_on`
+/// regularly; its error ends this.
 pub(crate) fn lay_out(
     path: &Path,
     bytes_max: u64,
@@ -194,7 +198,7 @@ pub(crate) fn lay_out(
     file.sync_all()
 }
 
-/// How many of the first `bytes` of a file have no place on the medium: they read as zeros, from memory.
+/// Returns how many of the first `bytes` of a file are holes, which read as zeros from memory.
 pub(crate) fn hole_bytes(path: &Path, bytes: u64) -> u64 {
     let Ok(file) = File::open(path) else {
         return 0;
@@ -259,7 +263,7 @@ mod tests {
             next.set(next.get() + 1);
             Ok(next.get())
         };
-        // Whatever the number is by then: all names that may come first are taken.
+        // All names that may come first are taken, whatever the counter is.
         for number in 0..200 {
             let name = format!("{PREFIX}{}-{number}-00000001", std::process::id());
             fs::create_dir(parent.path().join(name)).unwrap();
@@ -271,7 +275,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o700);
     }
 
-    /// A folder as a run leaves it that was killed: the lock is gone with the process.
+    /// Creates a folder as a killed run leaves it: the lock is gone with the process.
     fn left_over(parent: &Path, name: &str) -> PathBuf {
         let folder = parent.join(name);
         fs::create_dir(&folder).unwrap();

@@ -1,5 +1,4 @@
-//! A program of others that is driven and timed: what it is given, and what is seen of the machine
-//! meanwhile.
+//! Runs and times another program, with the counters of the machine around it.
 
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
@@ -12,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The workloads that drive a program of others: what they are called, and what they do.
+/// The workloads that run another program: names and descriptions.
 pub static TOOLS: [(&str, &str); 2] = [
     (
         crate::experiment::NEWFS,
@@ -24,7 +23,7 @@ pub static TOOLS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Whose counters belong to an exported system on these devices.
+/// Returns which counters belong to an exported system on these devices.
 pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
     let members = devices
         .iter()
@@ -36,8 +35,9 @@ pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
     }
 }
 
-/// Runs the work of a tool, and fills in what is seen of the machine meanwhile. Returns what the work did and how many
-/// nanoseconds it took, which are for the record once there is a result: a run with a time counts as measured.
+/// Runs the work of a tool, and fills in the counters of the machine meanwhile. Returns the work's
+/// result and its duration in nanoseconds. The caller sets the duration once there is a result: a
+/// run with a time counts as measured.
 pub(crate) fn timed<T>(
     watched: &Watched,
     idle_permille: u64,
@@ -68,7 +68,8 @@ pub(crate) fn timed<T>(
     Ok((done, elapsed_ns))
 }
 
-/// What a program says of its version when asked so, the first line; empty where it says nothing.
+/// Returns the first line that a program prints when asked for its version; empty if it prints
+/// nothing.
 pub(crate) fn version(program: &str, asked: &str) -> String {
     let said = Command::new(program).arg(asked).output();
     let said = said.map_or_else(|_| Vec::new(), |said| [said.stdout, said.stderr].concat());

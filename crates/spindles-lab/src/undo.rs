@@ -1,5 +1,5 @@
-//! What has to be undone however the program ends: mounts, loop devices, servers. Undone when it is
-//! dropped, or all at once by [`undo_all`], the last first.
+//! Actions to undo however the program ends: mounts, loop devices, servers. Undone on drop, or all
+//! at once by [`undo_all`], the last first.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -21,20 +21,20 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// How long a server may take to end, and a busy file system to become free.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// What there is to undo.
+/// An action that can be undone.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     /// A mount, by its folder.
     Mounted(PathBuf),
-    /// A loop device.
+    /// An attached loop device.
     Attached(String),
-    /// A process of ours.
+    /// A process that was started.
     Started(u32),
-    /// A command of the user's, with its environment.
+    /// A command of the user's that tears a system down, with its environment.
     Up(String, Vec<(String, String)>),
 }
 
-/// Undoes it when it is dropped.
+/// Undoes its action on drop.
 #[derive(Debug)]
 pub(crate) struct Undo {
     id: u64,
@@ -45,19 +45,19 @@ fn all() -> MutexGuard<'static, Vec<(u64, What)>> {
 }
 
 impl Undo {
-    /// From now on it is to be undone.
+    /// Registers an action to undo.
     pub(crate) fn new(what: What) -> Self {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         all().push((id, what));
         Self { id }
     }
 
-    /// Undoes it now, and says why that failed.
+    /// Undoes the action now. Returns an error if that failed.
     pub(crate) fn now(self) -> Result<(), String> {
         self.take().map_or(Ok(()), What::undo)
     }
 
-    /// It has ended by itself: nothing is to be undone any more.
+    /// Forgets the action, which has ended by itself.
     pub(crate) fn ended(self) {
         self.take();
     }
@@ -141,7 +141,7 @@ pub(crate) fn end(process: u32) {
             signal = Signal::KILL;
         }
         std::thread::sleep(Duration::from_millis(10));
-        // Our child: it is there until somebody asks how it ended.
+        // Our child remains a zombie until it is waited for.
         let options = rustix::process::WaitOptions::NOHANG;
         if !matches!(rustix::process::waitpid(Some(pid), options), Ok(None)) {
             return;
@@ -149,7 +149,7 @@ pub(crate) fn end(process: u32) {
     }
 }
 
-/// Runs a command line of the user's: what it printed.
+/// Runs a command line of the user's. Returns its output.
 pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<String, String> {
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", command]);
@@ -162,7 +162,7 @@ pub(crate) fn shell(command: &str, environment: &[(String, String)]) -> Result<S
     Err(format!("`{command}` failed ({}): {said}", output.status))
 }
 
-/// Runs a program: what it printed.
+/// Runs a program. Returns its output.
 pub(crate) fn run(program: &str, arguments: &[String]) -> Result<String, String> {
     let line = [&[program.to_owned()], arguments].concat().join(" ");
     let output = to_its_end(Command::new(program).args(arguments));
@@ -178,8 +178,8 @@ pub(crate) fn run(program: &str, arguments: &[String]) -> Result<String, String>
     ))
 }
 
-/// Runs a command to its end: what it printed until then. What it leaves running in the background, with the same
-/// outputs, is not waited for.
+/// Runs a command and returns its output up to its end. Does not wait for background processes that
+/// inherited its outputs.
 fn to_its_end(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).process_group(0);
     let mut child = command
@@ -201,7 +201,7 @@ fn to_its_end(command: &mut Command) -> io::Result<Output> {
     })
 }
 
-/// Reads what comes until the process ends.
+/// Reads the outputs until the process ends.
 fn hear(child: &Child, pipes: &mut [Pipe; 2]) -> io::Result<()> {
     let pid = Pid::from_child(child);
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
@@ -221,20 +221,20 @@ fn hear(child: &Child, pipes: &mut [Pipe; 2]) -> io::Result<()> {
     }
 }
 
-/// What a command prints to one of its outputs.
+/// One output of a command.
 struct Pipe {
-    /// Until its end.
+    /// `None` after its end.
     file: Option<File>,
     text: Vec<u8>,
 }
 
 impl Pipe {
-    /// So much is read at once: all that the kernel keeps of a pipe.
+    /// Bytes read at once: the capacity of a pipe.
     const BYTES: u64 = 64 << 10;
 
     fn new(pipe: Option<OwnedFd>) -> Self {
         let file = pipe.map(File::from);
-        // Refused, it would be waited for more: as long as somebody holds it.
+        // Without non-blocking mode, reads would wait as long as any process holds the pipe.
         let set = file
             .as_ref()
             .map(|file| rustix::io::ioctl_fionbio(file, true));
@@ -245,7 +245,7 @@ impl Pipe {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the available bytes.
     fn read(&mut self) {
         let Some(file) = &mut self.file else { return };
         let before = self.text.len();
@@ -259,8 +259,8 @@ impl Pipe {
         }
     }
 
-    /// All that was printed, once the command has ended. A process that it left running must not find its output closed
-    /// or full: that would end it or make it wait.
+    /// Returns the whole output, once the command has ended. Keeps draining the pipe for background
+    /// processes: a closed pipe would kill them, a full one block them.
     fn end(mut self) -> Vec<u8> {
         self.read();
         if let Some(mut file) = self.file.take()
@@ -272,7 +272,7 @@ impl Pipe {
     }
 }
 
-/// What a program said before it failed: its last lines.
+/// Returns the last lines of a program's output.
 fn said(output: &[u8]) -> String {
     const LINES: usize = 5;
     let text = String::from_utf8_lossy(output);
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn what_a_command_leaves_running_is_not_waited_for() {
         let began = Instant::now();
-        // It goes on writing: its output must still be open.
+        // It keeps writing: its output must still be open.
         let line = "(sleep 1; echo late; echo $? >$DIR/after; sleep 20) & echo pid $!; echo ready";
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().to_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! From what one target or several at once showed to the record of the run, with what is doubtful
-//! about it.
+//! Combines the results of one target, or of several at once, into the record of the run, with its
+//! doubts.
 
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
@@ -11,7 +11,7 @@ use spindles_measure::{
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What the facts of a device call its physical device when that is memory.
+/// The physical device of members in memory.
 pub(crate) const MEMORY: &str = "memory";
 
 /// A run on one target, or on several at once.
@@ -32,7 +32,7 @@ pub(crate) struct Whole {
     process_cpu_ns: (u64, u64),
     machine: (MachineTicks, MachineTicks),
     io: Io,
-    /// What is doubtful about the target itself.
+    /// Doubts about the target itself.
     doubts: Vec<Doubt>,
 }
 
@@ -61,7 +61,7 @@ impl Whole {
         }
     }
 
-    /// From the first beginning to the last end.
+    /// Combines streams, from the first begin to the last end.
     pub(crate) fn of_streams(streams: Vec<Self>) -> Self {
         let began = streams
             .iter()
@@ -135,7 +135,7 @@ impl Whole {
     }
 }
 
-/// The figures of a phase of a workload on files, for its record.
+/// Fills the figures of a phase of a workload on files into its record.
 pub(crate) fn of_files(
     measured: &files::Measured,
     engine_ns: u64,
@@ -166,8 +166,8 @@ pub(crate) fn of_files(
     run.doubts = doubts(ticks, idle_permille);
 }
 
-/// How long the CPUs of the machine were busy. What it does without us is taken off; our own is certain
-/// and finer.
+/// Returns the CPU time of the machine without the load seen before the run. Callers raise it to at
+/// least the lab's own CPU time, which is measured more exactly.
 pub(crate) fn machine_ns(ticks: MachineTicks, idle_permille: u64) -> u64 {
     let idle_ticks = ticks.total() * idle_permille / 1000;
     ticks.busy.saturating_sub(idle_ticks) * TICK_NS
@@ -178,8 +178,8 @@ fn add(sum: &mut Traffic, more: Traffic) {
     sum.written += more.written;
 }
 
-/// Takes the warm-up's share off what is only known of the whole window: bytes below by the bytes that the workload
-/// moved, CPU time by its operations.
+/// Removes the warm-up's share from figures that are only known for the whole window: bytes below
+/// by the workload's bytes, CPU time by its operations.
 pub(crate) fn without_warm_up(run: &mut Run) {
     let Some(series) = run.series.as_ref().filter(|it| it.warm_up_slots > 0) else {
         return;
@@ -193,7 +193,7 @@ pub(crate) fn without_warm_up(run: &mut Run) {
     let operations = kept_of(|slot| slot.operations);
     let read = kept_of(|slot| slot.bytes.read);
     let written = kept_of(|slot| slot.bytes.written);
-    // Where the workload only reads, what is written below goes with its reads, and the reverse.
+    // If the workload only reads, bytes written below are attributed to its reads, and vice versa.
     let or = |one: (u64, u64), other| if one.1 > 0 { one } else { other };
     let (read, written) = (or(read, written), or(written, read));
     for ns in [
@@ -211,13 +211,13 @@ pub(crate) fn without_warm_up(run: &mut Run) {
     moved(members, run);
 }
 
-/// Leaves the share `kept` of `whole` of an amount.
+/// Reduces an amount to the share `kept` of `whole`.
 fn shrink(amount: &mut u64, (kept, whole): (u64, u64)) {
     let shrunk = u128::from(*amount) * u128::from(kept.min(whole)) / u128::from(whole.max(1));
     *amount = u64::try_from(shrunk).expect("no more than it was");
 }
 
-/// Bytes that the physical devices moved, where the kernel says so.
+/// Returns the bytes that the physical devices moved, if known.
 fn devices(evidence: &Evidence) -> Option<Traffic> {
     let mut sum = Traffic::default();
     for device in &evidence.devices {
@@ -226,7 +226,7 @@ fn devices(evidence: &Evidence) -> Option<Traffic> {
     (!evidence.devices.is_empty()).then_some(sum)
 }
 
-/// Fills in what the members moved.
+/// Fills in the bytes that the members moved.
 pub(crate) fn of_members(each: &[MemberUse], run: &mut Run) {
     moved(each.iter().map(|member| member.bytes).collect(), run);
 }
@@ -239,8 +239,8 @@ fn moved(each: Vec<Traffic>, run: &mut Run) {
     run.each_member = each;
 }
 
-/// What was seen of several streams at once. Each watched the one device or its own; the longest look is
-/// the best guess.
+/// Joins the evidence of several streams. Streams on one device each counted it, so the largest
+/// count is kept.
 fn join(all: &mut Evidence, one: Evidence) {
     all.actors += one.actors;
     all.members.extend(one.members);
@@ -256,15 +256,15 @@ fn join(all: &mut Evidence, one: Evidence) {
     }
 }
 
-/// Share of the CPU time taken by the hypervisor from which on it is worth a word, in permille.
+/// Stolen share of the CPU time that raises a doubt, in permille.
 const STEAL_PERMILLE: u64 = 20;
-/// How busy the idle machine may be.
+/// Busy share of the idle machine that raises a doubt, in permille.
 const IDLE_PERMILLE: u64 = 100;
 
-/// What is doubtful about one run and can only be known while it runs.
+/// Returns doubts that only arise during a run.
 pub(crate) fn doubts(ticks: MachineTicks, idle_permille: u64) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    // A tick or two are as coarse as the clock.
+    // One or two ticks may be rounding.
     if ticks.steal > 2 && ticks.steal * 1000 > ticks.total() * STEAL_PERMILLE {
         doubts.push(doubt("stolen-time", String::new()));
     }
@@ -278,7 +278,7 @@ pub(crate) fn doubts(ticks: MachineTicks, idle_permille: u64) -> Vec<Doubt> {
     doubts
 }
 
-/// How an open target is reached.
+/// Describes how an open target is accessed.
 pub(crate) fn io(facts: &TargetFacts) -> Io {
     let only = facts.devices.first();
     let backend = match only.map(|device| device.backend) {
@@ -291,7 +291,7 @@ pub(crate) fn io(facts: &TargetFacts) -> Io {
     }
 }
 
-/// What is doubtful about whatever runs on an open target.
+/// Returns doubts about any run on an open target.
 pub(crate) fn target_doubts(facts: &TargetFacts) -> Vec<Doubt> {
     let slow = facts.io_reason.clone();
     let slow = slow.map(|reason| doubt("no-io-uring", reason));

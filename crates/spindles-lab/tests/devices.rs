@@ -1,4 +1,4 @@
-//! Experiments on named devices: loop devices, where there are any.
+//! Experiments on named devices: loop devices, if available.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
@@ -42,7 +42,7 @@ fn try_run(experiment: &Experiment) -> Result<Vec<Run>, RunError> {
     Ok(runs)
 }
 
-/// How many runs failed, and all of them.
+/// Returns how many runs failed, and all runs.
 fn outcome_of(experiment: &Experiment) -> Result<(u32, Vec<Run>), RunError> {
     let options = Options {
         force: true,
@@ -57,7 +57,7 @@ fn outcome_of(experiment: &Experiment) -> Result<(u32, Vec<Run>), RunError> {
     Ok((outcome.failed, kept.0))
 }
 
-/// What workloads read comes from the members, whatever is measured: also where nothing wrote before.
+/// Reads reach the members in every workload, even if nothing wrote there before.
 fn check_reads(runs: &[Run]) {
     for run in runs {
         let (asked, read) = (run.application.read, run.members.read);
@@ -66,7 +66,7 @@ fn check_reads(runs: &[Run]) {
     }
 }
 
-/// Loop devices that hold something already.
+/// Returns loop devices with contents.
 fn used_devices(count: usize, bytes: u64) -> Result<Loops, String> {
     let devices = Loops::new(count, bytes)?;
     for (number, name) in (1..).zip(devices.names()) {
@@ -79,7 +79,7 @@ fn used_devices(count: usize, bytes: u64) -> Result<Loops, String> {
     Ok(devices)
 }
 
-/// Each level, and an array of arrays, by random reads alone.
+/// An experiment of random reads on each level, and on an array of arrays.
 fn random_reads(members: &str, policy: &str) -> Experiment {
     let levels = LEVELS
         .iter()
@@ -97,7 +97,7 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
     Experiment::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Another run of the lab has the file that a loop device stands on: the two are one disk.
+/// Another run of the lab claims the file beneath a loop device: both are one disk.
 #[test]
 fn what_a_device_lies_on_belongs_to_one_run() {
     let devices = match used_devices(1, 16 << 20) {
@@ -131,7 +131,8 @@ fn of_one(members: &str) -> Experiment {
     Experiment::parse("x.toml", &text).unwrap()
 }
 
-/// I/O errors that fio passes over leave no result, and options that it does not know leave the members as they are.
+/// I/O errors that fio skips leave no result, and options unknown to fio leave the members
+/// unchanged.
 #[test]
 fn what_fio_can_not_do_is_no_result() {
     const MIB: u64 = 1 << 20;
@@ -163,7 +164,7 @@ fn what_fio_can_not_do_is_no_result() {
         runs[0].failed
     );
     assert_eq!(runs[0].latency["read"].total(), 2048);
-    // Half of it is gone.
+    // Truncate the device to half its size.
     let name = Path::new(&device).file_name().unwrap();
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");
     let file = fs::read_to_string(file).unwrap();
@@ -222,11 +223,12 @@ fn your_devices_runs_whole() {
     check_reads(&runs);
 }
 
-/// Holes read at the speed of memory: a member with holes would be calibrated as one that is faster than any disk.
+/// Holes read at the speed of memory: a member with holes would be calibrated as faster than any
+/// disk.
 #[test]
 fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
     let folder = tempfile::tempdir().unwrap();
-    // 64 MiB are calibrated; an array that is made on a member cuts new holes into some of them.
+    // 64 MiB are calibrated; creating an array on a member punches new holes into some of them.
     let (bytes, most) = (80 << 20, 48 << 20);
     let names = [1, 2, 3, 4, 5].map(|number| folder.path().join(format!("a {number}.img")));
     for name in &names {
@@ -239,7 +241,7 @@ fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
     }
 }
 
-/// Where there is no room for what would be filled nothing is, and the member is named.
+/// Without space for all holes nothing is filled, and the member is named.
 #[test]
 fn holes_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Experiment files that are wrong: each gives one message with the line and the remedy.
+//! Faulty experiment files: each mistake gives one message with the line and the remedy.
 
 use spindles_lab::{Experiment, Members, Tuning, Work, WorkloadSpec};
 
@@ -10,7 +10,7 @@ fn check(text: &str, expected: &str) {
     match Experiment::parse("x.toml", text) {
         Ok(_) => panic!("it should be refused: {text}"),
         Err(error) => {
-            // Other mistakes may follow from this one.
+            // Further mistakes may follow from this one.
             let all = error.to_string();
             let is_said = all == expected || all.lines().any(|line| line == expected);
             assert!(is_said, "{text}: {all}: not {expected}");
@@ -386,8 +386,7 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(weighed.weights, [(kind, 0.7)].into());
 }
 
-/// A list runs the workload once for each of its values, and two lists for each pair.
-/// What is swept over several systems stands at the head: those have it that it means something for.
+/// Options at the head apply to the systems for which they are meaningful.
 #[test]
 fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
     let text = format!(
@@ -404,7 +403,7 @@ fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
     assert_eq!(journals, [None, None, Some("j")]);
 }
 
-/// Each section of a job file is a workload; what the lab does not follow is named.
+/// Each section of a job file is a workload; lines that the lab ignores are named.
 #[test]
 fn job_files_of_fio_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -455,6 +454,7 @@ fn job_files_of_fio_are_read() {
     assert!(error.starts_with(&expected), "{error}");
 }
 
+/// A list runs the workload once for each value, and two lists run it once for each pair.
 #[test]
 fn lists_are_swept() {
     let text = format!(
@@ -486,7 +486,8 @@ fn lists_are_swept() {
     );
 }
 
-/// Workloads on nodes run as far as there are some; the command line's take the place of the file's.
+/// Workloads run as far as there are enough nodes; those of the command line replace those of the
+/// file.
 #[test]
 fn workloads_take_as_many_nodes_as_they_need() {
     let on = "on = \"nodes\"\nnodes = [1, 2, 4]";
@@ -560,7 +561,7 @@ fn the_scale_shrinks_sizes_and_times_and_is_said() {
     );
 }
 
-/// `--max-blocks` is the most, also where the experiment asks for more, and `--blocks` alone is how many.
+/// `--max-blocks` limits the experiment's blocks, and `--blocks` alone is exact.
 #[test]
 fn the_most_blocks_are_the_most() {
     let text = format!("{HEAD}blocks = 5\n{SYSTEM}{WORKLOAD}");

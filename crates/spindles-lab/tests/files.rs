@@ -1,4 +1,4 @@
-//! Workloads on files, on real file systems: what they record, and what they leave behind.
+//! Workloads on files, on real file systems: their records, and their clean-up.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
@@ -143,7 +143,7 @@ fn every_workload_runs_in_a_folder_and_leaves_nothing() {
         );
         assert_eq!(run.workload.name, format!("{kind} {phase}"));
     }
-    // Seeks: a tenth of each seeker's is written back.
+    // Each seeker writes a tenth of its blocks back.
     let writes = of("bonnie", "seeks").latency["write"].total();
     assert!((400..=402).contains(&writes), "{writes}");
     let varmail = of("varmail", "");
@@ -161,7 +161,7 @@ fn every_workload_runs_in_a_folder_and_leaves_nothing() {
     );
 }
 
-/// On arrays and devices without a file system: the same phases, the same work.
+/// On arrays and devices without a file system, phases and work are the same.
 #[test]
 fn workloads_on_files_run_on_bare_arrays_too() {
     let on_blocks: Vec<_> = (SMALL.iter())
@@ -221,12 +221,12 @@ fn workloads_on_files_run_on_bare_arrays_too() {
     // Each byte goes to a data member and the parity: records within a stripe cost more.
     let written = of("cp write").members.written;
     assert!(written >= (3 << 20) * 4 / 3, "{written}");
-    // Some of a block is written: the rest of it is read first.
+    // Part of a block is written, so the rest of it is read first.
     assert!(of("small write").members.read > 0);
     assert_eq!(of("small write").latency["fsync"].total(), 1);
 }
 
-/// The archive is made and read in the folder that is named for it, and goes with the run.
+/// The archive is created and read in the folder named for it, and removed with the run.
 #[test]
 fn an_archive_is_read_from_another_folder() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -241,7 +241,7 @@ fn an_archive_is_read_from_another_folder() {
         (extract.counted, &*extract.workload.name),
         (50, "untar extract")
     );
-    // A header for each entry and whole blocks.
+    // A header for each entry, and whole blocks.
     assert!(
         extract.application.read > extract.application.written,
         "{extract:?}"
@@ -263,7 +263,8 @@ fn an_archive_is_read_from_another_folder() {
     );
 }
 
-/// What only a file system does, and what makes one where there is one, is refused before anything is made.
+/// Workloads that need a file system are refused without one, and those that make one are refused
+/// with one, before anything is created.
 #[test]
 fn a_workload_that_needs_a_file_system_says_so() {
     let newfs = "command = \"mkfs.ext4\"";
@@ -317,10 +318,10 @@ fn check(run: &Run) {
     }
     let evidence = run.evidence.as_ref().unwrap();
     assert_eq!(evidence.actors, run.workload.in_flight_max);
-    // As getrusage counts them, by ticks of the scheduler where those are coarse.
+    // From getrusage, which may count in ticks of the scheduler.
     let usage = evidence.usage.expect("actors are threads of ours");
     let both = usage.user_ns + usage.system_ns;
-    // The warm-up is in it, of which `cpu_ns` leaves out the operations' share.
+    // It includes the warm-up, whose share `cpu_ns` leaves out.
     let all: u64 = series.slots.iter().map(|slot| slot.operations).sum();
     let kept = u128::from(both) * u128::from(in_slots) / u128::from(all);
     assert!(
@@ -345,7 +346,8 @@ fn check(run: &Run) {
     }
 }
 
-/// Reads from the cache are named as such, and the same without caches is tried in pairs, which count in no result.
+/// Reads from the cache are identified as such. The same without caches is tried in pairs, which
+/// count in no result.
 #[test]
 fn what_would_confirm_a_verdict_is_tried() {
     if !is_root() {
@@ -390,7 +392,7 @@ fn what_would_confirm_a_verdict_is_tried() {
     for run in of_cold {
         let cache = run.evidence.as_ref().unwrap().cache;
         assert_eq!(cache.emptied, run.trial.as_ref().unwrap().changed);
-        // Where the kernel says it.
+        // If the kernel reports it.
         let Some(resident) = cache.resident_permille else {
             continue;
         };
@@ -400,11 +402,12 @@ fn what_would_confirm_a_verdict_is_tried() {
             kept_whole.push(resident == 1000);
         }
     }
-    // Caches are emptied for the whole machine: another test may do so meanwhile, though not in each run.
+    // Caches are emptied for the whole machine: another test may do so meanwhile, though not in
+    // each run.
     assert!(kept_whole.is_empty() || kept_whole.contains(&true));
 }
 
-/// The file that can't be made is named, and the phases before it keep their figures.
+/// The error names the file that can't be created, and earlier phases keep their figures.
 #[test]
 fn a_full_file_system_fails_its_phase_and_those_after_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -453,10 +456,10 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Held by each test that mounts, so that another, which looks for what it left mounted, does not see that.
+/// Held by each test that mounts, because another test looks for leftover mounts.
 static MOUNTING: Mutex<()> = Mutex::new(());
 
-/// A single disk and one that a command makes, each with a file system: made, mounted, unmounted, checked.
+/// A single disk, and a file system made by commands: made, mounted, unmounted, checked.
 #[test]
 fn file_systems_are_made_mounted_and_checked() {
     if !is_root() {
@@ -475,7 +478,7 @@ fn file_systems_are_made_mounted_and_checked() {
         workload("touch", "files = 50"),
         workload("cp", "size = \"32M\", processes = 1")
     );
-    // What others write to the same disk meanwhile.
+    // Other writes to the same disk meanwhile.
     let elsewhere = tempfile::tempdir().unwrap();
     let (run_is_under_way, ended) = std::sync::mpsc::channel::<()>();
     let kept = std::thread::scope(|scope| {
@@ -512,7 +515,7 @@ fn file_systems_are_made_mounted_and_checked() {
     let options = &single.unwrap().system.options;
     assert_eq!(options["file system"], "ext4");
     assert_eq!(options["mount"], "noinit_itable,noatime");
-    // What is made of two members is no single disk, whichever workload it is that ran on it.
+    // A system made of two members is no single disk, whichever workload ran on it.
     let made = kept.runs.iter().filter(|run| run.system.name == "made");
     for run in made {
         let system = &run.system;
@@ -522,7 +525,7 @@ fn file_systems_are_made_mounted_and_checked() {
     }
 }
 
-/// What a command says when it fails is what the user reads, and what it half made is taken down.
+/// The error contains the output of a failed command, and `down` still runs.
 #[test]
 fn a_command_that_fails_is_named_with_what_it_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -542,7 +545,8 @@ fn a_command_that_fails_is_named_with_what_it_said() {
     assert!(mark.exists());
 }
 
-/// fio on a device and on a file, and the time of a mkfs: their versions and figures are in the records.
+/// fio on a device and on a file, and the time of a mkfs: the records contain their versions and
+/// figures.
 #[test]
 fn tools_of_others_are_driven() {
     if !is_root() {
@@ -585,7 +589,7 @@ fn tools_of_others_are_driven() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// The kernel has no device in the memory of this process.
+/// The kernel can't use memory of this process as a device.
 #[test]
 fn memory_is_no_device_of_the_kernels() {
     let of = |system: &str, workload: &str| {
@@ -626,12 +630,12 @@ fn memory_is_no_device_of_the_kernels() {
     }
 }
 
-/// A member by the name that the commands have for it, as a loop device and as it is.
+/// A target may be a member by its variable, as a loop device and as a file.
 #[test]
 fn a_target_may_be_a_member_that_commands_made_ready() {
     let folder = tempfile::tempdir().unwrap();
     let run_on = |loops: bool| {
-        // Only a member that was written is not empty.
+        // Only a written member is not empty.
         let written = folder.path().join(format!("written {loops}"));
         let text = format!(
             "name = \"x\"\nblocks = 1\ncontrol = false\nfolder = \"{}\"\n[[system]]\nname = \"second\"\n\
@@ -656,8 +660,8 @@ fn a_target_may_be_a_member_that_commands_made_ready() {
     }
 }
 
-/// As `/dev/md0` is made by mdadm: there is nothing before `up`. What it may hold then is given up by `force` alone. ext4 on
-/// it has the blocks that it has on large devices.
+/// As mdadm creates `/dev/md0`, the target does not exist before `up`. Overwriting it then takes
+/// `force`. ext4 on it uses the block size of large devices.
 #[test]
 fn what_commands_make_need_not_be_there_before() {
     let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! The tests of this crate, in one executable: a build of each would cost more than its run.
+//! The tests of this crate, in one executable: building one for each would cost more than running
+//! it.
 
 mod devices;
 mod experiments;

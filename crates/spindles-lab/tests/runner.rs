@@ -1,4 +1,4 @@
-//! Whole experiments on memory and small files: what they record, and what they leave behind.
+//! Whole experiments on memory and small files: their records, and their clean-up.
 
 use spindles_io::create::{self, CreateOptions};
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Kept {
     records: Vec<Record>,
     progress: Vec<(u64, u64, String)>,
-    /// Interrupts after so many runs.
+    /// Interrupts after this many runs.
     end_after: Option<usize>,
     interrupt: AtomicBool,
 }
 
-/// Keeps what it is told; `Kept::interrupt` is borrowed by the run meanwhile.
+/// Keeps all events; the run borrows `Kept::interrupt` meanwhile.
 struct Keeper<'a> {
     records: &'a mut Vec<Record>,
     progress: &'a mut Vec<(u64, u64, String)>,
@@ -94,8 +94,8 @@ fn entries(folder: &Path) -> usize {
     fs::read_dir(folder).expect("a folder").count()
 }
 
-/// Every workload on single members of memory and of files: the record of each agrees with what
-/// the workload is.
+/// Every workload on single members of memory and of files: each record agrees with the definition
+/// of the workload.
 #[test]
 fn every_workload_leaves_an_honest_record() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn every_workload_leaves_an_honest_record() {
         let mut kept = Kept::default();
         let outcome = kept.run(&text, false).unwrap();
         let kinds = u32::try_from(spindles_workload::KINDS.len()).unwrap();
-        // The single disk and its second self, twice.
+        // The single disk and its control, twice.
         assert_eq!(
             (outcome.blocks, outcome.runs, outcome.failed),
             (2, 4 * kinds, 0)
@@ -270,8 +270,8 @@ fn the_time_limit_ends_with_whole_blocks() {
     assert_eq!(outcome.runs, outcome.blocks * 2);
 }
 
-/// What does not fit is refused before anything is written; what is named is not overwritten
-/// without --force.
+/// Experiments that don't fit are refused before anything is written; named devices are not
+/// overwritten without --force.
 #[test]
 fn what_can_not_be_done_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -304,7 +304,7 @@ fn what_can_not_be_done_is_said() {
                  choose a smaller size or larger members"
             ),
         ),
-        // Making the system destroys what the devices hold, also where the workload only reads.
+        // Making the system destroys the contents of the devices, even if the workload only reads.
         (
             experiment("", &format!("{image}\"\nfs = \"ext4"), "dd-read"),
             false,
@@ -397,7 +397,7 @@ fn what_can_not_be_done_is_said() {
         );
         assert!(kept.records.is_empty());
     }
-    // All that is wrong is said at once.
+    // All mistakes are reported at once.
     let text = experiment("members = [\"a\"]", &image.to_string(), "dd-write");
     let text = format!(
         "{text}[[system]]\ntarget = \"raid1(2)\"\n[[system]]\ntarget = \"raid1({odd},nowhere)\"\n"
@@ -419,8 +419,8 @@ fn what_can_not_be_done_is_said() {
     assert_eq!(entries(folder.path()), 2);
 }
 
-/// `--force` gives up what devices hold, and not what something else uses. All of them are looked at before one is
-/// written.
+/// `--force` gives up the contents of devices, but not devices in use. All are checked before the
+/// first is written.
 #[test]
 fn what_is_in_use_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -464,7 +464,7 @@ fn what_is_in_use_is_refused_before_anything_is_written() {
         }
     }
     drop(lock);
-    // Another run of the lab has it from its beginning to its end, and not only while it is open.
+    // Another run of the lab claims it from its beginning to its end, not only while it is open.
     let facts = fs::metadata(&held).unwrap();
     let name = format!("spindles lab file {} {}", facts.dev(), facts.ino());
     let name = SocketAddr::from_abstract_name(name).unwrap();
@@ -494,13 +494,13 @@ fn a_folder_is_a_target() {
     assert_eq!(entries(folder.path()), 0);
 }
 
-/// The quickstart with sizes for a test: every system comes out, none fails, and what the members
-/// moved is what the level makes of it.
+/// The quickstart with sizes for a test: every system has results, none fails, and the members'
+/// bytes match the level.
 #[test]
 fn the_quickstart_runs_whole() {
     let folder = tempfile::tempdir().unwrap();
     let text = spindles_lab::builtin::by_name("quickstart").unwrap().text;
-    // What all members carry together is asked of disks, and not of files on one.
+    // The quickstart lacks the parallel workload: it measures disks, not files on one disk.
     let text = format!("{text}\n[[workload]]\nkind = \"dd-parallel\"\n");
     let mut experiment = Experiment::parse("quickstart", &text).unwrap();
     experiment.blocks = 1;
@@ -530,8 +530,8 @@ fn the_quickstart_runs_whole() {
     };
     assert!(record.scaled && record.shared_device);
 
-    // Members, what they survive, and member bytes for 100 bytes of whole stripes written: with
-    // parity the journal gets their checksums first.
+    // Members, survivable losses, and member bytes for 100 bytes of whole stripes written. With
+    // parity, checksums go to the journal first.
     for (system, members, survives, amplification) in [
         ("single", 1, 0, 100),
         ("concat", 4, 0, 100),
@@ -577,7 +577,7 @@ fn the_quickstart_runs_whole() {
     }
 }
 
-/// Makes an array that is the user's own.
+/// Creates an array of the user's.
 #[expect(clippy::unwrap_used, reason = "tests")]
 fn make(expression: &str) {
     let expression = Expression::parse(expression).unwrap();
@@ -588,7 +588,7 @@ fn make(expression: &str) {
     create::create(&expression, &options, &mut |_, _| true).unwrap();
 }
 
-/// Arrays on memory, on named devices, nested, and one that exists already.
+/// Arrays on memory, on named devices, nested, and an existing one.
 #[test]
 fn arrays_of_every_kind_are_targets() {
     let folder = tempfile::tempdir().unwrap();
@@ -630,7 +630,7 @@ fn arrays_of_every_kind_are_targets() {
         let mut kept = Kept::default();
         let outcome = kept.run(&text(head, target, kind), force);
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-        // Arrays of the lab's go, and others stay.
+        // Arrays of the lab are wiped, others stay.
         assert_eq!(
             spindles_io::holds_superblock(&a),
             target == assembled,
@@ -657,7 +657,7 @@ fn arrays_of_every_kind_are_targets() {
     );
 }
 
-/// A run that is interrupted leaves no array on users' devices either.
+/// An interrupted run leaves no array on users' devices either.
 #[test]
 fn an_interrupted_run_leaves_no_array_on_devices() {
     let folder = tempfile::tempdir().unwrap();
@@ -680,7 +680,8 @@ fn an_interrupted_run_leaves_no_array_on_devices() {
     }
 }
 
-/// The journal lies on a device of its own, whose bytes count; what that held is lost only if that may be.
+/// The journal lies on a device of its own, whose bytes count. Its contents are destroyed only with
+/// `force`.
 #[test]
 fn arrays_have_journals_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -717,14 +718,14 @@ fn arrays_have_journals_of_their_own() {
         let run = of.find(|run| run.workload.name == "random-write").unwrap();
         run.members.written / run.application.written
     };
-    // Data and parity, each twice, wherever the log of them lies.
+    // Data and parity, each twice, wherever the journal lies.
     assert_eq!((written("members"), written("own")), (4, 4));
 
     let error = Experiment::parse("x.toml", &text("mem")).unwrap_err();
     assert!(error.to_string().contains("on files or devices"), "{error}");
 }
 
-/// A workload beside a job runs before, during and after it, and what the job did is recorded.
+/// A workload alongside a job runs before, during and after it, and the job's figures are recorded.
 #[test]
 fn jobs_run_beside_workloads() {
     let folder = tempfile::tempdir().unwrap();
@@ -773,7 +774,7 @@ fn jobs_run_beside_workloads() {
         let during = run.workload.name.contains(" during ");
         assert_eq!(run.job.is_some(), during, "{}", run.workload.name);
     }
-    // Nobody asked for the rest: the job had the array for itself.
+    // After the workload, the job continued alone.
     let went_on = |run: &&&Run| run.job.is_some_and(|job| job.alone_bytes > 0);
     assert!(kept.runs().iter().filter(went_on).count() > 0);
     let lines = spindles_measure::job_lines(&Analysis::of(&kept.records).unwrap());
@@ -784,7 +785,7 @@ fn jobs_run_beside_workloads() {
     }
 }
 
-/// A job that a system can't have is refused before anything runs.
+/// A job that a system does not support is refused before anything runs.
 #[test]
 fn jobs_that_a_system_cannot_have_are_refused() {
     let text = |members: &str, target: &str, job: &str| {
@@ -837,8 +838,8 @@ fn jobs_that_a_system_cannot_have_are_refused() {
     }
 }
 
-/// A workload that goes on for a time counts what falls into it; where operations come at a rate, so
-/// many come, and what each waited for earlier ones counts too.
+/// A timed workload counts the operations of its time. With a rate, that many operations arrive,
+/// and waiting for earlier ones counts too.
 #[test]
 fn times_rates_and_mixes() {
     let text = "name = \"x\"\nsize = \"4M\"\nblocks = 1\nmembers = \"mem\"\ncontrol = false\n\
@@ -860,8 +861,8 @@ fn times_rates_and_mixes() {
             .map(|(_, histogram)| histogram.total())
             .sum();
         assert_eq!(counted, run.operations);
-        // Without an array the member moves what the workload does, the warm-up of both left out. What was under way at
-        // the end is in one of them only.
+        // Without an array the member moves the workload's bytes, the warm-up excluded from both.
+        // Operations in flight at the end are in one of them only.
         for (below, above) in [
             (run.members.read, run.application.read),
             (run.members.written, run.application.written),
@@ -877,7 +878,7 @@ fn times_rates_and_mixes() {
     let percent = reads * 100 / (reads + writes);
     assert!((22..=28).contains(&percent), "{percent}");
     assert_eq!(runs[0].counted, reads + writes);
-    // A Poisson process of 2000 a second: within six deviations, on a machine that is not asleep.
+    // A Poisson process of 2000 per second: within six deviations, unless the machine is asleep.
     let open = runs[1];
     assert_eq!(open.workload.arrivals_per_s, 2000);
     assert!(open.operations < 2270, "{}", open.operations);
@@ -888,6 +889,6 @@ fn times_rates_and_mixes() {
     assert!(runs[0].response.is_empty());
     assert_eq!(runs[2].operations, 500);
     assert!(runs[2].elapsed_ns > 60_000_000, "{}", runs[2].elapsed_ns);
-    // More than the target holds: it went round.
+    // More than the target holds: it wrapped around.
     assert!(runs[3].application.read > 4 << 20);
 }

@@ -1,5 +1,5 @@
-//! Real members that are sick, each behind an NBD server of its own: what holds an array back is the first doubt, and
-//! the evidence for the bottleneck, in every workload.
+//! Real members with faults, each behind an NBD server of its own. In every workload, the faulty
+//! member is the first doubt, and the evidence for the bottleneck.
 
 use spindles_lab::{Experiment, Observer, Options, RecordsError, run};
 use spindles_measure::verdicts::Bottleneck;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A server of memory, which is killed with this value.
+/// A server of memory, killed on drop.
 struct Server {
     process: Child,
     address: String,
@@ -22,7 +22,7 @@ impl Drop for Server {
     }
 }
 
-/// A server for each member of a case. `None` without nbdkit.
+/// Starts a server for each member of a case. `None` without nbdkit.
 fn servers(folder: &Path, case: &Case) -> Option<Vec<Server>> {
     let all = 0..case.count;
     all.map(|number| {
@@ -52,7 +52,7 @@ fn servers(folder: &Path, case: &Case) -> Option<Vec<Server>> {
 #[derive(Default)]
 struct Kept {
     records: Vec<Record>,
-    /// A file that is made when the first workload begins.
+    /// A file that is created when the first workload begins.
     trigger: Option<PathBuf>,
 }
 
@@ -90,15 +90,15 @@ fn analysis(text: &str, trigger: Option<PathBuf>) -> Analysis {
     Analysis::of(&kept.records).expect("they are one experiment")
 }
 
-/// What the first doubt says.
+/// Returns the details of the first doubt.
 fn first_doubt(analysis: &Analysis) -> String {
     let first = analysis.findings.first().expect("there is a doubt");
     assert_eq!(first.kind, "outlier-member", "{:?}", analysis.findings);
     first.details.join("\n")
 }
 
-/// Asserts that a bottleneck that was found is that device, or the CPUs of a busy machine. A fast machine may be done too
-/// soon for a verdict.
+/// Asserts that a bottleneck, if found, is that device, or the CPUs of a busy machine. A fast
+/// machine may finish too soon for a verdict.
 fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
     let mut cells = analysis.cells.iter();
     let cell = cells.find(|cell| cell.workload == workload);
@@ -114,7 +114,7 @@ fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
     assert!(!cache.contains(&"two-latencies"), "{workload}: {cache:?}");
 }
 
-/// Workloads that are over soon.
+/// Returns short workloads of these kinds.
 fn workloads(kinds: &[&str]) -> String {
     let one = |kind: &&str| match *kind {
         "dd-read" => "[[workload]]\nkind = \"dd-read\"\nsize = \"4M\"\n".to_owned(),
@@ -132,7 +132,7 @@ fn experiment(head: &str, target: &str, kinds: &[&str]) -> String {
     )
 }
 
-/// The list of members for the head of an experiment.
+/// Returns the list of members for the head of an experiment.
 fn members(servers: &[Server]) -> String {
     let all: Vec<String> = servers
         .iter()
@@ -143,13 +143,13 @@ fn members(servers: &[Server]) -> String {
 
 const DELAY: &[&str] = &["rdelay=20ms", "wdelay=20ms"];
 
-/// The target that names these servers itself.
+/// Returns a target that names these servers itself.
 fn target(level: &str, servers: &[Server]) -> String {
     let all: Vec<&str> = servers.iter().map(|it| it.address.as_str()).collect();
     format!("{level}({})", all.join(","))
 }
 
-/// A case: the level, which of how many members is sick of what, and workloads in which that is seen.
+/// A case: the level, which of how many members has which fault, and workloads that show it.
 struct Case {
     level: &'static str,
     count: usize,
@@ -186,7 +186,7 @@ const CASES: &[Case] = &[
         parameters: &["rate=32M"],
         workloads: &["dd-read"],
     },
-    // One of a hundred requests fails below, and is tried again after a second.
+    // One of a hundred requests fails on the server, which retries it after a second.
     Case {
         level: "raid0",
         count: 3,
@@ -208,7 +208,7 @@ fn sick_members_are_named_where_targets_name_them_too() {
         let sick = &servers[case.sick].address;
         let counted = format!("{}({})", case.level, case.count);
         let named = (String::new(), target(case.level, &servers));
-        // Where the experiment lists them nothing is different but for that.
+        // The same result if the experiment lists the members.
         let listed = (members(&servers), counted);
         for (head, target) in [named, listed]
             .iter()
@@ -247,7 +247,7 @@ fn sick_members_are_named_where_targets_name_them_too() {
     }
 }
 
-/// An array goes on without a member that fails, and its figures look sound.
+/// An array continues without a failed member, and its figures look sound.
 #[test]
 fn a_member_that_fails_is_named() {
     let case = Case {
@@ -255,7 +255,7 @@ fn a_member_that_fails_is_named() {
         count: 3,
         sick: 1,
         filters: &["error"],
-        // The file below, in the folder of the server.
+        // The file below, in the server's folder.
         parameters: &["error-pread-rate=100%", "error-pread-file=trigger"],
         workloads: &["random-read"],
     };
@@ -299,7 +299,7 @@ fn a_throttled_device_of_the_journal_is_named() {
     verdict_names(&analysis, "random-write", journal);
 }
 
-/// Sound members are no doubt, however busy the machine is.
+/// Sound members raise no doubt, however busy the machine is.
 #[test]
 fn sound_members_are_not_doubted() {
     let case = Case {
@@ -325,7 +325,7 @@ fn sound_members_are_not_doubted() {
             .flat_map(|it| it.details.clone())
             .collect::<Vec<_>>()
     };
-    // A moment in which another program has the CPU makes one member look slow, and another one the next time.
+    // Other load may make one member look slow, but a different one each time.
     let looks: Vec<Vec<String>> = [(), (), ()].iter().map(all_sick).collect();
     assert!(looks.iter().any(Vec::is_empty), "{looks:#?}");
 }

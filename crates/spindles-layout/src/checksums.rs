@@ -7,8 +7,7 @@ use crate::{Level, Redundancy};
 pub enum Covered {
     /// The member is a device.
     Device,
-    /// The member is an array, and only some of its blocks have checksums in an array with
-    /// redundancy.
+    /// The member is an array, and not all its blocks have checksums in an array with redundancy.
     InPart,
     /// The member is an array, and all its blocks have checksums in an array with redundancy.
     Wholly,
@@ -18,7 +17,7 @@ impl Level {
     /// Returns true if an array of these members keeps checksums of its blocks. `around_keeps` is
     /// true if an array around it already does.
     ///
-    /// Repairing a block, or deciding after a crash which copy or row is right, takes a record of
+    /// Repairing a block, or deciding after a crash which copy or row is right, needs a record of
     /// the last write. So parity always has checksums, and so have copies unless all are covered
     /// below. An array without redundancy has checksums only if no array around it has.
     pub fn keeps_checksums(

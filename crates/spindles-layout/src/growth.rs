@@ -30,12 +30,12 @@ pub enum GrowthError {
         /// The level.
         level: &'static Level,
     },
-    /// Members would be removed.
+    /// Fewer members than now.
     FewerMembers {
         /// The number of members.
         members: u8,
     },
-    /// There would be less parity.
+    /// Less parity than now.
     LessParity,
     /// Nothing changes.
     Nothing,

@@ -119,8 +119,8 @@ impl Zone {
         }
     }
 
-    /// Returns true if this is a zone of the same layout as `old`, and at least as long. Sections that
-    /// get longer move those after them, so they don't continue.
+    /// Returns true if this is a zone of the same layout as `old`, and at least as long. Sections
+    /// that get longer move those after them, so they don't continue.
     pub(crate) fn continues(&self, old: &Self) -> bool {
         self.first_block == old.first_block
             && self.first_group == old.first_group

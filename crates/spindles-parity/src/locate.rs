@@ -35,9 +35,9 @@ pub fn locate(code: &Code, data_chunks: u8, chunks: &[(u8, &[u8])]) -> Located {
         return Located::None;
     };
     if spare < 2 {
-        return Located::Unknown; // Each chunk would explain it.
+        return Located::Unknown; // Any single chunk explains the difference.
     }
-    // Before `from` all chunks agree, so they agree without any one of them.
+    // All chunks agree before `from`, so they also agree without this one.
     let explains = |&rotten: &usize| {
         let without = disagreement(code, data_chunks, chunks, Some(rotten), from);
         without.is_none()

@@ -48,7 +48,7 @@ fn every_erasure_of_every_code_is_recovered() {
             }
             let mut known: Vec<u8> = (0..total).filter(|i| set >> i & 1 == 1).collect();
             let turn = usize::try_from(set).unwrap() % known.len();
-            known.rotate_left(turn); // Any order is allowed.
+            known.rotate_left(turn); // The order is arbitrary.
             for kernel in kernels() {
                 for (index, bytes) in recover(kernel, code, &chunks, &known) {
                     let name = (code.name, kernel.name);

@@ -642,14 +642,13 @@ impl Server {
     }
 
     /// Lets one waiting connection take the requests that `may_take` permits. Returns true if it
-    /// took a request or waits no longer.
+    /// took a request or a part of one, or waits no longer.
     fn feed_one(&mut self, user: usize, may_take: MayTake) -> bool {
         let guest = self.guests[user].as_mut().expect("it is not over");
         let export = &mut self.export;
-        let before = guest.client.moved().requests;
+        let before = guest.client.moved();
         let turn = guest.client.receive(may_take, &mut Desk { export, user });
-        let took = guest.client.moved().requests > before;
-        if turn == Turn::Full && !took {
+        if turn == Turn::Full && guest.client.moved() == before {
             return false;
         }
         guest.turn = turn;

@@ -56,8 +56,8 @@ impl Stack {
         }
     }
 
-    /// Returns the innermost array above a disk that is more than a map, or the outermost, and the
-    /// member of it that the disk belongs to.
+    /// Returns the innermost array above a disk that is more than a map, or else the outermost.
+    /// Also returns its member that the disk belongs to.
     pub(crate) fn keeper_of(&self, disk: usize) -> (usize, MemberIndex) {
         let (mut array, mut member) = self.position(disk);
         while let Some(above) = self.arrays[array]

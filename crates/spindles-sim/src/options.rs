@@ -525,7 +525,7 @@ fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<S
     (0..count).map(&mut session).collect()
 }
 
-/// Draws a disk of at least `bytes_min` bytes plus some blocks.
+/// Draws a disk of `bytes_min` bytes plus some blocks.
 fn disk(random: &mut Random, block_size: BlockSize, bytes_min: u64) -> Tree {
     let blocks = match block_size {
         BlockSize::B512 => random.between(0, 160),

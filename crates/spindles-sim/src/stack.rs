@@ -1,5 +1,5 @@
 //! The stack of arrays over disks and over other arrays. The checkers use it to map a block of the
-//! array to bytes on disks without the engine, and to see how much redundancy is left.
+//! array to bytes on disks without the engine. It also shows how much redundancy is left.
 
 use crate::checksums::{Checksums, Decay};
 use crate::disk::Disk;
@@ -99,12 +99,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// The index of the outermost array.
+    /// Returns the index of the outermost array.
     pub fn top(&self) -> usize {
         self.arrays.len() - 1
     }
 
-    /// The outermost array's map.
+    /// Returns the outermost array's map.
     pub fn geometry(&self) -> &Geometry {
         &self.arrays[self.top()].geometry
     }
@@ -113,7 +113,7 @@ impl Stack {
         u64::try_from(self.block_bytes / self.disks[disk].sector_bytes()).expect("fits")
     }
 
-    /// The sectors of a disk that hold this block of it.
+    /// Returns the sectors of a disk that hold one of its blocks.
     pub fn sectors(&self, disk: usize, block: BlockIndex) -> std::ops::Range<u64> {
         let per_block = self.sectors_per_block(disk);
         block.0 * per_block..(block.0 + 1) * per_block
@@ -353,7 +353,7 @@ impl Stack {
             || above.is_some_and(|(above, member)| self.arrays[above].lost.contains(member))
     }
 
-    /// Bytes of a member, metadata included.
+    /// Returns the bytes of a member, including metadata.
     pub fn member_bytes(&self, array: usize, position: usize) -> u64 {
         match self.arrays[array].members[position] {
             Below::Disk(disk) => self.disks[disk].bytes(),

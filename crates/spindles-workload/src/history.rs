@@ -1,10 +1,11 @@
-//! The history oracle: what each sector may hold, now, after a process crash and after power
-//! loss, given everything that was submitted and answered. `consistency.md`'s legal values.
+//! The history oracle: the legal contents of each sector, now, after a process crash and after
+//! power loss, given everything that was submitted and answered. See the legal values of
+//! `consistency.md`.
 //!
-//! Every write stays a candidate of its sectors until another is known to lie over it. A write
-//! lies over another when it was submitted after the other had ended, and was answered. So writes
-//! that overlap while both are in flight are judged exactly: either may win, and once a read has
-//! told which, the other may not come back.
+//! Every write stays a candidate of its sectors until another is known to lie over it. A write lies
+//! over another when it was submitted after the other had ended, and was answered. So writes that
+//! overlap while both are in flight are checked exactly: either may win. Once a read has shown
+//! which one did, the other may not return.
 
 use crate::stamp::{self, Found, Stamp};
 use alloc::{collections::BTreeSet, string::String, vec, vec::Vec};
@@ -12,16 +13,16 @@ use core::fmt::{self, Write as _};
 
 const NEVER: u64 = u64::MAX;
 
-/// What the array holds before the first write.
+/// The contents of the array before the first write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Initial {
     /// Zeros.
     Zeros,
-    /// Anything; but what a first read returns must stay.
+    /// Anything; but the result of a first read must stay.
     Unknown,
 }
 
-/// What a write leaves behind.
+/// The contents that a write leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contents {
     /// The stamps of [`History::fill`].
@@ -39,7 +40,7 @@ pub struct WriteToken {
 }
 
 impl WriteToken {
-    /// Which write it is: no other of the same history is it.
+    /// Returns the number of the write, unique within its history.
     pub const fn write(self) -> u64 {
         self.submitted
     }
@@ -59,14 +60,14 @@ pub struct FlushToken {
     submitted: u64,
 }
 
-/// A sector holds what it must not.
+/// A sector with illegal contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The sector of the array.
     pub sector: u64,
-    /// What it holds.
+    /// The contents found.
     pub found: Found,
-    /// What it might have held, in words.
+    /// The legal contents, in words.
     pub legal: String,
 }
 
@@ -83,17 +84,16 @@ enum Value {
 struct Candidate {
     value: Value,
     submitted: u64,
-    /// From then on it lands no more: answered, failed, or ended by a crash.
+    /// From then on it can no longer land: it was answered, failed, or ended by a crash.
     ended: u64,
-    /// From then on it is known to be there (unless something lies over it).
+    /// From then on it is known to be in effect, unless another write lies over it.
     answered: u64,
     /// A read that begins after this must not return it.
     dead_for_reads: u64,
     /// Power loss must not bring it back.
     dead_for_power: bool,
     durable: bool,
-    /// It was there, or not, before the array was opened: no cache can lose it any more once it
-    /// was read.
+    /// Set if it landed, or not, before the array was opened: once read, no cache can lose it.
     on_media: bool,
 }
 
@@ -124,14 +124,14 @@ impl Candidate {
     }
 }
 
-/// What every sector of an array may hold.
+/// The legal contents of every sector of an array.
 #[derive(Clone, Debug)]
 pub struct History {
     run: u64,
     sector_bytes: usize,
     tick: u64,
     sectors: Vec<Vec<Candidate>>,
-    /// Sectors with writes that were answered and are not durable.
+    /// Sectors with writes that were answered but are not durable.
     volatile: BTreeSet<u64>,
     reads: Vec<u64>,
 }
@@ -141,7 +141,7 @@ fn index(sector: u64) -> usize {
 }
 
 impl History {
-    /// The history of an array of so many sectors. `run` goes into the stamps.
+    /// Creates the history of an array of `sectors` sectors. `run` goes into the stamps.
     pub fn new(run: u64, sector_bytes: u32, sectors: u64, initial: Initial) -> Self {
         let value = match initial {
             Initial::Zeros => Value::Zeros,
@@ -157,18 +157,18 @@ impl History {
         }
     }
 
-    /// The array has so many sectors now; those that came to it hold zeros.
+    /// Extends the array to `sectors` sectors; the new ones hold zeros.
     pub fn extend(&mut self, sectors: u64) {
         let zeros = vec![Candidate::initial(Value::Zeros)];
         self.sectors.resize(index(sectors), zeros);
     }
 
-    /// How many sectors there are.
+    /// Returns the number of sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors.len().try_into().expect("a length fits")
     }
 
-    /// Bytes of a sector.
+    /// Returns the bytes of a sector.
     pub const fn sector_bytes(&self) -> usize {
         self.sector_bytes
     }
@@ -178,7 +178,7 @@ impl History {
         self.tick
     }
 
-    /// A write (or discard, or write-zeroes) is submitted.
+    /// Records that a write (or discard, or write-zeroes) is submitted.
     pub fn write(&mut self, first: u64, sectors: u64, contents: Contents) -> WriteToken {
         let submitted = self.now();
         let candidate = Candidate {
@@ -204,7 +204,7 @@ impl History {
         }
     }
 
-    /// The bytes that this write carries.
+    /// Fills in the bytes that this write carries.
     pub fn fill(&self, token: WriteToken, bytes: &mut [u8]) {
         let sectors = bytes.chunks_exact_mut(self.sector_bytes);
         for (sector, bytes) in (token.first..token.first + token.sectors).zip(sectors) {
@@ -213,8 +213,8 @@ impl History {
         }
     }
 
-    /// A write was answered: done, or failed, which leaves each sector old or new. Returns the
-    /// sectors that this made durable.
+    /// Records that a write was answered. It is done, or it failed, which leaves each sector old or
+    /// new. Returns the sectors that this made durable.
     pub fn write_answered(&mut self, token: WriteToken, done: bool, fua: bool) -> Vec<u64> {
         let now = self.now();
         let mut durable = Vec::new();
@@ -249,7 +249,7 @@ impl History {
         durable
     }
 
-    /// A read is submitted.
+    /// Records that a read is submitted.
     pub fn read(&mut self, first: u64, sectors: u64) -> ReadToken {
         let submitted = self.now();
         self.reads.push(submitted);
@@ -260,17 +260,17 @@ impl History {
         }
     }
 
-    /// A read failed.
+    /// Records that a read failed.
     pub fn read_failed(&mut self, token: ReadToken) {
         self.reads.retain(|&read| read != token.submitted);
     }
 
-    /// A read was answered with these bytes. They are judged, and are what later reads must
-    /// return, unless the write that they are of was in flight.
+    /// Records that a read was answered with these bytes, and checks them. Later reads must return
+    /// the same, unless the write that they come from was in flight.
     ///
     /// # Errors
     ///
-    /// The first sector that holds what it must not.
+    /// The first sector with illegal contents.
     pub fn read_answered(&mut self, token: ReadToken, bytes: &[u8]) -> Result<(), Violation> {
         let now = self.now();
         self.reads.retain(|&read| read != token.submitted);
@@ -320,16 +320,16 @@ impl History {
             matches = 1;
         }
         if !ended {
-            return Ok(()); // While the write is in flight, old and new may take turns.
+            return Ok(()); // While the write is in flight, reads may return either.
         }
-        // Others that had ended before the read began were not the last, and stay gone.
+        // Other writes that had ended before the read began were not the last, and stay gone.
         for other in candidates.iter_mut() {
             let same = other.is(run, sector, found, || stamp::hash(bytes));
             if !same && other.ended < submitted {
                 other.dead_for_reads = other.dead_for_reads.min(now);
                 other.dead_for_power |= from_media && other.on_media;
             }
-            // A write that a crash or an error ended is known to be there once it was read.
+            // A write that a crash or an error ended is known to be in effect once it was read.
             if same && matches == 1 && other.ended != NEVER && other.answered == NEVER {
                 other.answered = now;
                 self.volatile.insert(sector);
@@ -338,14 +338,14 @@ impl History {
         Ok(())
     }
 
-    /// A flush is submitted.
+    /// Records that a flush is submitted.
     pub fn flush(&mut self) -> FlushToken {
         FlushToken {
             submitted: self.now(),
         }
     }
 
-    /// A flush was answered as done. Returns the sectors that it made durable.
+    /// Records that a flush was answered as done. Returns the sectors that it made durable.
     pub fn flush_answered(&mut self, token: FlushToken) -> Vec<u64> {
         self.now();
         let mut durable = Vec::new();
@@ -371,8 +371,8 @@ impl History {
         durable
     }
 
-    /// Sectors of which a crash now may leave more than one thing: a write to them is in flight or,
-    /// when power is lost, not durable.
+    /// Returns the sectors with more than one possible result of a crash now: a write to them is in
+    /// flight or, when power is lost, not durable.
     pub fn in_doubt(&self, power: bool) -> Vec<u64> {
         let open = |candidate: &Candidate| {
             let undecided = if power {
@@ -388,7 +388,7 @@ impl History {
         in_doubt.map(|(sector, _)| sector).collect()
     }
 
-    /// The writes that are not durable and that a crash now may leave: each sector, with the write.
+    /// Returns the volatile writes that a crash now may leave: each sector, with the write.
     pub fn volatile_writes(&self, power: bool) -> impl Iterator<Item = (u64, u64)> {
         let is_legal = move |candidate: &&Candidate| {
             let dead = if power {
@@ -405,7 +405,7 @@ impl History {
         })
     }
 
-    /// Power was lost: every sector holds its last durable write or some later submitted one.
+    /// Records a power loss: every sector holds its last durable write or a later submitted one.
     pub fn power_lost(&mut self) {
         let now = self.now();
         self.reads.clear();
@@ -423,8 +423,9 @@ impl History {
         }
     }
 
-    /// The process crashed: every answered write is there, each other is or is not. What is read
-    /// after the next opening, which makes all of it durable, stays also when power is lost.
+    /// Records a process crash: every answered write is in effect, the others may be or not. The
+    /// next opening makes everything durable. Contents read after it therefore survive power loss
+    /// too.
     pub fn process_crashed(&mut self) {
         let now = self.now();
         self.reads.clear();
@@ -439,11 +440,11 @@ impl History {
         }
     }
 
-    /// Whether power loss now might leave these bytes in the sector. Learns nothing.
+    /// Checks that power loss now might leave these bytes in the sector. Learns nothing.
     ///
     /// # Errors
     ///
-    /// What it holds, when it must not.
+    /// The sector's contents, if they are illegal.
     pub fn check_durable(&self, sector: u64, bytes: &[u8]) -> Result<(), Violation> {
         let found = Stamp::find(bytes);
         let legal = |c: &Candidate| {
@@ -457,7 +458,8 @@ impl History {
         Err(self.violation(sector, found, |c| !c.dead_for_power))
     }
 
-    /// From here on the sectors may hold anything, though still only one thing.
+    /// Makes the contents of the sectors unknown: from now on each may hold anything, but only one
+    /// thing.
     pub fn forget(&mut self, first: u64, sectors: u64) {
         for candidates in &mut self.sectors[index(first)..index(first + sectors)] {
             candidates.retain(|candidate| candidate.ended == NEVER);
@@ -465,7 +467,7 @@ impl History {
         }
     }
 
-    /// Whether more than one value is possible, or nothing is known of the sector.
+    /// Returns true if exactly one value is possible and known.
     pub fn is_certain(&self, sector: u64) -> bool {
         matches!(
             self.sectors[index(sector)].as_slice(),
@@ -516,7 +518,7 @@ impl History {
     }
 }
 
-/// The write is durable, so whatever it lies over can't come back.
+/// Records that the write is durable, so that no write it lies over can return.
 fn make_durable(candidates: &mut [Candidate], write: u64) {
     for candidate in candidates.iter_mut() {
         candidate.durable |= candidate.submitted == write;
@@ -564,7 +566,7 @@ mod tests {
         history.read_answered(token, bytes)
     }
 
-    /// Whether each of the values would be legal if it was read now.
+    /// Returns for each value whether it would be legal if it was read now.
     fn legal(history: &History, values: &[[u8; 64]]) -> Vec<bool> {
         let legal = |value: &[u8; 64]| read(&mut history.clone(), value).is_ok();
         values.iter().map(legal).collect()
@@ -660,7 +662,7 @@ mod tests {
         let flying = history.write(1, 1, Contents::Zeros);
         history.process_crashed();
         assert_eq!(legal(&history, &[answered, ZEROS]), [true, true]);
-        // What the devices' caches hold is as volatile as before.
+        // The contents of the devices' caches are as volatile as before.
         let mut lost = history.clone();
         lost.power_lost();
         assert_eq!(legal(&lost, &[answered, ZEROS]), [true, true]);
@@ -716,7 +718,7 @@ mod tests {
         let mut torn = written(&mut history, false);
         torn[50] ^= 1;
         assert_eq!(legal(&history, &[torn]), [false]);
-        // Another sector's write, however fresh.
+        // Another sector's write, however recent.
         let token = history.write(2, 1, Contents::Stamps);
         history.write_answered(token, true, false);
         let misplaced = bytes(&history, token);

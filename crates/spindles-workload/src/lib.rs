@@ -1,5 +1,5 @@
-//! What to ask of a target and when: workloads as seeded state machines that emit operations and
-//! take completions. They hold no clock, do no I/O and count nothing: who runs them does.
+//! Workloads as seeded state machines: they emit operations on a target and take completions. They
+//! hold no clock, do no I/O and count nothing; the driver does.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,41 +24,41 @@ use spindles_block::Operation;
 /// One operation of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Comes back in [`BlockWorkload::complete`]; unique among the operations in flight.
+    /// Passed back to [`BlockWorkload::complete`]; unique among the operations in flight.
     pub id: u32,
-    /// Who asks: `0..Plan::actors`. An actor has at most one operation in flight and one buffer
-    /// of `Plan::chunk_bytes`: a read fills it, a write writes what is in it.
+    /// The actor: one of `0..Plan::actors`. An actor has at most one operation in flight and one
+    /// buffer of `Plan::chunk_bytes`: a read fills it, a write writes its contents.
     pub actor: u32,
-    /// Which target: always 0, except where k targets are asked at once.
+    /// The target: always 0, except for kinds that work on several targets at once.
     pub stream: u32,
     /// Read or write.
     pub operation: Operation,
-    /// Where on the target; a multiple of `bytes`.
+    /// Offset on the target; a multiple of `bytes`.
     pub offset_bytes: u64,
-    /// How much: at most `Plan::chunk_bytes`.
+    /// Length: at most `Plan::chunk_bytes`.
     pub bytes: u32,
-    /// The 32-bit integer of the buffer that the actor touches, if any: incremented before a
-    /// write, looked at after a read.
+    /// The 32-bit integer of the buffer that the actor touches, if any: incremented before a write,
+    /// looked at after a read.
     pub touch: Option<u32>,
 }
 
-/// What a workload does next.
+/// The next thing that a workload does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Carry this out and call `complete` when it is answered.
+    /// Carry this out and call `complete` once it is answered.
     Issue(Issue),
-    /// Nothing before one of those in flight is completed.
+    /// Nothing until an operation in flight completes.
     Wait,
-    /// All is issued and completed.
+    /// Everything is issued and completed.
     Done,
 }
 
-/// A workload in progress. All are closed loops: an actor asks again when it was answered.
+/// A workload in progress. All are closed loops: an actor continues once its operation is answered.
 /// The same plan and the same order of completions give the same operations.
 pub trait BlockWorkload {
-    /// The next thing to do. To be called until it answers `Wait` or `Done`.
+    /// Returns the next thing to do. Call it until it returns `Wait` or `Done`.
     fn next(&mut self) -> Next;
 
-    /// The operation with that id was answered. Panics when it is not in flight.
+    /// Completes the operation with that id. Panics if it is not in flight.
     fn complete(&mut self, id: u32);
 }

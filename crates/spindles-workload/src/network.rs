@@ -1,5 +1,6 @@
-//! `copy`: files between a server and client nodes, as `rcp` from several machines at once. Each node has one
-//! TCP stream, and both ends move [`BUFFER_BYTES`] at a time. Who has the machines carries it out.
+//! `copy`: files between a server and client nodes, like `rcp` from several machines at once. Each
+//! node has one TCP stream, and both ends move [`BUFFER_BYTES`] at a time. The driver that has the
+//! machines carries it out.
 
 use crate::file::{Choices, Parameter, ParameterError, Value};
 use crate::plan::size_words;
@@ -7,20 +8,20 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-/// What is copied at once.
+/// Bytes that are copied at once.
 pub const BUFFER_BYTES: u32 = 65_536;
 
-/// The most nodes of one run.
+/// Most nodes of one run.
 pub const NODES_MAX: u64 = 64;
 
-/// What users call it.
+/// The name that users type.
 pub const COPY: &str = "copy";
 
-/// One line that says what it is.
+/// One line that describes it.
 pub const SUMMARY: &str =
     "one file to or from a server by each of 1 to 8 machines at once, as rcp does";
 
-/// What can be chosen of it.
+/// Its parameters.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::count(
         "nodes",
@@ -50,12 +51,12 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Where one end of a copy has its bytes.
+/// The storage at one end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// In memory: bytes from a buffer, or dropped.
+    /// Memory: bytes come from a buffer, or are dropped.
     Memory,
-    /// In a file.
+    /// A file.
     Disk,
 }
 
@@ -66,41 +67,41 @@ pub struct CopyPlan {
 }
 
 impl CopyPlan {
-    /// Resolves every default, shrinks by `scale` (1: as it is) and checks the choices.
+    /// Resolves every default, shrinks by `scale` (1: unchanged) and checks the choices.
     ///
     /// # Errors
-    /// When a choice is not possible, or too little is left of it.
+    /// If a choice is not possible, or shrinks too far.
     pub fn new(chosen: &BTreeMap<String, Value>, scale: f64) -> Result<Self, ParameterError> {
         let choices = Choices::new(COPY, PARAMETERS, chosen, scale)?;
         Ok(Self { choices })
     }
 
-    /// How many nodes copy.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.choices.small("nodes")
     }
 
-    /// Bytes of each file.
+    /// Returns the bytes of each file.
     pub fn file_bytes(&self) -> u64 {
         self.choices.value("size")
     }
 
-    /// Whether the nodes write to the server, or else read from it.
+    /// Returns true if the nodes write to the server, false if they read from it.
     pub fn writes(&self) -> bool {
         self.choices.is("direction", "write")
     }
 
-    /// Where the server has its bytes.
+    /// Returns the server's storage.
     pub fn server(&self) -> Store {
         self.store("server")
     }
 
-    /// Where each node has its bytes.
+    /// Returns the storage of each node.
     pub fn client(&self) -> Store {
         self.store("client")
     }
 
-    /// Whether files that were written are made durable before the end.
+    /// Returns true if written files are made durable before the end.
     pub fn fsync(&self) -> bool {
         self.choices.is("fsync", "yes")
     }
@@ -113,12 +114,12 @@ impl CopyPlan {
         }
     }
 
-    /// All parameters in words, by their names.
+    /// Returns all parameters in words, by name.
     pub fn words(&self) -> BTreeMap<String, String> {
         self.choices.words()
     }
 
-    /// One line that says what it does.
+    /// Returns one line that describes the copy.
     pub fn summary(&self) -> String {
         let place = |store| match store {
             Store::Memory => "memory",

@@ -1,4 +1,4 @@
-//! From what a user asks to what a workload needs, with every default resolved.
+//! Turns a user's choices into the plan of a workload, with every default resolved.
 
 use crate::{BlockWorkload, Kind};
 use alloc::borrow::ToOwned as _;
@@ -7,29 +7,29 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// What a user can choose. `None` is the kind's own.
+/// A user's choices. `None` selects the kind's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// How much of each target is worked on, from its start.
+    /// Bytes of each target to work on, from its start.
     pub size_bytes: u64,
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Targets asked at once, where the kind works on several.
+    /// Targets used at once, for kinds that work on several.
     pub streams: u32,
     /// Size of one operation.
     pub chunk_bytes: Option<u32>,
-    /// Operations in flight at most.
+    /// Most operations in flight.
     pub in_flight: Option<u32>,
-    /// Operations in all, where the kind does not go through the whole size once.
+    /// Total operations, for kinds that don't go through the whole size once.
     pub operations: Option<u64>,
-    /// Whether it never ends by itself: whoever runs it stops it.
+    /// Set to run until the driver stops it.
     pub endless: bool,
-    /// How many of 100 operations read, where the kind mixes reads and writes.
+    /// Percent of reads, for kinds that mix reads and writes.
     pub read_percent: Option<u32>,
 }
 
 impl Params {
-    /// The kind's own choices for one target.
+    /// Returns the kind's own choices for one target.
     pub const fn new(size_bytes: u64, seed: u64) -> Self {
         Self {
             size_bytes,
@@ -44,16 +44,16 @@ impl Params {
     }
 }
 
-/// How many targets a kind works on.
+/// The number of targets of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
     /// One target.
     One,
-    /// The members of a target, each by itself and all at once.
+    /// The members of a target, each separately and all at once.
     Members,
 }
 
-/// What the result of a kind counts.
+/// The unit of a kind's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Bytes read, per second.
@@ -71,31 +71,32 @@ pub enum Counted {
 /// A workload that can start.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What is done.
+    /// The kind.
     pub kind: &'static Kind,
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
-    /// How much of each target is worked on: a multiple of the chunk.
+    /// Bytes of each target to work on: a multiple of the chunk.
     pub size_bytes: u64,
     /// Size of one operation.
     pub chunk_bytes: u32,
-    /// Targets asked at once.
+    /// Targets used at once.
     pub streams: u32,
-    /// Actors of each target: so many operations are in flight at most.
+    /// Actors of each target: the most operations in flight on it.
     pub actors_per_stream: u32,
-    /// Operations of each target. What is written back by `seeks` is not counted.
+    /// Operations of each target. The write-backs of `seeks` are not counted.
     pub operations: u64,
-    /// Whether it never ends by itself.
+    /// Set to run until the driver stops it.
     pub endless: bool,
-    /// How many of 100 operations read, where reads and writes are mixed.
+    /// Percent of reads, for kinds that mix reads and writes.
     pub read_percent: u32,
 }
 
 impl Plan {
-    /// Refuses a size that is no whole number of operations. For a size that a user chose; other sizes are rounded down.
+    /// Refuses a size that is not a whole number of operations. Call it for a size that a user
+    /// chose; other sizes are rounded down.
     ///
     /// # Errors
-    /// The two nearest sizes that are.
+    /// The two nearest possible sizes.
     pub const fn check_size(&self, size_bytes: u64) -> Result<(), PlanError> {
         if size_bytes == self.size_bytes {
             return Ok(());
@@ -158,27 +159,27 @@ impl Plan {
         })
     }
 
-    /// Actors of all streams: each needs a buffer of `chunk_bytes`.
+    /// Returns the actors of all streams: each needs a buffer of `chunk_bytes`.
     pub const fn actors(&self) -> u32 {
         self.streams * self.actors_per_stream
     }
 
-    /// Chunks in `size_bytes`.
+    /// Returns the chunks in `size_bytes`.
     pub const fn chunks(&self) -> u64 {
         self.size_bytes / self.chunk_bytes as u64
     }
 
-    /// One line that says what it does.
+    /// Returns one line that describes the plan.
     pub fn summary(&self) -> String {
         (self.kind.summary)(self)
     }
 
-    /// The size of an operation, for summaries: `8 KiB`.
+    /// Returns the size of an operation, for summaries: `8 KiB`.
     pub(crate) fn chunk(&self) -> String {
         size_words(self.chunk_bytes.into())
     }
 
-    /// How many operations at once, for summaries.
+    /// Returns the number of operations in flight, for summaries.
     pub(crate) fn depth(&self) -> String {
         match self.actors_per_stream {
             1 => "one at a time".to_owned(),
@@ -192,13 +193,13 @@ impl Plan {
         format!("{chunk} after {chunk}, {}", self.depth())
     }
 
-    /// The workload at its start.
+    /// Starts the workload.
     pub fn start(&self) -> Box<dyn BlockWorkload> {
         (self.kind.start)(self)
     }
 }
 
-/// A size in words: `8 KiB`.
+/// Returns a size in words: `8 KiB`.
 pub(crate) fn size_words(bytes: u64) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
@@ -208,55 +209,55 @@ pub(crate) fn size_words(bytes: u64) -> String {
     }
 }
 
-/// The most operations in flight on one target.
+/// Most operations in flight on one target.
 pub const IN_FLIGHT_MAX: u32 = 1024;
-/// The most targets at once.
+/// Most targets at once.
 pub const STREAMS_MAX: u32 = 64;
 
-/// Why a workload can't start.
+/// The reason why a workload can't start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The chunk is no size of an operation.
+    /// The chunk is not a possible size of an operation.
     Chunk {
-        /// What was asked for.
+        /// The requested chunk.
         chunk_bytes: u32,
     },
     /// The size does not hold a chunk.
     Size {
-        /// What was asked for.
+        /// The requested size.
         size_bytes: u64,
-        /// What it must hold at least once.
+        /// The chunk that it must hold at least once.
         chunk_bytes: u32,
     },
-    /// The size is no whole number of operations.
+    /// The size is not a whole number of operations.
     Uneven {
-        /// What was asked for: at least one chunk.
+        /// The requested size: at least one chunk.
         size_bytes: u64,
         /// Bytes of an operation.
         chunk_bytes: u32,
     },
     /// A run without an operation has no result.
     NoOperations,
-    /// None or too many operations in flight.
+    /// Zero or too many operations in flight.
     InFlight {
-        /// What was asked for.
+        /// The requested number.
         in_flight: u32,
     },
-    /// No or too many targets.
+    /// Zero or too many targets.
     Streams {
-        /// What was asked for.
+        /// The requested number.
         streams: u32,
     },
-    /// Either a number of operations or a time.
+    /// Both a number of operations and an endless run were requested.
     Endless,
     /// The kind does not mix reads and writes.
     Mix {
         /// The kind's name.
         kind: &'static str,
     },
-    /// No share of 100.
+    /// The percentage is above 100.
     Percent {
-        /// What was asked for.
+        /// The requested percentage.
         percent: u32,
     },
     /// The kind goes through the whole size once.

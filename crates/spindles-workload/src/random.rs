@@ -1,4 +1,4 @@
-//! Chunks at random places: Bonnie's seeks and random reads and writes.
+//! Chunks at random offsets: Bonnie's seeks, and random reads and writes.
 
 use crate::stream::Random;
 use crate::{BlockWorkload, Issue, Next, Plan};
@@ -6,14 +6,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use spindles_block::Operation;
 
-/// What is done with each chunk.
+/// The operation on each chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Each {
     Read,
     Write,
-    /// One or the other, as the plan says how often.
+    /// A read or a write, in the proportion of the plan.
     Mixed,
-    /// Read; the actor's first and then every so manieth is written back with one integer changed.
+    /// A read. An actor's first read, and then every this-many-th, is written back with one integer
+    /// changed.
     ReadAndWriteBackEvery(u64),
 }
 
@@ -26,7 +27,7 @@ enum State {
 
 struct Actor {
     random: Random,
-    /// Tickets drawn so far, the one in flight included.
+    /// Tickets drawn so far, including the one in flight.
     drawn: u64,
     state: State,
 }
@@ -36,12 +37,12 @@ struct Scattered {
     chunk_bytes: u32,
     chunks: u64,
     read_percent: u64,
-    /// What is left to draw, by whoever comes first.
+    /// Tickets left for all actors together.
     tickets: u64,
     actors: Vec<Actor>,
 }
 
-/// All actors draw from one heap of `plan.operations` tickets; each has its own random numbers.
+/// All actors draw from one pool of `plan.operations` tickets; each has its own random numbers.
 pub(crate) fn start(plan: &Plan, each: Each) -> Box<dyn BlockWorkload> {
     let actor = |index| Actor {
         random: Random::new(plan.seed, plan.kind.name, index),

@@ -1,4 +1,4 @@
-//! Every chunk once, from the first to the last: what dd and Bonnie's block phases do.
+//! Every chunk once, from the first to the last, like dd and Bonnie's block phases.
 
 use crate::{BlockWorkload, Issue, Next, Plan};
 use alloc::boxed::Box;
@@ -6,12 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use spindles_block::Operation;
 
-/// What is done with each chunk.
+/// The operation on each chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Each {
     Read,
     Write,
-    /// Read, one integer changed, written back before the next is read.
+    /// Read, change one integer, and write back before the next read.
     Rewrite,
 }
 
@@ -27,13 +27,13 @@ struct Sequential {
     touches: bool,
     chunk_bytes: u32,
     chunks: u64,
-    /// Whether it begins anew at the end.
+    /// Set to start over at the end.
     endless: bool,
     actors_per_stream: usize,
-    /// Per stream, the next chunk.
+    /// The next chunk of each stream.
     next_chunk: Vec<u64>,
     actors: Vec<Actor>,
-    /// How many integers were touched: the index rotates.
+    /// Number of integers touched: the index rotates.
     touched: u64,
 }
 

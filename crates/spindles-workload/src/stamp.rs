@@ -1,9 +1,9 @@
-//! Self-describing sectors: each says which write of which run put it where, and every byte
-//! follows from that, so a wrong byte is recognised and its origin named.
+//! Self-describing sectors: each records which write of which run put it where. Every byte follows
+//! from that, so a wrong byte is recognised and its origin named.
 
 use core::fmt;
 
-/// The smallest sector that can carry a stamp.
+/// The smallest sector that can hold a stamp.
 pub const STAMP_BYTES_MIN: usize = 64;
 
 const MAGIC: u64 = 0x5350_494e_444c_4553;
@@ -14,29 +14,29 @@ const HEADER_WORDS: usize = 5;
 /// The contents of one sector, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// Tells runs apart, so that bytes left from another run are not taken for ours.
+    /// Distinguishes runs, so that bytes left by another run are recognised.
     pub run: u64,
     /// The sector it was written to.
     pub sector: u64,
-    /// The write, as its writer counts.
+    /// The number of the write, as counted by its writer.
     pub write: u64,
 }
 
-/// What a sector turned out to hold.
+/// The contents found in a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing but zeros.
+    /// Only zeros.
     Zeros,
-    /// A whole stamp, every byte as it must be.
+    /// A whole stamp, without a wrong byte.
     Stamp(Stamp),
-    /// A stamp's beginning, but then another byte than the stamp's.
+    /// The header of a stamp, followed by a wrong byte.
     Damaged {
-        /// What the beginning says.
+        /// The stamp of the header.
         stamp: Stamp,
         /// The first byte that differs.
         first_wrong_byte: usize,
     },
-    /// Bytes that no stamp begins with.
+    /// Bytes that begin with no stamp.
     Unknown {
         /// A hash of all bytes.
         hash: u64,
@@ -70,7 +70,7 @@ impl Stamp {
         }
     }
 
-    /// Says what a sector holds; every byte is looked at.
+    /// Identifies the contents of a sector; checks every byte.
     pub fn find(sector: &[u8]) -> Found {
         let mut words = sector.chunks_exact(WORD_BYTES).map(word);
         let header: [u64; HEADER_WORDS] =
@@ -107,7 +107,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("chunks of a word"))
 }
 
-/// A hash of any bytes; differs for each length of zeros.
+/// Returns a hash of any bytes; differs for each length of zeros.
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut state = mix(MAGIC ^ u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     let words = bytes.chunks_exact(WORD_BYTES);

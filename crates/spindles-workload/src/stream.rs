@@ -7,7 +7,7 @@ use rand_core::{Rng, SeedableRng};
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream that belongs to (seed, workload, actor) and to nothing else.
+    /// Returns the stream for this seed, workload and actor.
     pub(crate) fn new(seed: u64, workload: &str, actor: u32) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -16,7 +16,7 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Each of `0..end` equally likely.
+    /// Returns one of `0..end`, all equally likely.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0);
         // The values above the last whole multiple of `end` would favour small results.
@@ -29,7 +29,7 @@ impl Random {
         }
     }
 
-    /// Puts them into random order.
+    /// Shuffles the items.
     pub(crate) fn shuffle(&mut self, items: &mut [u32]) {
         for last in (1..items.len()).rev() {
             let end = u64::try_from(last + 1).expect("a count fits");
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// The FNV-1a hash: fixed for ever, so that seeds replay.
+/// Returns the FNV-1a hash. It must never change, so that seeds replay.
 const fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut i = 0;

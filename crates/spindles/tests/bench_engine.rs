@@ -1,4 +1,4 @@
-//! `spindles bench engine` as it is typed.
+//! `spindles bench engine`, run as a user types it.
 
 use serde_json::Value;
 use std::process::Command;

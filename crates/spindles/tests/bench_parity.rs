@@ -1,4 +1,4 @@
-//! `spindles bench parity` as it is typed.
+//! `spindles bench parity`, run as a user types it.
 
 use serde_json::Value;
 use std::process::Command;

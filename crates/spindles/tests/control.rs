@@ -1,4 +1,4 @@
-//! Commands on an array that is served: its server does them, while fio writes to it and verifies.
+//! Commands on a served array: its server runs them, while fio writes to the array and verifies it.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -14,13 +14,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Files in a folder, no two equally long, and a server of an array on some of them.
+/// A folder with files of different lengths, and a server of an array on some of them.
 struct Place {
     folder: TempDir,
     server: Option<Child>,
 }
 
-/// What a command printed, and its exit status.
+/// The output of a command, and its exit status.
 #[derive(Debug)]
 struct Run {
     out: String,
@@ -64,7 +64,7 @@ impl Place {
         }
     }
 
-    /// Runs a command that ends with that exit status; what it printed as a result.
+    /// Runs a command that must end with this exit status. Returns its standard output.
     fn ends(&self, line: &str, status: i32) -> String {
         let run = self.run(line);
         assert_eq!(run.status, status, "{line}: {run:?}");
@@ -97,7 +97,7 @@ impl Place {
             let read = lines.read_line(&mut said).expect("a line");
             assert!(read > 0, "{said}");
         }
-        // What it says later goes nowhere, and it is not kept from saying it.
+        // Drains the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
     }
 
@@ -105,7 +105,7 @@ impl Place {
         self.control_of("pool")
     }
 
-    /// The same, where the array is called otherwise by now.
+    /// The control socket of the array with this name, after a rename.
     fn control_of(&self, name: &str) -> PathBuf {
         let status = self.json(&format!("status {name}"));
         let socket = format!("array-{}.sock", status["uuid"].as_str().expect("a UUID"));
@@ -118,7 +118,7 @@ impl Place {
         sockets.find(|path| path.exists()).expect("it listens")
     }
 
-    /// The handshake tells libnbd the size of the array, and what it is.
+    /// Checks that the NBD handshake gives libnbd the right size and description of the array.
     fn is_as_its_handshake_says(&self) {
         let uri = format!("nbd+unix:///pool?socket={}", self.path("socket").display());
         let output = match Command::new("nbdinfo").args(["--json", &uri]).output() {
@@ -134,7 +134,7 @@ impl Place {
         assert_eq!(export["description"], format!("{level} of {members}"));
     }
 
-    /// Waits until that is so.
+    /// Waits until the condition holds.
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let end = Instant::now() + Duration::from_mins(1);
         while !is_so(self) {
@@ -153,7 +153,7 @@ impl Drop for Place {
     }
 }
 
-/// fio, which writes at random and reads back what it wrote.
+/// fio, writing at random and reading back what it wrote.
 struct Writer(Child);
 
 impl Writer {
@@ -169,7 +169,7 @@ impl Writer {
             "--size=16M",
             "--time_based",
             "--verify=crc32c",
-            // Without it all of the time is for writing.
+            // Otherwise it would spend all of the time writing.
             "--verify_backlog=64",
             "--verify_state_save=0",
             &format!("--runtime={runtime_s}"),
@@ -216,7 +216,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     let Some(writer) = Writer::begin(&place, block_bytes, 6) else {
         return;
     };
-    // A member goes and comes back, and gets what it missed alone.
+    // A member goes out and comes back, and gets only the blocks it missed.
     place.until("the first write", |place| {
         place.json("status pool")["regions"]["written"] != json!(0)
     });
@@ -232,7 +232,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     let added = place.does("add b pool");
     assert!(added.contains("member 1 is active again"), "{added}");
     place.ends("status pool", 0);
-    // Pulled out, and used otherwise: it is filled anew.
+    // Pulled out and used otherwise: it is filled from scratch.
     place.does("fail c pool");
     assert!(place.run("wipe c --force").error.contains("in use"));
     place.does("remove c pool");
@@ -244,7 +244,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     );
     let replaced = place.does("replace a --onto d pool");
     assert!(replaced.contains("member 0 is d now"), "{replaced}");
-    // A spare takes over by itself.
+    // A spare takes over automatically.
     place.does("spare add g --array pool");
     for line in ["wipe g --force", "spare remove g"] {
         let refused = place.run(line);
@@ -256,12 +256,12 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     place.until("the spare", |place| {
         place.json("status pool")["state"] == json!("healthy")
     });
-    // Closed and opened again, changed.
+    // Commands that close, change and reopen the array.
     place.does("journal add e --array pool --force");
     place.does("set pool --degraded-writes allow");
     let before = place.json("status pool")["bytes"].as_u64();
     place.does("grow pool --add f");
-    // Who connects from now on sees the new size, however the array is called.
+    // New clients see the new size, even after a rename.
     place.does("rename pool lake");
     place.is_as_its_handshake_says();
     let status = place.json("status lake");
@@ -282,7 +282,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
     assert!(ended.expect("it ended").success());
 }
 
-/// The same of arrays in an array: devices go and come below, and a whole array takes the place of a member.
+/// The same for nested arrays: devices of inner arrays go and come, and an array replaces a member.
 #[test]
 fn arrays_in_an_array_are_managed_while_they_are_written() {
     let mut place = Place::new("a b c d e f g h", 24 << 20);
@@ -299,13 +299,13 @@ fn arrays_in_an_array_are_managed_while_they_are_written() {
     assert!(place.does("add b pool").contains("is active again"));
     let replaced = place.does("replace a pool --onto e");
     assert!(replaced.contains("member 0 is e now"), "{replaced}");
-    // A device of the inner array is found anew by a spare.
+    // A spare replaces a device of the inner array.
     place.does("spare add f --array pool");
     place.does("fail c pool");
     place.until("the spare", |place| {
         place.json("status pool")["state"] == json!("healthy")
     });
-    // A member that is an array has no device; one that is a device has.
+    // A member that is an array has no device to fail; the other member has one.
     assert!(place.run("fail --member 0 pool").error.contains("pool.0"));
     place.does("fail --member 1 pool");
     let made = place.does("rebuild pool --onto raid0(g,h)");
@@ -325,8 +325,8 @@ fn arrays_in_an_array_are_managed_while_they_are_written() {
     place.ends("status lake", 0);
 }
 
-/// A growth of which nothing was moved is given up while the array is served: without its new device, which keeps it
-/// from going on, and with it, where the command is fast enough.
+/// A growth that has moved nothing is given up while the array is served: without its new device,
+/// which blocks the growth, and with it, if the command is fast enough.
 #[test]
 fn a_growth_is_given_up_while_it_is_served() {
     for new_is_there in [false, true] {
@@ -354,7 +354,7 @@ fn a_growth_is_given_up_while_it_is_served() {
     }
 }
 
-/// A growth by the device `d` that was begun, and stopped before anything was moved.
+/// Begins a growth by the device `d`, and stops it before anything is moved.
 fn begin_growth(place: &Place) {
     let path = |name: &str| place.path(name).to_str().expect("UTF-8").to_owned();
     let devices = ["a", "b", "c"].map(path);
@@ -371,12 +371,12 @@ fn begin_growth(place: &Place) {
     }
 }
 
-/// What the server left out is anybody's.
+/// The server does not keep devices open that it left out.
 #[test]
 fn devices_that_were_left_out_are_not_held() {
     let mut place = Place::new("a b c d", 16 << 20);
     place.does("create pool raid1(a,b,c)");
-    // Nobody finds it there.
+    // Outside of the folder that is searched.
     std::fs::create_dir(place.path("away")).expect("a folder");
     let away = place.path("away").join("c");
     std::fs::rename(place.path("c"), &away).expect("it is there");
@@ -393,7 +393,7 @@ fn devices_that_were_left_out_are_not_held() {
     place.does("stop pool");
 }
 
-/// A copy of a member does not come back in its place: nobody could tell which of them is meant.
+/// A copy of a member does not come back in its place: the two could not be told apart.
 #[test]
 fn a_copy_of_a_member_is_a_new_device() {
     let mut place = Place::new("a b c", 16 << 20);
@@ -406,13 +406,13 @@ fn a_copy_of_a_member_is_a_new_device() {
     place.does("add copy pool --force");
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active"; 3]);
-    // Served or not it is found by its name.
+    // Served or not, the array is found by its name.
     place.does("stop pool");
     place.ends("status pool", 0);
     place.does("scrub pool");
 }
 
-/// An export that comes back with other contents is a new device.
+/// An export that returns with other contents is a new device.
 #[test]
 fn an_export_with_other_contents_takes_its_old_place() {
     let mut place = Place::new("a b", 16 << 20);
@@ -435,7 +435,7 @@ fn an_export_with_other_contents_takes_its_old_place() {
     nbdkit.kill().expect("it runs");
     nbdkit.wait().expect("it ends");
     place.until("the loss", |place| {
-        // It is noticed where it is asked for.
+        // The server notices the loss on the next access.
         place.run("scrub pool");
         place.json("status pool")["state"] == json!("degraded")
     });
@@ -444,12 +444,12 @@ fn an_export_with_other_contents_takes_its_old_place() {
     let rebuilt = place.does(&format!("rebuild pool --onto {address}"));
     assert!(rebuilt.contains("member 2 is active again"), "{rebuilt}");
     place.does("stop pool");
-    // What stood for the export in locks is not left behind for ever.
+    // The lock file that stood for the export is removed.
     nbdkit.kill().expect("it runs");
     nbdkit.wait().expect("it ends");
 }
 
-/// A command that is not waited for any more says what becomes of what it began.
+/// A command that stops waiting reports what becomes of its work.
 #[test]
 fn what_goes_on_in_the_server_is_not_called_stopped() {
     let mut place = Place::new("a b c d", 200 << 20);
@@ -469,7 +469,7 @@ fn what_goes_on_in_the_server_is_not_called_stopped() {
     assert!(sent.expect("kill runs").success());
     let ended = command.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&ended.stderr);
-    // It may have been through already.
+    // The growth may have ended already.
     let is_told = ended.status.code() == Some(1) && told.contains("goes on in the server");
     assert!(is_told || ended.status.success(), "{told}");
     place.until("the end of the growth", |place| {
@@ -479,7 +479,7 @@ fn what_goes_on_in_the_server_is_not_called_stopped() {
     place.does("stop pool");
 }
 
-/// Devices that a server of another user has are not waited for, and it is said whose they are.
+/// Commands do not wait for devices of another user's server, and name that user.
 #[test]
 fn a_server_of_another_user_is_named_at_once() {
     const NAME: &str = "a_server_of_another_user_is_named_at_once";
@@ -524,14 +524,15 @@ fn a_server_of_another_user_is_named_at_once() {
     place.does("stop pool");
 }
 
-/// A name means what is in the folder where it was typed, and only where nothing is there a device of the array.
+/// A word names the file in the current folder; only without such a file does it name a device of
+/// the array.
 #[test]
 fn a_device_is_never_taken_for_another_one() {
     let mut place = Place::new("a b c", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
     let elsewhere = tempfile::tempdir().expect("a folder");
-    // Other tests serve arrays of that name.
+    // Other tests serve arrays of the same name.
     let uuid = place.json("status pool")["uuid"].clone();
     let uuid = uuid.as_str().expect("a UUID").to_owned();
     let fails = |device: &str| {
@@ -555,7 +556,7 @@ fn a_device_is_never_taken_for_another_one() {
     assert_eq!(code, Some(0), "{told}");
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active", "missing", "active"], "{status}");
-    // Let go, it is no device of the server any more, and stays what it was to the array.
+    // A removed device no longer belongs to the server, but the array still knows it.
     for served_anew in [false, true] {
         if served_anew {
             place.does("stop pool");
@@ -577,7 +578,7 @@ fn a_device_is_never_taken_for_another_one() {
     assert_eq!(states(&place.json("status pool")), ["active"; 3]);
 }
 
-/// What can't be done says the same, with the same exit status, whether the array is served or not.
+/// Refusals have the same text and exit status whether the array is served or not.
 #[test]
 fn refusals_are_those_of_an_array_that_is_not_served() {
     let lines = [
@@ -598,7 +599,7 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
         "set pool --degraded-writes perhaps",
         "spare add a --array pool",
         "scrub pool --no-such",
-        // What is given beside the array is not passed over.
+        // Extra arguments after the array are not ignored.
         "scrub pool d",
         "rebuild d pool",
         "scrub pool other",
@@ -611,7 +612,7 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
     let told = |place: &Place| -> Vec<(i32, String)> {
         let told = lines.iter().map(|line| {
             let run = place.run(line);
-            // Where the server is the devices have whole names.
+            // The server uses absolute device names.
             let folder = place.folder.path().canonicalize().expect("it is there");
             let error = run.error.replace(&format!("{}/", folder.display()), "");
             (run.status, error)
@@ -627,7 +628,7 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
     assert!(place.run("stop pool").error.contains("nobody serves"));
 }
 
-/// Who comes while the server does as many commands as it may waits for them.
+/// A command waits while the server runs its maximum of commands.
 #[test]
 fn many_commands_at_once_are_all_done() {
     let mut place = Place::new("a b", 8 << 20);
@@ -640,7 +641,8 @@ fn many_commands_at_once_are_all_done() {
         let ended = command.wait_with_output().expect("it ends");
         assert!(ended.status.success(), "{ended:?}");
     }
-    // Where it is served is shown, and it is in the list of all, also where its devices are not found.
+    // Both `status` and the list of all arrays show the addresses, even if the devices are not
+    // found.
     let status = place.json("status pool");
     let address = &status["served"]["addresses"][0];
     let text = address.as_str().expect("an address");
@@ -659,7 +661,7 @@ fn many_commands_at_once_are_all_done() {
     place.does("stop pool");
 }
 
-/// A member that an administrator put out stays out, whoever opens the array with it, until it is added.
+/// A member that `fail` put out stays out however the array is opened, until `add` takes it back.
 #[test]
 fn a_member_that_was_put_out_stays_out_until_it_is_added() {
     let mut place = Place::new("a b c in", 8 << 20);
@@ -683,7 +685,7 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
             place.does("stop pool");
         }
         is_out(&place);
-        // Each opens it for writing, with b before it.
+        // Each opens the array for writing, with b listed first.
         place.does("copy in array:pool");
         place.does("resync pool");
         assert_eq!(place.run("rebuild pool").status, 1);
@@ -698,7 +700,7 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
         if served {
             place.does("stop pool");
         }
-        // It came back by what it missed, which is all.
+        // b has caught up, and holds everything.
         place.does("fail a pool");
         place.does("copy array:pool out --force");
         let read = std::fs::read(place.path("out")).expect("it is there");
@@ -707,8 +709,8 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
     }
 }
 
-/// A server knows a device from before when it becomes that of the journal: as a member that was replaced, or as that of a
-/// journal that was taken away.
+/// A device that the server knows from before can become the journal device: a replaced member, or
+/// a former journal device.
 #[test]
 fn a_device_becomes_that_of_the_journal_more_than_once() {
     let mut place = Place::new("a b c d", 40 << 20);
@@ -722,7 +724,8 @@ fn a_device_becomes_that_of_the_journal_more_than_once() {
     place.does("stop pool");
 }
 
-/// A spare that another program has locked can't take the place: `fail` says at once that nothing does.
+/// A spare that another program has locked can't replace a member: `fail` says at once that none
+/// does.
 #[test]
 fn a_busy_spare_is_told_of_at_once() {
     let mut place = Place::new("a b c s", 8 << 20);
@@ -736,7 +739,7 @@ fn a_busy_spare_is_told_of_at_once() {
     place.does("stop pool");
 }
 
-/// The server still knows it as a spare, or as a member that is out: it is a new device all the same.
+/// A wiped device counts as new, even if the server knew it as a spare, or as a member that is out.
 #[test]
 fn what_was_wiped_is_taken_as_a_new_device() {
     let mut place = Place::new("a b c s", 8 << 20);
@@ -762,7 +765,7 @@ fn what_was_wiped_is_taken_as_a_new_device() {
     place.does("stop pool");
 }
 
-/// What a command answered holds, however soon the server is killed.
+/// The effect of an acknowledged command survives a kill of the server right after it.
 #[test]
 fn a_member_that_was_put_out_is_so_after_a_kill() {
     for _ in 0..3 {
@@ -796,7 +799,8 @@ fn a_member_that_was_put_out_is_so_after_a_kill() {
     }
 }
 
-/// A command is never done on another array than the one that it names, whatever the arrays were called before.
+/// A command never runs on another array than the one it names, whatever the arrays were called
+/// before.
 #[test]
 fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
     let places = ["crimson", "azure"].map(|name| {
@@ -807,7 +811,7 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
         place
     });
     let [one, two] = &places;
-    // Where no devices are.
+    // In a folder without the devices.
     let elsewhere = Place::new("x", 8 << 20);
     let uuid = |name: &str| elsewhere.json(&format!("status {name}"))["uuid"].clone();
     let uuids = [uuid("crimson"), uuid("azure")];
@@ -818,7 +822,7 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
     let renamed = elsewhere.run("status azure");
     let told = renamed.error.contains("'azure' is called 'crimson' now");
     assert!(renamed.status == 1 && told, "{renamed:?}");
-    // Whoever asks the wrong server is told so.
+    // A command sent to the wrong server is refused.
     let socket = one.control_of("viridian");
     let mut stream = UnixStream::connect(socket).expect("it listens");
     let ask = json!({ "arguments": ["stop", "crimson"], "folder": "/" });
@@ -830,7 +834,7 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
         "{answer}"
     );
     assert_eq!([uuid("viridian"), uuid("crimson")], uuids);
-    // Of two of one name none is taken.
+    // A name that two arrays share selects neither.
     one.does("rename viridian crimson");
     let several = elsewhere.run("stop crimson");
     assert!(
@@ -852,7 +856,8 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     assert_eq!(mode & 0o777, 0o600);
     let say = |says: &[u8]| -> Vec<Value> {
         let mut stream = UnixStream::connect(&path).expect("it listens");
-        // What is too long it does not hear to its end, and lets go of what it did not read.
+        // The server neither reads an overlong line to its end, nor waits for the client to send
+        // it.
         drop(stream.write_all(says));
         let lines = BufReader::new(stream).lines().map_while(Result::ok);
         let lines = lines.map(|line| serde_json::from_str(&line));
@@ -878,7 +883,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
         "{long:?}"
     );
     assert_eq!(status(&long), Some(2));
-    // Who has waited in vain is told so, also where it was refused before it spoke.
+    // A client that waited in vain is notified, even if it was refused before it sent anything.
     let quiet = [(); 32].map(|()| UnixStream::connect(&path).expect("it listens"));
     let refused = talk("{}\n");
     assert!(
@@ -907,7 +912,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     let document: Value = serde_json::from_str(&out.concat()).expect("a document");
     assert_eq!(document["schema"], json!("spindles.status"));
     assert_eq!(status(&answers), Some(0));
-    // Anything that is said ends a scrub: of a line without an end nothing is collected.
+    // Any input ends a scrub. The server does not buffer a line without an end.
     let mut stream = UnixStream::connect(&path).expect("it listens");
     let limit = Some(Duration::from_mins(1));
     stream.set_read_timeout(limit).expect("a limit");
@@ -918,7 +923,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     let answers: Vec<String> = answers.collect();
     let last = answers.last().map(String::as_str);
     assert_eq!(last, Some("{\"status\":1}"), "{answers:?}");
-    // Who hangs up ends a scrub, and nothing else.
+    // A hang-up ends a scrub, and nothing else.
     let mut stream = UnixStream::connect(&path).expect("it listens");
     let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
     writeln!(stream, "{scrub}").expect("it hears");
@@ -930,30 +935,30 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
     assert!(!path.exists());
 }
 
-/// Members come and go, by every way, and what is said of them is what the server has.
+/// Members come and go in every way, and reports match what the server has open.
 #[test]
 fn devices_that_came_while_it_was_served_are_known() {
     let mut place = Place::new("a b c d e f", 16 << 20);
     place.does("create pool raid1(a,b,c) --spare f");
     place.serve("");
-    // What is a spare already is not there twice.
+    // Adding a spare again does not list it twice.
     place.does("add f pool");
     place.does("spare add f --array pool");
     place.does("set pool --degraded-writes allow");
     place.does("spare remove f --array pool");
-    // What was a spare and replaces a member is no spare any more.
+    // A spare that replaces a member is no longer a spare.
     place.does("spare add d --array pool");
     place.does("replace a --onto d pool");
     place.ends("status pool", 0);
-    // The server has let go of the other one.
+    // The server has released the replaced device.
     let replaced = File::open(place.path("a")).expect("it is there");
     replaced.try_lock().expect("nobody has it");
     drop(replaced);
-    // A spare that was taken back keeps it from nothing.
+    // The server no longer opens a removed spare.
     place.does("spare add e --array pool");
     place.does("spare remove e --array pool");
     place.does("set pool --degraded-writes allow");
-    // One that was added later comes back as well as any other.
+    // A member added later can go and come back like any other.
     place.does("fail b pool");
     place.does("add e pool --force");
     place.does("fail e pool");
@@ -963,17 +968,17 @@ fn devices_that_came_while_it_was_served_are_known() {
             .contains("/e:")
     );
     place.does("add e pool");
-    // The device of a member whose place was taken is free.
+    // The device of a replaced member is free.
     place.does("spare add f --array pool");
     place.does("fail c pool");
     place.until("the spare", |place| place.run("status pool").status == 0);
     assert!(place.does("add c pool --force").contains("spare"));
-    // A file that is called otherwise is a member all the same.
+    // A member keeps its place when its file is renamed.
     std::fs::rename(place.path("d"), place.path("away")).expect("it is there");
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active"; 3], "{status}");
     std::fs::rename(place.path("away"), place.path("d")).expect("it is there");
-    // From anywhere: here by the UUID, as other tests serve arrays of that name.
+    // From any folder; by the UUID, as other tests serve arrays of the same name.
     let uuid = status["uuid"].as_str().expect("a UUID");
     let mut elsewhere = place.command(&format!("status {uuid}"));
     let status = elsewhere.current_dir("/").output().expect("it runs");
@@ -982,24 +987,24 @@ fn devices_that_came_while_it_was_served_are_known() {
     place.does("scrub pool");
 }
 
-/// Whoever asks, and wherever, is told the same names, and what is done is done on the same devices.
+/// From every folder, devices have the same names in reports, and commands act on the same devices.
 #[test]
 fn devices_are_the_same_from_every_folder() {
     let mut place = Place::new("a b c d e", 16 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
-    // A file that is called as a device is.
+    // A file with the name of a device.
     let elsewhere = Place::new("a", 16 << 20);
     let uuid = place.json("status pool")["uuid"].clone();
     let uuid = uuid.as_str().expect("a UUID");
     place.does("spare add d --array pool");
     place.does("fail a pool");
     place.until("the spare", |place| place.run("status pool").status == 0);
-    // The one that is out, by another way to it.
+    // The device that is out, by another path.
     std::fs::create_dir(place.path("sub")).expect("a folder");
     place.does("add sub/../a pool --force");
     place.does("journal add e --array pool --force");
-    // The server opens it anew.
+    // The server reopens the array.
     elsewhere.does(&format!("set {uuid} --degraded-writes allow"));
     let whole = |name: &str| json!(place.path(name));
     for place in [&place, &elsewhere] {
@@ -1013,7 +1018,8 @@ fn devices_are_the_same_from_every_folder() {
     place.does("stop pool");
 }
 
-/// Commands whose server ends while they wait say so, and the work goes on when the array is used again.
+/// Commands whose server stops while they wait report it, and the work resumes when the array is
+/// used again.
 #[test]
 fn a_server_that_is_stopped_ends_the_commands_on_it() {
     for (line, begun) in [
@@ -1033,12 +1039,12 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
         let mut command = place.command(line);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let command = command.spawn().expect("it runs");
-        // Some are under way by then, some through, on whichever machine.
+        // By then some commands are running and some have ended, depending on the machine.
         sleep(Duration::from_millis(300));
         place.does("stop pool");
         let ended = command.wait_with_output().expect("it ends");
         let told = String::from_utf8_lossy(&ended.stderr);
-        // It may have been through already.
+        // The command may have ended already.
         let is_told = ended.status.code() == Some(1) && told.contains(begun);
         assert!(is_told || ended.status.success(), "{line}: {told}");
         place.does("resync pool");
@@ -1046,7 +1052,7 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
     }
 }
 
-/// A server whose process is stopped is named, with its process, and keeps no command waiting.
+/// A stopped server process is named, with its PID, and no command waits for it.
 #[test]
 fn a_server_that_does_not_answer_is_named() {
     let mut place = Place::new("a b c d", 16 << 20);
@@ -1074,7 +1080,7 @@ fn a_server_that_does_not_answer_is_named() {
     let remedy =
         format!("the server (pid {pid}) is stopped and does not answer: `kill -CONT {pid}`");
     assert!(list.error.contains(&remedy), "{list:?}");
-    // Its superblocks say how it is; elsewhere its devices are not found.
+    // `status` reports the superblocks. From another folder, the devices are not found.
     let status = place.run("status mute");
     assert!(status.error.contains(&remedy), "{status:?}");
     assert!(status.out.contains("member 1: "), "{status:?}");
@@ -1089,7 +1095,7 @@ fn a_server_that_does_not_answer_is_named() {
         assert!(refused.error.contains(&remedy), "{line}: {refused:?}");
     }
     signal("-CONT");
-    // It finds the refused commands in its socket, and leaves them.
+    // It finds the refused commands in its socket, and skips them.
     for _ in 0..10 {
         let status = place.json("status mute");
         assert_eq!(states(&status), ["active"; 2], "{status}");
@@ -1098,7 +1104,7 @@ fn a_server_that_does_not_answer_is_named() {
     place.does("stop mute");
 }
 
-/// A server that accepts nothing keeps `status` and `stop` waiting no longer than until the first SIGTERM.
+/// If a server accepts nothing, the first SIGTERM ends a waiting `status` or `stop`.
 #[test]
 fn the_first_signal_ends_a_command_that_only_waits() {
     let mut place = Place::new("a b", 16 << 20);
@@ -1110,7 +1116,8 @@ fn the_first_signal_ends_a_command_that_only_waits() {
     for line in ["status pool", "stop pool"] {
         let command = place.command(line).stderr(Stdio::null()).spawn();
         let mut command = command.expect("it runs");
-        // It connects several times to look whether anything listens there, and speaks on one of these.
+        // It connects several times to check for a listener, and sends the command on one
+        // connection.
         let said = listener.incoming().find_map(|stream| {
             let mut said = String::new();
             let mut lines = BufReader::new(stream.ok()?);
@@ -1128,7 +1135,7 @@ fn the_first_signal_ends_a_command_that_only_waits() {
     std::fs::remove_file(path).expect("it is there");
 }
 
-/// A client over NBD is named by `status` and by `stop`, which leaves it its array unless that is forced.
+/// `status` and `stop` name NBD clients; without --force, `stop` does not disconnect them.
 #[test]
 fn clients_are_named_and_kept() {
     let mut place = Place::new("a b", 16 << 20);
@@ -1139,7 +1146,7 @@ fn clients_are_named_and_kept() {
         json!([])
     );
     let export = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
-    // Another server has the export as it is, and stays.
+    // Another server exports that export as it is, and stays connected.
     let line = format!("serve {export} --as-is --nbd unix:second");
     let mut client = place.command(&line);
     let client = client.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -1175,7 +1182,7 @@ fn clients_are_named_and_kept() {
     client.wait().expect("it ends");
 }
 
-/// A job that no command waits for is shown, in every form.
+/// Jobs without a waiting command are shown, in every format.
 #[test]
 fn jobs_of_a_server_are_shown() {
     let mut place = Place::new("a b c d", 64 << 20);
@@ -1200,7 +1207,7 @@ fn jobs_of_a_server_are_shown() {
     let end = Instant::now() + Duration::from_mins(1);
     while status["jobs"][0]["what"] != "scrub" {
         assert!(Instant::now() < end, "{status}");
-        // It goes fast where the writer has to wait for a CPU.
+        // The scrub runs fast while the writer has to wait for a CPU.
         if scrub.try_wait().expect("it runs").is_some() {
             scrub = begin();
         }
@@ -1223,7 +1230,7 @@ fn jobs_of_a_server_are_shown() {
     while status["members"][1]["copied_onto"].is_null() {
         assert!(Instant::now() < end, "{status}");
         if replace.try_wait().expect("it runs").is_some() {
-            break; // It was through between two looks.
+            break; // The replacement ended between two looks.
         }
         status = place.json("status pool");
     }
@@ -1243,7 +1250,7 @@ fn jobs_of_a_server_are_shown() {
     place.does("stop --force pool");
 }
 
-/// Data that a client could not read makes the array degraded at once, not at the next scrub alone.
+/// Unreadable data makes the array degraded at once, not only after the next scrub.
 #[test]
 fn what_no_redundancy_can_heal_is_in_the_status() {
     const AT: u64 = 30 << 20;
@@ -1274,8 +1281,8 @@ fn what_no_redundancy_can_heal_is_in_the_status() {
     assert_eq!(place.run("status pool").status, 0);
 }
 
-/// A command that changes an array makes its server let go of the devices for a moment. Commands that wait for one of
-/// them don't take it then.
+/// A command that changes an array makes its server close the devices for a moment. Commands that
+/// wait for a device don't take it then.
 #[test]
 fn nobody_who_waits_takes_a_device_from_a_server() {
     let mut place = Place::new("a b c", 8 << 20);
@@ -1298,7 +1305,7 @@ fn nobody_who_waits_takes_a_device_from_a_server() {
     place.does("wipe b --force");
 }
 
-/// Takes the lock of these files as often as it can, until it is stopped.
+/// Locks these files as often as it can, until it is stopped.
 struct Thief {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     thread: std::thread::JoinHandle<Vec<PathBuf>>,
@@ -1362,7 +1369,8 @@ fn a_server_keeps_its_devices_while_it_reopens_them() {
     drop(thief.taken());
 }
 
-/// A command that opens a member in the server itself, while another command has its array closed, is refused.
+/// A command that opens a member in the server itself is refused while another command has the
+/// array closed.
 #[test]
 fn a_member_is_not_taken_by_its_own_server() {
     let mut place = Place::new("a b c", 8 << 20);
@@ -1385,8 +1393,8 @@ fn a_member_is_not_taken_by_its_own_server() {
     place.does("stop pool");
 }
 
-/// The file of a member was deleted: the array is whole while it is served, `status` warns of it, and commands know the
-/// member by its name.
+/// If the file of a member is deleted, the array stays whole while it is served, `status` warns,
+/// and commands still know the member by its name.
 #[test]
 fn a_member_whose_file_was_deleted_is_known() {
     let mut place = Place::new("a b c d", 8 << 20);
@@ -1411,7 +1419,7 @@ fn a_member_whose_file_was_deleted_is_known() {
     place.does("stop pool");
 }
 
-/// A shared spare that a server has is let go like one of the array alone.
+/// A server releases a shared spare like a dedicated one.
 #[test]
 fn a_shared_spare_of_a_server_is_let_go() {
     let mut place = Place::new("a b c", 8 << 20);
@@ -1435,8 +1443,8 @@ fn a_shared_spare_of_a_server_is_let_go() {
     assert_eq!(place.run("spare remove c").status, 1);
 }
 
-/// A device that went out because it could not be read comes back by what it missed. What it holds
-/// beside that was not read, and `add` says so.
+/// A device that went out because of read errors comes back by what it missed. The rest of it was
+/// not read, and `add` says so.
 #[test]
 fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
     const KEPT: u64 = 7 << 20;
@@ -1465,7 +1473,7 @@ fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
     let scrub = place.run("scrub pool");
     assert!(scrub.out.contains("repaired"), "{scrub:?}");
     assert_eq!(place.run("scrub pool --check").status, 0);
-    // One that a command put out was readable.
+    // A member that `fail` put out was readable.
     place.does("fail c pool");
     let added = place.run("add c pool");
     assert!(!added.error.contains(told), "{added:?}");
@@ -1567,7 +1575,7 @@ fn a_scrub_repairs_the_label_of_a_spare() {
     place.does("stop pool");
 }
 
-/// Nothing is written for a server that only reads.
+/// A read-only server writes nothing.
 #[test]
 fn what_is_served_for_reading_is_not_changed() {
     let mut place = Place::new("a b c d", 8 << 20);
@@ -1588,7 +1596,7 @@ fn what_is_served_for_reading_is_not_changed() {
     assert_eq!(before, std::fs::read(place.path("d")).expect("a file"));
 }
 
-/// A socket that a server left that was killed keeps no command from its work.
+/// The stale socket of a killed server does not stop commands.
 #[test]
 fn a_server_that_is_killed_leaves_the_array_to_commands() {
     let mut place = Place::new("a b", 8 << 20);

@@ -1,4 +1,4 @@
-//! `spindles copy` as it is typed: good and bad input.
+//! `spindles copy`, run as a user types it: good and bad input.
 
 use crate::loop_devices;
 
@@ -113,7 +113,7 @@ fn what_holds_something_is_not_overwritten() {
         &["data.bin", "ext.img"],
         "ext.img holds an ext2 file system; use --force to overwrite it",
     );
-    // What it is nobody knows, but somebody's it is.
+    // Unknown contents are still somebody's data.
     let text = b"addresses of the people we know";
     std::fs::write(path("notes.txt"), text.repeat(1000)).expect("notes.txt");
     refused(
@@ -135,7 +135,7 @@ fn what_holds_something_is_not_overwritten() {
         &["data.bin", array],
         "holds an ext2 file system; use --force",
     );
-    // It was opened to look at it, and closed in order.
+    // The check opened the array, and closed it cleanly.
     let status = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(["status", "a.img", "b.img", "c.img"])
         .current_dir(folder.path())
@@ -145,7 +145,7 @@ fn what_holds_something_is_not_overwritten() {
     let (status, _, err) = copy(folder.path(), &["data.bin", array, "--force", "--verify"]);
     assert_eq!(status, Some(0), "{err}");
 
-    // Forced to, it tells whose member it overwrote, or began to.
+    // With --force it reports whose member it overwrote, at least in part.
     for (from, told) in [
         (
             "data.bin",
@@ -250,7 +250,7 @@ fn an_interrupt_ends_it_in_good_order() {
     assert!(err.contains("interrupted after "), "{err}");
 }
 
-/// The kernel would end the command where a file gets longer than the limit.
+/// The kernel would kill the command when a file exceeds the size limit.
 #[test]
 fn a_file_that_may_not_be_so_long_is_not_made() {
     let folder = folder(3_000_001);
@@ -309,7 +309,7 @@ fn the_last_bytes_of_a_device_are_copied_too() {
         }
         std::fs::remove_file(path("image")).expect("it is there");
     }
-    // A target that is too small by less than a block.
+    // A target that is less than one block too small.
     std::fs::write(path("small"), vec![0; (1 << 20) + 6 * 512]).expect("room");
     let small = Loop::with(&path("small"), &[]).expect("there were some");
     std::fs::write(path("image"), pattern((1 << 20) + 7 * 512)).expect("room");

@@ -1,4 +1,4 @@
-//! What the README says to type, typed.
+//! Runs the commands that the README tells readers to type.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// The lines to type, and what they are shown to print, of the first block under a heading of the README.
+/// The lines to type, and their output as shown, from the first block under a heading of the
+/// README.
 fn block(heading: &str) -> Vec<(String, Vec<String>)> {
     let page = include_str!("../../../README.md");
     let (_, section) = page
@@ -28,7 +29,7 @@ fn block(heading: &str) -> Vec<(String, Vec<String>)> {
     lines
 }
 
-/// Types the lines in a folder that has what a checkout has.
+/// Types the lines in a folder that is laid out like a checkout.
 fn types(lines: &[(String, Vec<String>)]) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
@@ -37,16 +38,16 @@ fn types(lines: &[(String, Vec<String>)]) {
     symlink(checkout.join("docs"), at.join("docs")).expect("a link");
     fs::create_dir(at.join("bin")).expect("a folder");
     symlink(env!("CARGO_BIN_EXE_spindles"), at.join("bin/spindles")).expect("a link");
-    // Members that were pulled out go to a folder of this test.
+    // Members that the README moves away go to a folder of this test.
     let mut script = "set -e\nexport PATH=\"$PWD/bin:/usr/sbin:/sbin:$PATH\"\n".to_owned();
     for (at, (typed, _)) in lines.iter().enumerate() {
         let typed = typed.replace("/tmp/away.img", "away/c.img");
         let line = match typed.strip_suffix(" &") {
-            // What a person sees before the next line is typed.
+            // A person waits for this message before typing the next line.
             Some(served) => format!(
                 "{served} 2> served & until grep -q 'is served' served; do sleep 0.1; done\n"
             ),
-            // A degraded array is what is to be seen.
+            // The README shows a degraded array here.
             None if typed.starts_with("spindles status") => {
                 format!("{typed} > {at}.out || test $? = 3\n")
             }
@@ -73,7 +74,7 @@ fn types(lines: &[(String, Vec<String>)]) {
 #[test]
 fn what_is_to_be_tried_by_hand_works() {
     let mut lines = block("Try it by hand");
-    // The program is here already.
+    // The program is built already.
     lines.retain(|(typed, _)| !typed.starts_with("cargo ") && !typed.starts_with("alias "));
     assert!(lines.len() > 5);
     types(&lines);

@@ -1,8 +1,8 @@
-//! Arrays of version 1 of the format that were made when it was frozen, in `format_v1/`: every later
-//! version opens them, reads what was written, and finds nothing wrong.
+//! Arrays of format version 1, made when it was frozen, in `format_v1/`: every later version opens
+//! them, reads the data back, and finds nothing wrong.
 //!
-//! A fixture is never made anew: what it holds is what users have on their disks. `SPINDLES_UPDATE=1`
-//! makes those that are not there yet.
+//! Fixtures are never regenerated: they are what users have on their disks. `SPINDLES_UPDATE=1`
+//! makes only missing ones.
 
 use spindles_format::{AreaKind, ArrayRecord, DeviceRecord, MemberState};
 use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode};
@@ -16,46 +16,46 @@ use std::thread::sleep;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Members are written down in lines of so many bytes.
+/// Bytes in a line of the text form of a member.
 const LINE: usize = 16;
 
-/// Bytes that are alike in what an array holds: a part.
+/// Bytes of a part: the unit in which the test data repeats.
 const ALIKE: usize = 4096;
 
-/// How lines begin that say which parts must be what was written second.
+/// Prefix of lines that list the parts which must hold the second data.
 const SECOND: &str = "second";
 
-/// What happens to an array after it was made and filled.
+/// What happens to an array after it is created and filled.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Nothing,
-    /// The last member is taken away, and more is written.
+    /// The last member is removed, and more is written.
     Degraded,
-    /// The same, and the writer is killed: records are in the log.
+    /// Like `Degraded`, but the writer is killed: records are in the log.
     DegradedKilled,
     /// A writer is killed: regions are in doubt.
     Killed,
-    /// The last member is taken away, more is written, and the power fails: all of it is in the log,
-    /// nothing in its place. What is in the log is known.
+    /// The last member is removed, more is written, and the power fails: all writes are in the log,
+    /// none in place. The test knows the contents of the log.
     Logged,
-    /// A member is taken away, more is written, and it comes back.
+    /// A member is removed, more is written, and the member comes back.
     Returning,
-    /// A member is taken away, and a new one takes its place.
+    /// A member is removed, and a new one takes its place.
     Rebuilt,
-    /// The same, and it is killed before the new one is filled.
+    /// Like `Rebuilt`, but killed before the new member is filled.
     Rebuilding,
-    /// A member is added, and it is killed before all is moved.
+    /// A member is added, and the growth is killed before all is moved.
     Growing,
-    /// There is a spare beside it.
+    /// The array has a spare.
     Spare,
 }
 
 struct Fixture {
-    /// Begins with the name of the level, or of the outer one.
+    /// Begins with the name of the level; for nested arrays, of the outer one.
     name: &'static str,
     array: &'static str,
     options: &'static [&'static str],
-    /// A device of its own for the journal.
+    /// Set if the journal has a separate device.
     journal: bool,
     then: Then,
 }
@@ -157,7 +157,7 @@ impl Fixture {
         folder.join(format!("{}.txt", self.name))
     }
 
-    /// The names of the members: letters in the expression.
+    /// The names of the members: single letters in the expression.
     fn members(&self) -> Vec<String> {
         let is_name = |word: &&str| word.len() == 1;
         let words = self.array.split(['(', ')', ',', ':']).filter(is_name);
@@ -178,7 +178,7 @@ impl Fixture {
         }
     }
 
-    /// How much is written at the beginning of the array.
+    /// Bytes written at the beginning of the array.
     fn data_bytes(&self) -> usize {
         match self.then {
             Then::Killed | Then::DegradedKilled | Then::Logged | Then::Growing => 768 << 10,
@@ -188,7 +188,7 @@ impl Fixture {
     }
 }
 
-/// What was written first, or what a writer that was killed was writing.
+/// The data written first, or the second data, which a killed writer was writing.
 fn data(bytes: usize, second: bool) -> Vec<u8> {
     let alike = |at: usize| {
         let word = (u64::try_from(at).expect("few") * 2 + u64::from(second) + 1)
@@ -216,7 +216,7 @@ fn array_of(devices: &[String]) -> String {
     format!("array:{}", devices.join(","))
 }
 
-/// Lines of one member: where, how often the same follows, and the bytes. Zeros are left out.
+/// The text form of a member: lines with offset, repetitions and bytes. Zeros are left out.
 fn write_down(name: &str, bytes: &[u8]) -> String {
     let mut text = format!("device {name} {}\n", bytes.len());
     let lines: Vec<&[u8]> = bytes.chunks(LINE).collect();
@@ -235,7 +235,7 @@ fn write_down(name: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// Makes the devices that are written down in a text. Their names.
+/// Makes the devices from their text form. Returns their names.
 fn make(folder: &Path, text: &str) -> Vec<String> {
     let mut devices = BTreeMap::<String, Vec<u8>>::new();
     let mut bytes: &mut Vec<u8> = &mut Vec::new();
@@ -265,7 +265,7 @@ fn make(folder: &Path, text: &str) -> Vec<String> {
     devices.into_keys().collect()
 }
 
-/// How much of the array is known to be what was written second: where, and how many parts.
+/// The text form of the parts known to hold the second data: offset and count of each run.
 fn write_down_second(second: &[bool]) -> String {
     let mut text = String::new();
     let mut at = 0;
@@ -278,7 +278,7 @@ fn write_down_second(second: &[bool]) -> String {
     text
 }
 
-/// Which parts those are; `None` where it is not known.
+/// Reads that text form; `None` if there is none.
 fn read_second(text: &str, parts: usize) -> Option<Vec<bool>> {
     let mut second = vec![false; parts];
     for line in text.lines().filter(|line| line.starts_with(SECOND)) {
@@ -288,7 +288,7 @@ fn read_second(text: &str, parts: usize) -> Option<Vec<bool>> {
     second.contains(&true).then_some(second)
 }
 
-/// What the newest superblock of a member says.
+/// Decodes the newest superblock of a member.
 fn superblock(device: &[u8]) -> (ArrayRecord, DeviceRecord) {
     let slots = SLOT_BYTES.map(|at| usize::try_from(at).expect("small"));
     let good = slots
@@ -303,7 +303,7 @@ fn read(folder: &Path, devices: &[String]) -> Vec<Vec<u8>> {
     devices.iter().map(read).collect()
 }
 
-/// Begins a command, and kills it.
+/// Starts a command, and kills it after a while.
 fn kill(folder: &Path, arguments: &[&str], after: Duration) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
     let command = command.args(arguments).current_dir(folder);
@@ -314,7 +314,7 @@ fn kill(folder: &Path, arguments: &[&str], after: Duration) {
     child.wait().expect("it was there");
 }
 
-/// Begins to write, and kills the writer. Whether that left regions in doubt.
+/// Starts a writer, and kills it. Returns true if that left regions in doubt.
 fn kill_writer(folder: &Path, devices: &[String], after: Duration) -> bool {
     kill(folder, &["copy", "second", &array_of(devices)], after);
     let mut arguments = vec!["status", "--scan", "."];
@@ -323,9 +323,9 @@ fn kill_writer(folder: &Path, devices: &[String], after: Duration) -> bool {
     String::from_utf8_lossy(&status.stdout).contains("to be settled after a crash")
 }
 
-/// Makes the power fail after a writer was killed of which all is in the log: what it wrote to its place,
-/// and the checksums of that, are as before. What the array holds then; `None` where a part of the log
-/// does not count any more.
+/// Simulates a power failure after a killed writer whose writes are all in the log: resets the data
+/// in place and its checksums. Returns what the array holds then; `None` if part of the log is no
+/// longer valid.
 fn fail_power(
     fixture: &Fixture,
     folder: &Path,
@@ -355,7 +355,7 @@ fn fail_power(
     (held.contains(&true) && held.contains(&false)).then_some(held)
 }
 
-/// Which parts of an array on such devices are what was written second, once it recovered.
+/// Which parts of an array on these devices hold the second data after recovery.
 fn hold(fixture: &Fixture, devices: &[String], contents: &[Vec<u8>]) -> Vec<bool> {
     let folder = TempDir::new().expect("space");
     for (device, bytes) in devices.iter().zip(contents) {
@@ -376,7 +376,7 @@ fn hold(fixture: &Fixture, devices: &[String], contents: &[Vec<u8>]) -> Vec<bool
     parts.map(|(held, second)| held == second).collect()
 }
 
-/// Makes an array as this program makes it now, and writes it down.
+/// Makes an array with the current program, and returns its text form.
 fn generate(fixture: &Fixture, folder: &Path, after: Duration) -> Option<String> {
     let mut devices = fixture.members();
     let mut create = vec!["create", "pool", fixture.array];
@@ -507,7 +507,7 @@ fn update(fixture: &Fixture) {
     panic!("{}: no writer was killed in the middle", fixture.name);
 }
 
-/// Whether every part is what was written first, or where that may be, second.
+/// Checks that every part holds the first data or, where allowed, the second.
 fn check_data(fixture: &Fixture, known: Option<&[bool]>, held: &[u8]) {
     let bytes = fixture.data_bytes();
     assert_eq!(held.len(), bytes, "{}", fixture.name);
@@ -530,7 +530,7 @@ fn check_data(fixture: &Fixture, known: Option<&[bool]>, held: &[u8]) {
     }
 }
 
-/// Reads the array, and checks what it holds.
+/// Reads the array, and checks its contents.
 fn check_array(
     fixture: &Fixture,
     folder: &Path,
@@ -553,7 +553,7 @@ fn check(fixture: &Fixture) {
     let folder = folder.path();
     let devices = make(folder, &text);
     let known = read_second(&text, fixture.data_bytes() / ALIKE);
-    // The first opening may recover; what it read stays.
+    // The first opening may recover; later reads must agree with it.
     let held = check_array(fixture, folder, known.as_deref(), &devices);
     let again = check_array(fixture, folder, known.as_deref(), &devices);
     assert!(held == again, "{}: it did not stay", fixture.name);
@@ -574,7 +574,7 @@ fn check(fixture: &Fixture) {
     }
     assert!(held == check_array(fixture, folder, known.as_deref(), &devices));
     if fixture.then == Then::Spare {
-        // It takes the place of what is missing.
+        // The spare replaces a missing member.
         let mut left = devices.clone();
         let lost = left.remove(0);
         fs::remove_file(folder.join(lost)).expect("it was there");
@@ -583,7 +583,7 @@ fn check(fixture: &Fixture) {
         succeed(folder, &rebuild);
         return drop(check_array(fixture, folder, known.as_deref(), &left));
     }
-    // It takes writes.
+    // The array accepts writes.
     fs::write(folder.join("new"), data(fixture.data_bytes(), true)).expect("space");
     let array = array_of(&devices);
     succeed(folder, &["copy", "new", &array, "--verify"]);

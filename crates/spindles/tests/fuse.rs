@@ -1,4 +1,5 @@
-//! `spindles serve --fuse`, with what people put on a file: programs of every kind, loop devices, file systems.
+//! `spindles serve --fuse`, used as people use a file: by programs of every kind, loop devices and
+//! file systems.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::unwrap_used, reason = "the loop devices of other tests")]
@@ -17,25 +18,25 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
-/// Files in the tree of a test of file systems: most have fewer, to save time.
+/// Files in the tree of the file system tests: most tests use fewer, to save time.
 const FILES: usize = 1_500;
 const FILES_MAX: usize = 10_000;
 
-/// How requests come.
+/// How the server receives requests.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As it happens to be.
+    /// However the system is configured.
     Either,
     /// Read from the device.
     Device,
-    /// Over `io_uring`, which the kernel must have, and root may switch on.
+    /// Over `io_uring`, which needs support in the kernel; root may enable it.
     Ring,
 }
 
-/// Whether the kernel offers it to those who mount.
+/// Enables `io_uring` for FUSE mounts.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// Puts the switch back, also when a test fails.
+/// Restores the switch when dropped, even if a test fails.
 struct Switched<'a>(&'a File, &'static [u8]);
 
 impl Drop for Switched<'_> {
@@ -55,8 +56,8 @@ impl Way {
         }
     }
 
-    /// Begins to serve in that way. It is agreed upon when it begins: so the switch is where the test needs it only for
-    /// so long, and one test has it at a time, of those of other processes too.
+    /// Starts a server that uses this way. The kernel decides when serving begins, so the switch is
+    /// set only meanwhile, and by one test at a time, across processes too.
     fn begin<T>(self, begin: impl FnOnce() -> T) -> Result<T, String> {
         let Some(over_ring) = self.is_over_ring() else {
             return Ok(begin());
@@ -79,7 +80,7 @@ impl Way {
     }
 }
 
-/// Tests of what holds in both ways.
+/// Defines tests that run in both ways.
 macro_rules! both_ways {
     ($($case:ident,)*) => {
         mod over_the_device {
@@ -103,7 +104,7 @@ both_ways! {
     holes_are_passed_over,
 }
 
-/// An array of files in a folder, and perhaps of a member somewhere else.
+/// An array of files in a folder, perhaps with a member elsewhere.
 struct Pool {
     way: Way,
     folder: TempDir,
@@ -140,7 +141,7 @@ impl Pool {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        // As the kernel has it in its table of mounts.
+        // Canonical, like in the kernel's mount table.
         let folder = self.folder.path().canonicalize();
         folder.expect("it is there").join(name)
     }
@@ -154,12 +155,12 @@ impl Pool {
         command
     }
 
-    /// Runs a command that does what it is asked.
+    /// Runs a command that must succeed.
     fn spindles(&self, arguments: &[&str]) -> String {
         succeeds(&mut self.command(arguments))
     }
 
-    /// Serves it as a file in its folder, or says why that can't be here.
+    /// Serves the array as a file in its folder; an error tells why that is impossible here.
     fn serve(&self, more: &[&str]) -> Result<Served<'_>, String> {
         if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
             return Err(format!("/dev/fuse: {error}"));
@@ -176,7 +177,7 @@ impl Pool {
         Ok(served)
     }
 
-    /// Serves it, until the kernel and the server have agreed how.
+    /// Starts serving, and waits until kernel and server have negotiated.
     fn begin(&self, more: &[&str]) -> Result<Served<'_>, String> {
         let mut command = self.command(&["serve", "pool", "--fuse", "file"]);
         let command = command.args(more);
@@ -216,7 +217,7 @@ impl Served<'_> {
         opened.expect("it can be opened")
     }
 
-    /// Runs a program on it; `@` stands for the file, `%` for the folder.
+    /// Runs a program on the file; `@` stands for the file, `%` for the folder.
     fn run(&self, line: &str) -> String {
         let folder = self.pool.path("");
         let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
@@ -232,7 +233,8 @@ impl Served<'_> {
         )
     }
 
-    /// Kills the process that unmounts it, of a file that was made or found. What `status` says then.
+    /// Kills the process that would unmount the file; `file` says if the server `made` or `found`
+    /// it. Returns the output of `status` afterwards.
     fn loses_its_watcher(&self, file: &str) -> String {
         let watcher = format!("serve-watch fuse {file} {}", self.file.display());
         succeeds(Command::new("pkill").args(["-KILL", "-f", &watcher]));
@@ -250,7 +252,7 @@ impl Served<'_> {
         Loop::with(&self.file, &["--direct-io=on", "--sector-size", "4096"])
     }
 
-    /// Stops it as an administrator does. What it said on standard output, and on standard error.
+    /// Stops the server as an administrator does. Returns its standard output and standard error.
     fn stop(mut self) -> (String, String) {
         let server = self.process.take().expect("it was not stopped");
         let id = server.id().to_string();
@@ -258,7 +260,7 @@ impl Served<'_> {
         self.ended(server)
     }
 
-    /// It ends by itself.
+    /// Waits until the server ends by itself.
     fn ends(mut self) -> (String, String) {
         let server = self.process.as_mut().expect("it was not stopped");
         assert!(
@@ -293,7 +295,7 @@ impl Drop for Served<'_> {
     }
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed when its test ends.
 struct Process(Child);
 
 impl Drop for Process {
@@ -303,7 +305,7 @@ impl Drop for Process {
     }
 }
 
-/// A file system that is mounted; not any more when dropped.
+/// A mounted file system; unmounted when dropped.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
@@ -340,7 +342,7 @@ fn fails(command: &mut Command) -> String {
     told
 }
 
-/// Whether a program is there; says what is left out where it is not.
+/// Returns true if a program is installed; reports the skipped test if not.
 fn has(test: &str, program: &str) -> bool {
     let found = Command::new("which").arg(program).output();
     let found = found.is_ok_and(|found| found.status.success());
@@ -350,7 +352,7 @@ fn has(test: &str, program: &str) -> bool {
     found
 }
 
-/// What can't be here is left out.
+/// Skips the test if something is impossible here.
 macro_rules! or_skip {
     ($test:literal, $made:expr) => {
         match $made {
@@ -360,7 +362,7 @@ macro_rules! or_skip {
     };
 }
 
-/// Waits for what comes soon.
+/// Waits for a condition that should hold soon.
 fn soon(mut is: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_mins(2);
     while Instant::now() < end {
@@ -380,7 +382,7 @@ fn is_mounted(path: &Path) -> bool {
         .any(|line| line.split(' ').nth(4) == Some(path))
 }
 
-/// Bytes that tell where they lie.
+/// Bytes that depend on their offset.
 fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
     let word = |at: usize| {
         let at = u64::try_from(at + seed * 1_000_003).expect("64 bits");
@@ -402,12 +404,12 @@ fn programs_take_it_for_a_file(way: Way) {
     let found = fs::metadata(&served.file).expect("it is there");
     let bytes = usize::try_from(found.len()).expect("64 bits");
     assert!(found.is_file() && found.mode() & 0o777 == 0o600 && bytes > 40 * MIB);
-    // Direct, so that it goes from the program's memory to the array's; in requests as long as can be.
+    // With direct I/O, from the program's memory to the array's, in requests of maximum length.
     fs::write(pool.path("in"), pattern(32 * MIB, 1)).expect("it is written");
     served.run("dd if=%/in of=@ bs=1M oflag=direct conv=notrunc,fsync");
     served.run("dd if=@ of=%/out bs=64k count=512 iflag=direct");
     assert!(fs::read(pool.path("out")).expect("it is there") == pattern(32 * MIB, 1));
-    // As a device of that size would.
+    // Like a device of that size.
     served.run("fallocate --punch-hole --offset 1M --length 20M @");
     served.run("fallocate --zero-range --offset 30000001 --length 3000001 @");
     served.run("fallocate --length 40M @");
@@ -435,15 +437,15 @@ fn programs_take_it_for_a_file(way: Way) {
     let json: Value = serde_json::from_str(&said).expect("JSON");
     assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{said}");
     match way {
-        // All of it has a place of its own on the way.
+        // io_uring uses buffers of its own, so all of the payload is copied.
         Way::Ring => assert_eq!(json["copied_bytes"], json["payload_bytes"], "{said}"),
-        // Only the little that did not begin with a block was copied.
+        // Only the few bytes that did not begin at a block were copied.
         _ => assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}"),
     }
     assert!(!pool.path("file").exists(), "the file is left");
 }
 
-/// A line of `/proc/…/status`, as a number of that base.
+/// A number from a line of `/proc/…/status`, in this base.
 fn status_of(process: &str, line: &str, base: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{process}/status")).expect("a table");
     let value = table.lines().find_map(|it| it.strip_prefix(line));
@@ -452,7 +454,7 @@ fn status_of(process: &str, line: &str, base: u32) -> u64 {
     u64::from_str_radix(digits, base).expect("a number")
 }
 
-/// The server gives up what it does not need, and mounts, unmounts and opens devices all the same: others do that.
+/// In the sandbox the server still mounts, unmounts and opens devices: helpers do it.
 #[test]
 fn it_is_served_in_the_sandbox() {
     let pool = Pool::new(Way::Either, "raid5", "a,b,c", 8 * MIB);
@@ -486,7 +488,7 @@ fn it_is_served_in_the_sandbox() {
         let ipc_lock = 1 << 14;
         assert_eq!((privileges & !ipc_lock, filtered), (0, 2), "{id}");
     }
-    // Elsewhere what is new, or is an array's.
+    // Elsewhere, new devices and devices of an array are refused.
     pool.spindles(&["spare", "add", &new, "--array", "pool"]);
     let refused = |arguments: &[&str]| {
         let told = fails(&mut pool.command(arguments));
@@ -501,7 +503,7 @@ fn it_is_served_in_the_sandbox() {
     refused(&["spare", "add", &letters, "--array", "pool", "--force"]);
     refused(&["add", &letters, "pool", "--force"]);
     refused(&["replace", "a", "--onto", &letters, "pool", "--force"]);
-    // The array itself is nothing for it.
+    // The array itself is refused as a device.
     let own = fails(&mut pool.command(&["add", "file", "pool", "--force"]));
     assert!(own.contains("is the array itself"), "{own}");
     pool.spindles(&["fail", "a", "pool"]);
@@ -515,7 +517,7 @@ fn it_is_served_in_the_sandbox() {
     assert!(!file.exists() && !is_mounted(&file), "it is left");
 }
 
-/// Memory that the kernel took away to write to the array would be missed by the server that writes it.
+/// The memory of the server is locked: the kernel could not reclaim it by writing to the array.
 #[test]
 fn its_memory_is_locked_where_it_may_be() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
@@ -540,13 +542,13 @@ fn its_memory_is_locked_where_it_may_be() {
             .expect("flags")
             .parse()
             .expect("a number");
-        // No input or output to get memory, as PR_SET_IO_FLUSHER says.
+        // Memory allocation does no I/O, see PR_SET_IO_FLUSHER.
         assert_ne!(flags & 0x0008_0000, 0, "{flags:x}");
     }
     served.stop();
 }
 
-/// Nothing is cached on the way: what was written by one way is read by every other.
+/// Nothing is cached on the way: a write by one path is read by every other.
 fn two_files_are_one_array(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("two_files_are_one_array", pool.serve(&["--fuse", "other"]));
@@ -581,7 +583,7 @@ fn qemu_converts_onto_it() {
     served.stop();
 }
 
-/// Whoever copies from the file is told where nothing was written.
+/// A program that copies from the file can find holes.
 fn holes_are_passed_over(way: Way) {
     let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
     let served = or_skip!("holes_are_passed_over", pool.serve(&[]));
@@ -611,7 +613,7 @@ fn holes_are_passed_over(way: Way) {
             .chain(&out[start + MIB..])
             .all(|byte| *byte == 0)
     );
-    // What is given back is a hole again.
+    // Discarded ranges are holes again.
     served.run("fallocate --punch-hole --offset 0 --length 48MiB @");
     let map = served.run("qemu-img map --output=json -f raw @");
     assert!(!map.contains("\"data\": true"), "{map}");
@@ -637,8 +639,7 @@ fn what_is_read_only_is_not_written(way: Way) {
     assert!(fs::read(pool.path("a")).expect("it is there") == before);
 }
 
-/// The files of a tree: where each is, and what it holds. Some have nothing, most are small, few have more than a
-/// request.
+/// The files of a tree: path and contents. Some are empty, most are small, few exceed one request.
 fn tree(files: usize) -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
     let file = |at: usize| {
         let bytes = match (at % 1000, at % 100) {
@@ -666,8 +667,8 @@ fn compare(at: &Path, files: usize) {
     }
 }
 
-/// Makes a file system on a loop device on the array, unpacks a tree, and looks whether it is there afterwards. While
-/// it is unpacked, `meanwhile` happens. What the server told.
+/// Makes a file system on a loop device on the array, unpacks a tree, and checks it afterwards.
+/// `meanwhile` runs while the tree is unpacked. Returns the messages of the server.
 fn holds_a_file_system(
     test: &str,
     (make, check): (&str, &str),
@@ -675,7 +676,7 @@ fn holds_a_file_system(
     files: usize,
     meanwhile: impl FnOnce(),
 ) -> Option<String> {
-    // They are the larger part of what these tests do: one after the other is no slower.
+    // These tests dominate the run time; one after the other is no slower.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
     let words = |line: &str, device: &Loop| {
@@ -743,7 +744,7 @@ fn it_holds_ext4(way: Way) {
 
 #[test]
 fn it_holds_xfs() {
-    // It wants 300 MiB.
+    // XFS needs 300 MiB.
     let (xfs, pool) = (
         ("mkfs.xfs -q -f", "xfs_repair -n"),
         Pool::new(Way::Either, "raid5", "a,b,c", 200 * MIB),
@@ -760,8 +761,8 @@ fn it_holds_btrfs() {
     holds_a_file_system("it_holds_btrfs", btrfs, &pool, FILES, || {});
 }
 
-/// A member is taken away while a file system is written, which does not notice. The member is a file that is served
-/// too, and its server dies.
+/// A member is lost while a file system is written, which does not notice. The member is a served
+/// file itself, whose server is killed.
 fn a_file_system_outlives_a_member(way: Way) {
     let name = "a_file_system_outlives_a_member";
     let inner = Pool::new(way, "raid1", "a,b", 200 * MIB);
@@ -774,7 +775,7 @@ fn a_file_system_outlives_a_member(way: Way) {
     assert!(told.is_none_or(|told| told.contains("member 0, ") && told.contains(" is out: ")));
 }
 
-/// A mount that nobody answers for is taken away, and what was answered after an fsync is there.
+/// A mount whose server was killed is removed, and data acknowledged by fsync is there.
 fn a_killed_server_leaves_no_mount(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("a_killed_server_leaves_no_mount", pool.serve(&[]));
@@ -793,11 +794,11 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     drop(file);
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
-    // Where the watcher is killed as well, the next server takes it away.
+    // If the watcher is killed too, the next server removes the mount.
     let told = served.loses_its_watcher("made");
     let umount = format!("`umount {}`, which ends the server", path.display());
     assert!(told.contains(&umount), "{told}");
-    // Nobody can tell who uses it then, so that it is not stopped unasked.
+    // The users of the file can't be found then, so `stop` needs --force.
     let refused = fails(&mut pool.command(&["stop", "pool"]));
     assert!(refused.contains("can't be told"), "{refused}");
     served.kill();
@@ -805,11 +806,11 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     served.stop();
-    // A server had made it, if not that one.
+    // The file was made by an earlier server.
     assert!(!path.exists() && !is_mounted(&path));
 }
 
-/// Who stops a server too early is told who still needs it.
+/// Stopping a server too early reports who still uses it.
 fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!("a_file_that_is_open_is_unmounted_lazily", pool.serve(&[]));
@@ -845,7 +846,8 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
     );
 }
 
-/// Whoever has the file keeps `stop` from it wherever the mount is: in a folder that was moved, and nowhere any more.
+/// An open file keeps `stop` from ending the server even if its folder was moved, or the mount is
+/// detached.
 #[test]
 fn a_file_that_was_moved_is_still_in_use() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
@@ -859,7 +861,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     if !is_mounted(&path) {
         return println!("SKIPPED: a_file_that_was_moved_is_still_in_use: nothing is mounted here");
     }
-    // It is mounted before its server takes commands.
+    // The file is mounted before the server accepts commands.
     let takes_commands = || {
         let status = pool.command(&["status", "pool", "--json"]).output();
         let status: Value = serde_json::from_slice(&status.expect("it runs").stdout).expect("JSON");
@@ -883,7 +885,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     file.write_all_at(b"answered", 0)
         .expect("it is served as before");
     drop(file);
-    // Where nobody else can reach it, the end of the mount ends the server.
+    // Nobody can reach the detached mount any longer, so closing the file ends the server.
     assert!(soon(|| server
         .0
         .try_wait()
@@ -897,7 +899,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     assert!(!is_mounted(&pool.path("away/pool.img")));
 }
 
-/// A disk is not pulled out below a file system by a word: who has it is named, with what makes it let go.
+/// `stop` does not pull a disk from under a file system: it names the user, and how to release it.
 #[test]
 fn what_is_mounted_is_not_stopped() {
     let name = "what_is_mounted_is_not_stopped";
@@ -939,7 +941,7 @@ fn who_unmounts_it_ends_the_server(way: Way) {
     served.run("umount @");
     let (said, _) = served.ends();
     assert!(said.contains("array 'pool' is closed"), "{said}");
-    // The same where nobody else could unmount it.
+    // The same without the watcher.
     let served = pool.serve(&[]).expect("it was served before");
     served.loses_its_watcher("found");
     served.run("umount @");
@@ -947,11 +949,11 @@ fn who_unmounts_it_ends_the_server(way: Way) {
     assert!(said.contains("array 'pool' is closed"), "{said}");
     assert!(told.contains("nobody takes the mount away"), "{told}");
     assert!(!told.contains("could not be unmounted"), "{told}");
-    // It was there before.
+    // The file existed before, so it stays.
     assert!(pool.path("file").exists());
 }
 
-/// Of several arrays each is a file of its own, which ends without the others.
+/// Each of several arrays is a separate file, which ends without affecting the others.
 #[test]
 fn several_arrays_are_a_file_each() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
@@ -994,20 +996,20 @@ fn what_would_be_hidden_is_refused() {
     assert_eq!(fs::read(pool.path("mine")).expect("it is there"), b"mine");
 }
 
-/// The process that looks after a mount, without one: it removes a file that was made for a server which never came to
-/// mount it, and nothing else.
+/// The watcher of a mount, without a mount: it removes a file that was made for a server which
+/// never mounted it, and nothing else.
 #[test]
 fn the_watcher_removes_what_was_made() {
     for (made, words, stays) in [
         ("made", "", false),
         ("found", "", true),
-        // Nothing is mounted there, whatever a server says.
+        // Nothing is mounted there, whatever the server reports.
         ("made", "mounted\nunmount\n", false),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
         fs::write(&file, "").expect("it is written");
-        // As those that are made have it.
+        // Files that a server makes have these permissions.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o1600)).expect("it is ours");
         fs::write(&pipe, words).expect("it is written");
         let mut watcher = Command::new(env!("CARGO_BIN_EXE_spindles"));
@@ -1017,8 +1019,8 @@ fn the_watcher_removes_what_was_made() {
     }
 }
 
-/// Without being root: `fusermount3` mounts. In a mount namespace of its own, where every user may open the device, as
-/// nearly everywhere.
+/// Without root, `fusermount3` mounts. Runs in a mount namespace where every user may open the
+/// device, as on most systems.
 #[test]
 fn a_user_may_serve_it() {
     let name = "a_user_may_serve_it";

@@ -1,5 +1,5 @@
-//! `spindles grow` of arrays that hold something is killed at any moment, and members are taken away:
-//! it goes on, and every block is what it was.
+//! Kills `spindles grow` of filled arrays at random moments, and takes members away: the growth
+//! resumes, and every block keeps its contents.
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const BYTES: usize = 20 << 20;
 const MEMBER_BYTES: u64 = 24 << 20;
 
-/// A way to grow: the array, how many devices there are before and after, and what is asked.
+/// A way to grow: the array, the numbers of devices before and after, and the options.
 struct Way {
     expression: &'static str,
     before: usize,
@@ -82,7 +82,7 @@ fn check(output: &Output) {
     assert!(output.status.success(), "{text}");
 }
 
-/// An array that holds the contents, and files for what is to be added.
+/// Makes an array with the contents, and files for the new devices.
 fn prepare(way: &Way) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     for name in devices(way.after) {
@@ -97,7 +97,7 @@ fn prepare(way: &Way) -> TempDir {
     folder
 }
 
-/// What the array holds that is on the devices which are there.
+/// Reads the array from the devices that are present.
 fn read(folder: &Path, count: usize, without: Option<usize>) -> Vec<u8> {
     let there: Vec<String> = devices(count)
         .into_iter()
@@ -143,7 +143,7 @@ fn every_way_keeps_what_is_there() {
     }
 }
 
-/// Goes on with a growth that was killed, wherever that was: by the same command.
+/// Resumes a killed growth with the same command, wherever it was.
 fn finish(folder: &Path, way: &Way) {
     let again = grow(folder, way, false).output().expect("it runs");
     let text = String::from_utf8_lossy(&again.stderr);
@@ -151,8 +151,8 @@ fn finish(folder: &Path, way: &Way) {
     assert!(over || again.status.success(), "{text}");
 }
 
-/// A growth by one device that was begun, and nobody closed: before the device said so, or so many
-/// steps after.
+/// Begins a growth by one device that is never closed: before the device is labelled, or after this
+/// many further steps.
 fn begin(folder: &Path, way: &Way, steps: Option<usize>) {
     let path = |name: String| folder.join(name).display().to_string();
     let all: Vec<String> = devices(way.after).into_iter().map(path).collect();
@@ -183,7 +183,7 @@ fn moved_bytes(folder: &Path, names: &[String]) -> Option<u64> {
     json["growing"]["moved_bytes"].as_u64()
 }
 
-/// A device that was a member before is not taken for one that the array grew by.
+/// A former member is not mistaken for a device that the array grew by.
 fn refuses_member(folder: &Path, device: &str) {
     let run = run(folder, &["grow", "grown", "--add", device]);
     let text = String::from_utf8_lossy(&run.stderr);
@@ -204,7 +204,7 @@ fn the_same_command_goes_on() {
         begin(folder, way, steps);
         check(&grow(folder, way, false).output().expect("it runs"));
         assert!(read(folder, way.after, Some(1)) == contents(), "{steps:?}");
-        // By its name too, and once more when all is done.
+        // By its name too, and again when the growth is complete.
         let again = run(folder, &["grow", "grown", "--add", "d3"]);
         check(&again);
         let text = String::from_utf8_lossy(&again.stdout);
@@ -220,7 +220,8 @@ fn the_same_command_goes_on() {
             "{text}"
         );
     }
-    // What else it was asked for is none of that, and no member of before came with a growth.
+    // A command with other options does not resume it, and a former member does not count as a new
+    // device.
     let folder = prepare(way);
     refuses_member(folder.path(), "d2");
     begin(folder.path(), way, Some(0));
@@ -270,7 +271,7 @@ fn a_growth_is_given_up_until_something_was_moved() {
         for lost in [None, Some(1)] {
             assert!(read(folder, way.before, lost) == contents(), "{steps:?}");
         }
-        // What it was it can become again, with that device or another one.
+        // After that, the array can grow again, with that device or another one.
         let mut again = grow(folder, way, false);
         again.arg("--force");
         check(&again.output().expect("it runs"));
@@ -315,7 +316,7 @@ fn killed_at_any_moment_it_goes_on() {
         if moved.is_some_and(|moved| moved > 0) {
             midway += 1;
             if below(2) == 0 {
-                // One is gone for good.
+                // One device is lost for good.
                 let gone =
                     usize::try_from(below(u64::try_from(way.after).expect("few"))).expect("few");
                 std::fs::remove_file(folder.join(&names[gone])).expect("a file");
@@ -347,7 +348,7 @@ fn killed_at_any_moment_it_goes_on() {
     println!("{rounds} rounds, {midway} killed midway, {lost} of them lost a member");
 }
 
-/// What can't be done is refused, and nothing is written.
+/// A growth that is not supported is refused, and writes nothing.
 #[test]
 fn what_is_not_built_is_refused_with_the_reason() {
     let way = &WAYS[0];

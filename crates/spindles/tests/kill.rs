@@ -1,6 +1,6 @@
-//! `spindles copy` into an array is killed at any moment, members are taken away, and the array
-//! opens by itself: every block is the old or the new one; of whole stripes that were being written
-//! some of a missing member may answer errors.
+//! Kills `spindles copy` into an array at random moments, and takes members away. The array opens
+//! without help, and every block is old or new. Only whole stripes that were being written may
+//! return errors for blocks of a missing member.
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Blocks that say which file and which place they are of.
+/// Blocks that depend on their file and offset.
 fn pattern(file: u64) -> Vec<u8> {
     let words = u64::try_from(BYTES / 8).expect("small");
     let word = |at: u64| (at << 8 | file).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -54,8 +54,8 @@ fn array(devices: &[&str]) -> String {
 /// The name of the device for the journal.
 const JOURNAL: &str = "journal";
 
-/// An array that holds the old file, in `folder/base`, on as many devices; one of them may be for
-/// its journal.
+/// Makes an array that holds the old file, in `folder/base`, on all of these devices. One of them
+/// may be for its journal.
 fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind) {
     let base = folder.join("base");
     std::fs::create_dir(&base).expect("a folder");
@@ -89,14 +89,14 @@ fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind)
     );
 }
 
-/// Every block of an array that was killed, each asked for by itself; `None` for an error.
+/// Reads every block of an array after a kill, one by one; `None` for an error.
 fn blocks_of(folder: &Path, devices: &[&str]) -> Vec<Option<Vec<u8>>> {
     let paths = devices.iter().map(|device| folder.join(device));
     let paths: Vec<String> = paths
         .map(|path| path.to_str().expect("UTF-8").to_owned())
         .collect();
     let names: Vec<&str> = paths.iter().map(String::as_str).collect();
-    // One copy may be what is left.
+    // A single copy may be left.
     let options = AssembleOptions {
         degraded: true,
         ..AssembleOptions::default()
@@ -127,7 +127,7 @@ fn blocks_of(folder: &Path, devices: &[&str]) -> Vec<Option<Vec<u8>>> {
     blocks
 }
 
-/// Of how many blocks the new file came in, of how many not, and how many are lost.
+/// Counts the blocks that are new, that are still old, and that are lost.
 fn judge(out: &[Option<Vec<u8>>], old: &[u8], new: &[u8], what: &str) -> (usize, usize, usize) {
     let mut counts = (0, 0, 0);
     let files = old.chunks_exact(BLOCK).zip(new.chunks_exact(BLOCK));
@@ -187,7 +187,7 @@ fn kill_rounds(
     let mut random = Random(u64::from(seed) << 20 | 1);
     let mut in_the_middle = 0;
     let mut lost_blocks = 0;
-    // More than were asked for, until one of them shows something.
+    // More rounds than requested, until a kill hits the middle of a write.
     let more = (rounds..20 * rounds).map(|number| (number, true));
     for (number, extra) in (0..rounds).map(|number| (number, false)).chain(more) {
         if extra && in_the_middle > 0 {
@@ -195,7 +195,7 @@ fn kill_rounds(
         }
         fresh();
         let mut child = copy(&round, "../new", &array(devices));
-        // Starting takes a part of the time.
+        // Starting takes part of the time.
         let at_us = takes_us / 4 + random.below(takes_us);
         std::thread::sleep(Duration::from_micros(u64::try_from(at_us).expect("short")));
         child.kill().expect("SIGKILL");
@@ -209,7 +209,7 @@ fn kill_rounds(
             }
         }
         let what = format!("{level}, round {number}, killed after {at_us} us, {left:?} left");
-        // Twice: what was read once stays.
+        // Read twice: the first read must not change the result.
         let out = blocks_of(&round, &left);
         let (came, stayed, lost) = judge(&out, &old, &new, &what);
         assert!(
@@ -222,7 +222,7 @@ fn kill_rounds(
         );
         in_the_middle += usize::from(came > 0 && stayed > 0);
         lost_blocks += lost;
-        // The command reads it too, or says what it can't.
+        // `copy` can read it too, or reports what it can't.
         let read = copy(&round, &array(&left), "out").wait_with_output();
         let read = read.expect("it ran");
         let message = String::from_utf8_lossy(&read.stderr);
@@ -269,7 +269,7 @@ fn a_mirror_with_checksums() {
     kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, false);
 }
 
-/// The device with the journal may be what is taken away.
+/// The device of the journal may be taken away too.
 #[test]
 fn parity_with_a_journal_of_its_own() {
     kill_rounds("raid5", 4, 1, ChecksumKind::None, true);

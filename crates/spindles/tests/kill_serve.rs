@@ -1,8 +1,9 @@
-//! The process that serves an array is killed at any moment, members are taken away, and it is served again. What was
-//! answered is there, whether it was flushed or not; what was not answered is old or new, block by block; and there is nothing
-//! else. Errors come only with members away, and only in blocks that rule 5 of docs/consistency.md names: they are counted.
+//! Kills the server of an array at random moments, takes members away, and serves the array again.
+//! Every acknowledged write is there, flushed or not; unacknowledged writes are old or new, block
+//! by block; nothing else changes. Only with members away may reads fail, and only in blocks that
+//! rule 5 of docs/consistency.md names: the test counts them.
 //!
-//! What a round does follows from its seed, but for the moments in which processes do things.
+//! The seed decides what a round does, except for the timing of processes.
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
@@ -23,26 +24,26 @@ use tempfile::TempDir;
 
 const BLOCK_BYTES: u32 = 4096;
 const CHUNK_BLOCKS: u64 = 4;
-/// Blocks of the array that are asked for: few, so that writes meet.
+/// Blocks of the array that are used: few, so that writes overlap.
 const BLOCKS: u64 = 768;
 const MEMBER_BYTES: u64 = 16 << 20;
-/// The longest request, in blocks: a part of all.
+/// The longest request, in blocks.
 const LONGEST: u64 = 48;
-/// Rounds of the test command.
+/// Rounds without `SPINDLES_KILL_ROUNDS`.
 const ROUNDS: u64 = 20;
 /// The name of the device for the journal.
 const JOURNAL: &str = "j";
 
-/// An array of some level.
+/// The array of a round.
 #[derive(Debug)]
 struct Shape {
     level: &'static str,
     members: &'static [&'static str],
-    /// So many members may be away.
+    /// Members that may be away.
     tolerance: usize,
     /// Blocks of data in a stripe.
     stripe: u64,
-    /// Writes of whole stripes are not logged, and errors may come of that.
+    /// True with parity: writes of whole stripes are not logged, which may cause errors.
     parity: bool,
     journal: bool,
 }
@@ -71,7 +72,7 @@ const fn with_parity(shape: &Shape, journal: bool) -> Shape {
     }
 }
 
-/// Mirrors log nothing, so they have no device for a journal.
+/// Mirrors log nothing, so they have no journal device.
 const SHAPES: [Shape; 6] = [
     shape("raid1", &["a", "b", "c"], 2, 1),
     shape("raid10", &["a", "b", "c", "d"], 1, 2),
@@ -81,7 +82,7 @@ const SHAPES: [Shape; 6] = [
     with_parity(&shape("raid6", &["a", "b", "c", "d"], 2, 2), true),
 ];
 
-/// A small generator that never changes.
+/// A small random number generator with a fixed algorithm.
 struct Random(u64);
 
 impl Random {
@@ -102,7 +103,7 @@ impl Random {
     }
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
     Read,
@@ -122,7 +123,7 @@ impl Wish {
         }
     }
 
-    /// Its number and flags in the protocol.
+    /// The number and flags of the request in the protocol.
     fn command(&self) -> (u16, u16) {
         match self {
             Self::Read => (0, 0),
@@ -133,7 +134,7 @@ impl Wish {
     }
 }
 
-/// What is in flight.
+/// A request in flight.
 #[derive(Debug)]
 enum Asked {
     Read(ReadToken, Range<u64>),
@@ -141,31 +142,31 @@ enum Asked {
     Flush(FlushToken),
 }
 
-/// What all rounds came to.
+/// Totals of all rounds.
 #[derive(Debug, Default)]
 struct Tally {
     answered: u64,
     kills: u64,
-    /// Requests that nobody had answered when the server was killed.
+    /// Requests in flight when the server was killed.
     unanswered: u64,
-    /// Blocks with writes that were answered and not durable then.
+    /// Blocks with acknowledged writes that were not durable then.
     not_durable: u64,
     members_away: u64,
     journals_away: u64,
-    /// Servers that were refused what a killed one had, and were started again.
+    /// Servers started again because devices of a killed one were still in use.
     started_again: u64,
-    /// Members that the running server was told to put out.
+    /// Members that a running server put out on command.
     put_out: u64,
-    /// Reads of a block that answered errors as rule 5 has it: each is read twice.
+    /// Reads of a block that failed as rule 5 permits: each block is read twice.
     permitted_errors: u64,
-    /// Writes to arrays with such blocks that answered errors.
+    /// Failed writes to arrays with such blocks.
     failed_writes: u64,
 }
 
-/// What is known of the array.
+/// The expected state of the array.
 struct Ledger {
     history: History,
-    /// Blocks that may answer errors until they are written.
+    /// Blocks whose reads may fail until they are written.
     may_fail: BTreeSet<u64>,
 }
 
@@ -177,11 +178,11 @@ struct Client {
 }
 
 impl Client {
-    /// Connects as soon as there is somebody, and chooses the export. `None` where the server ends first.
+    /// Connects once a server listens, and selects the export; `None` if the server ends first.
     fn connect(socket: &Path, server: &mut Child) -> Option<Self> {
         let end = Instant::now() + Duration::from_mins(1);
         loop {
-            // The socket may still be that of a server that is only just gone.
+            // The socket may still belong to a server that has just died.
             if let Ok(stream) = Self::choose(socket) {
                 return Some(Self {
                     stream,
@@ -239,7 +240,7 @@ impl Client {
         self.stream.write_all(&request)
     }
 
-    /// Takes one reply: what was asked, whether it was done, and what was read.
+    /// Receives one reply: the request, whether it succeeded, and the data.
     fn hear(&mut self) -> io::Result<(Asked, bool, Vec<u8>)> {
         let mut head = [0; 16];
         self.stream.read_exact(&mut head)?;
@@ -259,7 +260,7 @@ impl Client {
 }
 
 impl Ledger {
-    /// Takes what was answered, and judges it.
+    /// Records a reply, and judges it.
     fn answered(
         &mut self,
         answer: (Asked, bool, Vec<u8>),
@@ -302,7 +303,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The server is dead. Blocks with writes that were not durable.
+    /// Records the death of the server. Returns the blocks with writes that were not durable.
     fn killed(&mut self) -> BTreeSet<u64> {
         let in_doubt = self.history.in_doubt(true).into_iter().collect();
         self.history.process_crashed();
@@ -310,16 +311,16 @@ impl Ledger {
     }
 }
 
-/// A round: its folder, its array, and what is known.
+/// The state of a round.
 struct Round<'a> {
     folder: TempDir,
     shape: &'a Shape,
     random: Random,
     ledger: Ledger,
-    /// Members that are there, and not put out.
+    /// Members that are present and not put out.
     left: Vec<&'static str>,
     journal: bool,
-    /// A file was taken away.
+    /// Set once a file was taken away.
     lacks: bool,
     tally: &'a mut Tally,
 }
@@ -381,8 +382,8 @@ impl<'a> Round<'a> {
         serve.spawn().expect("it runs")
     }
 
-    /// Serves it, and connects. A process that a server was just starting when it was killed has what the server had
-    /// until its own program begins: whoever comes that soon finds it in use, and tries again.
+    /// Serves the array, and connects. Retries if the devices are still in use: a process that a
+    /// killed server was starting keeps its files until it executes its own program.
     fn serve_client(&mut self) -> Result<(Child, Client), String> {
         for _ in 0..50 {
             let mut server = self.serve();
@@ -400,7 +401,7 @@ impl<'a> Round<'a> {
         Err("the server does not serve".to_owned())
     }
 
-    /// How many members may still be lost.
+    /// Members that may still be lost.
     fn tolerance(&self) -> usize {
         self.shape.tolerance - (self.shape.members.len() - self.left.len())
     }
@@ -421,15 +422,14 @@ impl<'a> Round<'a> {
         first..BLOCKS.min(first + count)
     }
 
-    /// Writes until the server is killed, at a moment that was drawn before. A member may be put out before that.
+    /// Writes until the server is killed, at a moment drawn before. A member may be put out first.
     fn write_until_killed(&mut self) -> Result<(), String> {
         let (mut server, mut client) = self.serve_client()?;
         let kill_us = self.random.below(250_000);
         let put_out = (self.tolerance() > 0 && self.random.percent(25)).then(|| {
             let at = self.random.index(self.left.len());
             let device = self.left.remove(at);
-            // Of what a crash left in doubt nothing may be lost that needs all members, as long as they are there:
-            // so it is settled first.
+            // Resync first: what a crash left in doubt needs all members while they are present.
             let mut settle = self.command(&["resync", "pool"]);
             let mut command = self.command(&["fail", device, "pool"]);
             let pause = Duration::from_micros(kill_us / 2);
@@ -461,7 +461,7 @@ impl<'a> Round<'a> {
                 self.ledger.answered(answer, self.tally)?;
             }
         }
-        // What was sent before the end is there still.
+        // Replies sent before the kill can still be read.
         while let Ok(answer) = client.hear() {
             self.ledger.answered(answer, self.tally)?;
         }
@@ -475,7 +475,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Takes away what the level survives, or nothing.
+    /// Takes away devices that the array can lose, or none.
     fn take_away(&mut self) {
         let take = |device: &str, folder: &Path| {
             let away = folder.join("away").join(device);
@@ -483,7 +483,7 @@ impl<'a> Round<'a> {
         };
         let folder = self.folder.path();
         let whole = self.left.len() == self.shape.members.len();
-        // A log that is lost together with a member is refused.
+        // Losing the log together with a member is refused.
         if self.journal && whole && self.random.percent(40) {
             take(JOURNAL, folder);
             self.journal = false;
@@ -500,9 +500,9 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Reads everything twice: what was read once stays.
+    /// Reads everything twice: the first read must not change the result.
     fn read_all(&mut self) -> Result<(), String> {
-        // Recoveries may be killed too.
+        // Recovery may be killed too.
         for _ in 0..self.random.below(3) {
             let mut server = self.serve();
             thread::sleep(Duration::from_micros(self.random.below(80_000)));
@@ -528,7 +528,7 @@ impl<'a> Round<'a> {
         Err(format!("the server ends with {ended}"))
     }
 
-    /// Reads blocks together, and each by itself where that fails.
+    /// Reads blocks with one request, or one by one if that fails.
     fn read(&mut self, client: &mut Client, blocks: Range<u64>) -> Result<(), String> {
         let history = &mut self.ledger.history;
         let asked = client.ask(&Wish::Read, blocks.clone(), history);
@@ -565,7 +565,8 @@ fn number(name: &str) -> Option<u64> {
     Some(number.parse().expect("a number"))
 }
 
-/// `SPINDLES_KILL_SEED=7` runs that round alone, `SPINDLES_KILL_ROUNDS=200` so many, from `SPINDLES_KILL_FIRST` on.
+/// `SPINDLES_KILL_SEED=7` runs only that round; `SPINDLES_KILL_ROUNDS=200` runs this many rounds,
+/// from `SPINDLES_KILL_FIRST` on.
 #[test]
 fn a_killed_server_loses_nothing_that_was_answered() {
     let first = number("SPINDLES_KILL_FIRST").unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `spindles layout` as it is typed: good and bad input.
+//! `spindles layout`, run as a user types it: good and bad input.
 
 use serde_json::{Value, json};
 use std::process::Command;

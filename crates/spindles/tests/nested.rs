@@ -1,4 +1,4 @@
-//! Arrays of arrays: what is said of them holds, and what is advised does what it should, served and not served.
+//! Nested arrays: reports about them are true, and advice works, whether they are served or not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Of each file.
+/// Bytes of each file.
 const BYTES: u64 = 16 << 20;
 
 /// Six files in a folder, an array on them, and perhaps its server.
 struct Nest {
     folder: TempDir,
     server: Option<Child>,
-    /// Where the server has metrics.
+    /// The address of the server's metrics.
     metrics: String,
 }
 
-/// What a command said, and its exit status.
+/// The output of a command, and its exit status.
 #[derive(Debug)]
 struct Run {
     said: String,
@@ -26,7 +26,7 @@ struct Run {
 }
 
 impl Nest {
-    /// Array 'nest' as that describes it, on files a to f.
+    /// Creates array 'nest' from this expression, on files a to f.
     fn new(expression: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let nest = Self {
@@ -45,7 +45,7 @@ impl Nest {
         self.folder.path().join(name)
     }
 
-    /// A file that holds nothing.
+    /// Makes an empty file.
     fn make(&self, name: &str) {
         let file = File::create(self.path(name)).expect("a file");
         file.set_len(BYTES).expect("its length");
@@ -69,7 +69,7 @@ impl Nest {
         }
     }
 
-    /// Runs a command that ends with that exit status; what it said.
+    /// Runs a command that must end with this exit status. Returns its output.
     fn ends(&self, line: &str, status: i32) -> String {
         let run = self.run(line);
         assert_eq!(run.status, status, "{line}: {}", run.said);
@@ -91,7 +91,7 @@ impl Nest {
             .expect("a path")
             .0
             .clone_into(&mut self.metrics);
-        // What it says later goes nowhere, and it is not kept from saying it.
+        // Drains the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
     }
 
@@ -101,7 +101,7 @@ impl Nest {
         assert!(server.wait().expect("it ends").success());
     }
 
-    /// The state that metrics have of an array, or nothing where they have none of it.
+    /// The state of an array in the metrics; `None` if they do not list it.
     fn state(&self, array: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.metrics).expect("it listens");
         let request = b"GET /metrics HTTP/1.0\r\nHost: a\r\n\r\n";
@@ -114,7 +114,7 @@ impl Nest {
         state.map(str::to_owned)
     }
 
-    /// Writes some of the array.
+    /// Writes part of the array.
     fn write(&self) {
         let bytes: Vec<u8> = (0..6 << 20)
             .map(|at: u32| at.to_le_bytes()[2] ^ 0x5a)
@@ -123,7 +123,7 @@ impl Nest {
         self.ends("copy in nbd+unix:///nest?socket=socket", 0);
     }
 
-    /// Cuts off what these files hold; what they held.
+    /// Empties these files. Returns their contents.
     fn cut(&self, files: &[&str]) -> Vec<Vec<u8>> {
         let cut = files.iter().map(|name| {
             let bytes = std::fs::read(self.path(name)).expect("it is there");
@@ -144,7 +144,7 @@ impl Drop for Nest {
     }
 }
 
-/// Whoever watches metrics learns what status says.
+/// Metrics report the same state as `status`.
 #[test]
 fn redundancy_that_is_gone_inside_is_gone() {
     let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
@@ -164,8 +164,8 @@ fn redundancy_that_is_gone_inside_is_gone() {
     nest.stop();
 }
 
-/// What is left of an array that the one around it goes on without is nobody's: neither its findings nor its state are
-/// those of that one, whether it keeps redundancy of its own or not.
+/// An inner array without which the outer one continues no longer counts: neither its findings nor
+/// its state affect the outer array, with redundancy of its own or without.
 #[test]
 fn an_array_that_is_given_up_is_not_scrubbed() {
     for (inside, cut) in [("raid1", &["a", "b"][..]), ("raid0", &["b"])] {
@@ -183,8 +183,8 @@ fn an_array_that_is_given_up_is_not_scrubbed() {
     }
 }
 
-/// An array that is out, though its server has it open, comes back by the command that status names, or by any of its
-/// devices.
+/// A failed inner array that the server still has open comes back by the command that `status`
+/// names, or by any of its devices.
 #[test]
 fn an_array_comes_back_while_it_is_served() {
     for (inside, cut, back) in [
@@ -215,7 +215,7 @@ fn an_array_comes_back_while_it_is_served() {
     }
 }
 
-/// A member's file of an inner array was moved: status and scrub say what the server knows.
+/// After the file of an inner member is moved, `status` and `scrub` report what the server knows.
 #[test]
 fn an_inner_member_whose_file_was_moved_is_known() {
     let mut nest = Nest::new("raid5(raid0(a,b),c,d)");
@@ -234,7 +234,8 @@ fn an_inner_member_whose_file_was_moved_is_known() {
     nest.stop();
 }
 
-/// An array inside that another device has the place of is left over: it keeps the array from nothing.
+/// An inner array whose place another device took is left over: it limits the outer array in
+/// nothing.
 #[test]
 fn what_is_left_of_an_inner_array_does_not_limit_the_array() {
     let mut nest = Nest::new("raid5(concat(a,b),c,d) --chunk 16K");
@@ -253,8 +254,8 @@ fn what_is_left_of_an_inner_array_does_not_limit_the_array() {
     assert!(said.contains("on 4 members now"), "{said}");
 }
 
-/// Of an array that was away where serving began, the devices are added one after the other: what is of no use yet is
-/// kept, and nothing is said to be overwritten for it.
+/// If an inner array was absent when serving began, its devices are added one after the other:
+/// incomplete ones are kept, and no data is reported as overwritten.
 #[test]
 fn devices_of_an_array_that_was_away_are_added() {
     for inside in ["raid0", "raid1"] {
@@ -277,7 +278,7 @@ fn devices_of_an_array_that_was_away_are_added() {
     }
 }
 
-/// Commands take the array around all others, and no text tells people to type another one.
+/// Commands accept the outermost array, and no text advises another one.
 #[test]
 fn commands_are_given_the_outermost_array() {
     let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");

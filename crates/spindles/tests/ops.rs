@@ -1,4 +1,5 @@
-//! What administrators have of a server: a program for events, metrics, systemd, members that come late, and status.
+//! Server features for administrators: a program for events, metrics, systemd, late members, and
+//! status.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -16,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// So long something is waited for that has to come.
+/// Longest time to wait for an expected event.
 const COMES_MAX: Duration = Duration::from_secs(10);
 
 /// An array of files in a folder.
@@ -49,7 +50,7 @@ impl Pool {
         output.expect("the command runs")
     }
 
-    /// A program for events: it writes down what it was told.
+    /// A program for events that logs its arguments.
     fn program(&self, script: &str) -> String {
         let path = self.path("on-event");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it is written");
@@ -58,7 +59,7 @@ impl Pool {
         path.to_str().expect("UTF-8").to_owned()
     }
 
-    /// Where clients find it while it is served.
+    /// The address for clients while it is served.
     fn address(&self) -> String {
         format!("nbd+unix:///pool?socket={}", self.path("socket").display())
     }
@@ -67,7 +68,7 @@ impl Pool {
         self.serve_with(more, |_| {})
     }
 
-    /// Serves it on a socket in its folder, and waits until it does.
+    /// Serves it on a socket in its folder, and waits until it is served.
     fn serve_with(&self, more: &[&str], prepare: impl FnOnce(&mut Command)) -> Served {
         let address = format!("unix:{}", self.path("socket").display());
         let mut command = self.command();
@@ -99,7 +100,7 @@ struct Served {
 }
 
 impl Served {
-    /// On standard error, until now.
+    /// Standard error so far.
     fn said(&self) -> String {
         self.said.lock().expect("nobody panics").clone()
     }
@@ -116,7 +117,7 @@ impl Served {
         }
     }
 
-    /// What the server was told to say there.
+    /// Standard error from this text on, once it is there.
     fn after(&self, what: &str) -> String {
         self.until(|| self.said().contains(what));
         let said = self.said();
@@ -124,7 +125,7 @@ impl Served {
         rest.lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Stops it as an administrator does. What it said on standard error.
+    /// Stops the server as an administrator does. Returns its standard error.
     fn stop(mut self) -> String {
         let id = self.process.id().to_string();
         let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
@@ -157,7 +158,8 @@ fn a_program_is_run_for_what_must_be_known() {
     let heard = || fs::read_to_string(&log).unwrap_or_default();
     served.until(|| heard().contains("SpareActive"));
     let said = served.stop();
-    // Each with its device, as it is called in whatever folder the program is: never the spare for the one that failed.
+    // Devices have absolute names, valid in any folder, and the spare is never confused with the
+    // failed member.
     let (b, spare) = (pool.path("b"), pool.path("spare"));
     let (b, spare) = (b.display(), spare.display());
     let wanted = [
@@ -206,7 +208,7 @@ fn a_program_that_hangs_keeps_no_array_waiting() {
     assert_eq!(run.status.code(), Some(2), "{run:?}");
 }
 
-/// What can't be run is said before anything is served.
+/// A program that can't run is refused before anything is served.
 #[test]
 fn a_program_that_may_not_be_executed_is_refused() {
     let pool = Pool::new("raid1(a,b)", &[]);
@@ -220,7 +222,7 @@ fn a_program_that_may_not_be_executed_is_refused() {
     assert!(said.contains(&format!("`chmod +x {program}`")), "{said}");
 }
 
-/// The journal notes the time itself; elsewhere each line has it.
+/// The journal records the time itself; elsewhere each line has it.
 #[test]
 fn lines_of_a_server_have_the_time() {
     let pool = Pool::new("raid1(a,b)", &[]);
@@ -261,7 +263,7 @@ fn lines_of_a_server_have_the_time() {
     assert_eq!(form, "9999-99-99T99:99:99Z", "{line}");
 }
 
-/// Asks for something over HTTP. The status and the body.
+/// Sends an HTTP request. Returns the status and the body.
 fn ask(address: &str, request: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(request).expect("it reads");
@@ -274,7 +276,7 @@ fn ask(address: &str, request: &[u8]) -> (u16, String) {
     (status[..3].parse().expect("a status"), body.to_owned())
 }
 
-/// Reads the page as strictly as its format is meant: the samples by name and labels.
+/// Parses the page strictly by its format: the samples, by name and labels.
 fn parse(page: &str) -> BTreeMap<String, u64> {
     let mut samples = BTreeMap::new();
     let (mut name, mut has_type, mut seen) = ("", true, Vec::new());
@@ -308,7 +310,7 @@ fn parse(page: &str) -> BTreeMap<String, u64> {
                 );
                 assert!(!value.trim_end_matches('"').contains(['"', '\\']), "{line}");
             }
-            // Seconds have a fraction.
+            // Durations in seconds have a fraction.
             assert!(
                 number.parse().is_ok_and(|value: f64| value >= 0.0),
                 "{line}"
@@ -357,7 +359,7 @@ fn metrics_are_handed_out() {
     let reads = reads.expect("reads of a device");
     let device = format!("member=\"0\",device=\"{}\"", pool.path("a").display());
     assert!(reads.contains(&device), "{reads}");
-    // A client that has nothing to say, one that says half, one that says too much.
+    // Clients that send nothing, half a request, and too much.
     let silent = TcpStream::connect(address).expect("it listens");
     let mut half = TcpStream::connect(address).expect("it listens");
     half.write_all(b"GET /metrics HTT").expect("it reads");
@@ -404,7 +406,7 @@ fn systemd_is_told_how_it_is() {
     );
     served.stop();
     assert_eq!(told(&listener), "STOPPING=1");
-    // What it said last would be taken for how it is.
+    // A stale status would be taken for the current state.
     let mut refused = pool.command();
     refused
         .args(["serve", "nobody", "--nbd", "unix:socket"])
@@ -417,7 +419,7 @@ fn systemd_is_told_how_it_is() {
     );
 }
 
-/// A service manager that finds processes of a service after its main process kills them, and says so.
+/// A service manager kills processes that outlive the main process, and reports that.
 #[test]
 fn helpers_end_before_the_server() {
     let pool = Pool::new("raid1(a,b)", &[]);
@@ -429,7 +431,7 @@ fn helpers_end_before_the_server() {
         let helpers = lines.filter(|line| line.contains("outside\0") && line.contains(folder));
         helpers.count()
     };
-    // One that is not waited for is often quick enough.
+    // A helper without a wait often ends in time, hence several rounds.
     for _ in 0..10 {
         let served = pool.serve(&["--on-event", &program]);
         assert_eq!(helpers(), 2);
@@ -510,7 +512,7 @@ fn status_says_by_whom_it_is_served_and_goes_on() {
         let json = serde_json::from_slice::<serde_json::Value>(&status.stdout);
         json.expect("JSON")["served"].clone()
     };
-    // Whoever has shaken hands is with the server in a moment.
+    // The server registers a client shortly after the handshake.
     served.until(|| json()["clients"] == 1);
     assert_eq!(json()["connections"], 1);
     let mut command = pool.command();
@@ -556,7 +558,7 @@ fn units_are_as_systemd_takes_them() {
     for unit in fs::read_dir(units).expect("they are there") {
         let path = unit.expect("a file").path();
         let text = fs::read_to_string(&path).expect("text");
-        // The program is not installed there.
+        // The test system need not have the program installed.
         let text = text.replace("/usr/bin/spindles", env!("CARGO_BIN_EXE_spindles"));
         let name = path
             .file_name()

@@ -1,9 +1,9 @@
 //! Every ordered pair of management commands on a served array, while a client writes to it: the
 //! second begins as soon as the first was accepted, in its middle, or when it has ended. A command
-//! that is refused after the first has ended changes no byte of devices that are not the array's. What the client wrote is there in
-//! the end, a scrub finds nothing, and it is there without any one member.
+//! refused after the first has ended changes no byte of devices outside of the array. At the end,
+//! the client's data is there, also without any one member, and a scrub finds nothing.
 //!
-//! The test command takes a part of the pairs. `SPINDLES_PAIRS=all` takes all of them, and
+//! By default, the test tries part of the pairs. `SPINDLES_PAIRS=all` tries all of them, and
 //! `SPINDLES_PAIRS=17` only that one.
 
 #![allow(clippy::print_stdout, reason = "what is tried")]
@@ -22,23 +22,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 4096;
-/// Blocks of the array that the client writes: few, so that it comes back to them.
+/// Blocks of the array that the client writes: few, so that it rewrites them.
 const BLOCKS: u64 = 1536;
 const MEMBER_BYTES: u64 = 12 << 20;
-/// Devices for members to come, somewhat larger.
+/// Size of devices for future members, somewhat larger.
 const NEW_BYTES: u64 = 13 << 20;
-/// By so much each device is longer than the one before it.
+/// Difference in length between a device and the next.
 const UNLIKE_BYTES: u64 = 150_000;
 const MEMBERS: [&str; 3] = ["a", "b", "c"];
 const OTHERS: [&str; 3] = ["d", "e", "j"];
 /// Longest time for any command.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(3);
-/// The test command takes every 149th pair. A prime number meets all commands.
+/// By default, every 149th pair is tried. As the number is prime, all commands take part.
 const STRIDE: usize = 149;
-/// Exit statuses of a command that did nothing.
+/// Exit statuses of refused commands.
 const REFUSED: [i32; 2] = [1, 2];
 
-/// Those with parity first: only they have a journal.
+/// The arrays with parity first: only they have a journal.
 const ARRAYS: [&str; 5] = [
     "raid5(a,b,c) --checksum none --chunk 16K",
     "raid5(a,b,c) --chunk 4K",
@@ -48,7 +48,7 @@ const ARRAYS: [&str; 5] = [
 ];
 const WITH_PARITY: usize = 3;
 
-/// A command, `ARRAY` in place of the name, after others that it needs.
+/// A command with `ARRAY` in place of the name, and the commands that must run before it.
 struct First {
     before: &'static [&'static str],
     line: &'static str,
@@ -136,8 +136,8 @@ enum Stage {
 
 const STAGES: [Stage; 3] = [Stage::Accepted, Stage::Middle, Stage::Ended];
 
-/// What the client wrote: for each block the stamp that was acknowledged last, and one more that
-/// may be there where the connection ended before an answer.
+/// The writes of the client: the last acknowledged stamp of each block, and one more that may be
+/// there if the connection ended before the reply.
 #[derive(Debug, Default)]
 struct Written {
     acknowledged: BTreeMap<u64, u64>,
@@ -162,7 +162,7 @@ impl Client {
         Ok(Self(stream))
     }
 
-    /// Sends one request for one block; the error of its answer, if it has one.
+    /// Sends a request for one block. Returns the error number of the reply, or 0.
     fn ask(&mut self, command: u16, block: u64, data: &[u8]) -> io::Result<u32> {
         let offset = block * u64::try_from(BLOCK_BYTES).expect("64 bits");
         let bytes = u32::try_from(BLOCK_BYTES).expect("few");
@@ -197,7 +197,7 @@ impl Client {
 }
 
 impl Written {
-    /// Checks one block that was read.
+    /// Checks a block that was read.
     fn check(&self, block: u64, data: &[u8]) -> Result<(), String> {
         let stamp = u64::from_le_bytes(data[..8].try_into().expect("8 bytes"));
         let is_whole = data.chunks(8).all(|it| it == stamp.to_le_bytes());
@@ -210,7 +210,7 @@ impl Written {
         ))
     }
 
-    /// Writes until it is asked to stop or the connection ends, and reads back every fourth block.
+    /// Writes until it is stopped or the connection ends, and reads back every fourth block.
     fn write_until(mut self, mut client: Client, is_over: &AtomicBool) -> Self {
         let mut drawn = 1_u64;
         for stamp in 1.. {
@@ -251,7 +251,7 @@ impl Written {
 struct World {
     folder: tempfile::TempDir,
     name: String,
-    /// The name after `rename`.
+    /// The UUID, which identifies the array even after `rename`.
     uuid: String,
     server: Option<Child>,
 }
@@ -265,7 +265,7 @@ impl World {
             } else {
                 NEW_BYTES
             };
-            // No two are equally long.
+            // All lengths differ.
             let bytes = bytes + at * UNLIKE_BYTES;
             let file = File::create(folder.path().join(name)).expect("a file");
             file.set_len(bytes).expect("its length");
@@ -291,7 +291,7 @@ impl World {
     }
 
     fn begin(&self, line: &str) -> Child {
-        // What a command prints fits into a pipe.
+        // The output of a command fits into a pipe.
         let mut command = crate::program_in(self.folder.path());
         let line = line.replace("ARRAY", &self.name);
         let command = command.args(line.split(' ')).stdin(Stdio::null());
@@ -330,7 +330,7 @@ impl World {
     }
 
     fn status(&self) -> Result<Value, String> {
-        // By its UUID, as soon as that is known: it may be renamed.
+        // By its UUID once known, as the array may be renamed.
         let which = if self.uuid.is_empty() {
             &self.name
         } else {
@@ -358,7 +358,7 @@ impl World {
                 return Err(format!("it is not served: {said}"));
             }
         }
-        // The server must not wait for a reader.
+        // Drain the output: the server must not wait for a reader.
         thread::spawn(move || lines.read_to_string(&mut String::new()));
         Ok(())
     }
@@ -382,7 +382,7 @@ impl World {
         server.is_some_and(|it| it.try_wait().expect("it is ours").is_none())
     }
 
-    /// How much of its jobs is done, if it has any.
+    /// How much of its jobs is done; `None` without jobs.
     fn jobs_done(&self) -> Option<f64> {
         let status = self.status().ok()?;
         let jobs = status["jobs"].as_array()?;
@@ -393,7 +393,7 @@ impl World {
         jobs.iter().map(part).reduce(f64::max)
     }
 
-    /// Devices that the array uses.
+    /// The devices that the array uses.
     fn used(&self) -> Vec<String> {
         let Ok(status) = self.status() else {
             return MEMBERS
@@ -430,7 +430,7 @@ impl World {
     fn verify(&self, written: &Written) -> Result<(), String> {
         let export = self.status()?["name"].as_str().unwrap_or("").to_owned();
         let found = Client::connect(&self.path("socket"), &export);
-        // An export keeps the name under which it is served.
+        // An export keeps the name with which serving began.
         let found = found.or_else(|_| Client::connect(&self.path("socket"), &self.name));
         let mut client = found.map_err(|error| format!("a new client: {error}"))?;
         for block in 0..BLOCKS {
@@ -462,7 +462,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks all that is promised of the array in the end.
+    /// Checks all guarantees at the end.
     fn judge(&mut self, written: &Written) -> Result<(), String> {
         if !self.is_served() {
             self.server_ended()?;
@@ -470,7 +470,7 @@ impl World {
         }
         self.wait_for_jobs()?;
         self.verify(written)?;
-        // A growth that was refused by a command, or given up, is none.
+        // A growth that was refused or given up must not have happened.
         self.does(&format!("scrub {} --restart", self.uuid))?;
         let status = self.status()?;
         let members = status["members"].as_array().ok_or("no members")?;

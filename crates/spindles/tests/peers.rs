@@ -1,4 +1,5 @@
-//! Arrays whose members are exports of NBD servers: nbdkit, qemu-nbd, and our own. Servers are killed and come back.
+//! Arrays whose members are exports of NBD servers: nbdkit, qemu-nbd, and our own. Servers are
+//! killed and return.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -33,12 +34,12 @@ impl World {
             .expect("its length");
     }
 
-    /// The address of the export of that name on the socket of that disk.
+    /// The address of an export on the socket of a disk.
     fn url(&self, disk: &str, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.path(disk).display()) + ".sock"
     }
 
-    /// Starts a server that listens on the socket of that disk, and waits until it does.
+    /// Starts a server that listens on the socket of a disk, and waits until it does.
     fn start(&self, disk: &str, line: &str) -> Peer {
         let socket = self.path(disk).with_extension("sock");
         drop(std::fs::remove_file(&socket));
@@ -54,12 +55,12 @@ impl World {
         self.start(disk, &format!("nbdkit -f -U @ file %/{disk}"))
     }
 
-    /// Our own server of an array, on the socket of its name.
+    /// Starts our own server of an array, on the socket of that name.
     fn serve(&self, array: &str) -> Peer {
         self.serve_on(array, "")
     }
 
-    /// The same of one that is found in these places.
+    /// Like `serve`, for an array that is found in these places.
     fn serve_on(&self, array: &str, places: &str) -> Peer {
         self.serve_with(array, places, &[])
     }
@@ -81,7 +82,7 @@ impl World {
         Peer(child)
     }
 
-    /// What a server with metrics tells of an array now.
+    /// The current metrics of an array's server.
     fn metrics(&self, array: &str) -> String {
         let log = std::fs::read_to_string(self.path(array).with_extension("log")).expect("a log");
         let (_, url) = log.split_once("has metrics: http://").expect("its address");
@@ -94,7 +95,7 @@ impl World {
         page
     }
 
-    /// A command of ours, with these places to look for arrays in.
+    /// A command of ours that searches these places for arrays.
     fn command(&self, places: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
         command
@@ -108,7 +109,7 @@ impl World {
         self.command(places, arguments).output().expect("it runs")
     }
 
-    /// The same, and that it is done. What it said.
+    /// Runs a command that must succeed. Returns its output.
     fn done(&self, places: &str, arguments: &[&str]) -> String {
         let output = self.spindles(places, arguments);
         let told = told(&output);
@@ -128,7 +129,7 @@ fn told(output: &Output) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// A server; killed when it is dropped.
+/// A server, killed when dropped.
 struct Peer(Child);
 
 impl Peer {
@@ -155,7 +156,7 @@ fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a program is there; says what is left out where it is not.
+/// Returns true if a program is installed; reports what is skipped if not.
 fn has(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -164,7 +165,7 @@ fn has(program: &str, package: &str) -> bool {
     found
 }
 
-/// Bytes that tell where they lie.
+/// Bytes that depend on their offset.
 fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     let words = u64::try_from(bytes / 8).expect("64 bits");
     let word = |at: u64| {
@@ -180,7 +181,7 @@ fn same(one: &Path, other: &Path, bytes: usize) -> bool {
     read(one)[..bytes] == read(other)[..bytes]
 }
 
-/// A port that was free just now.
+/// A port that was free a moment ago.
 fn port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").port()
@@ -207,7 +208,7 @@ fn an_array_spans_servers_of_different_kinds() {
         format!("nbd://LOCALHOST:{port}"),
         world.url("c", "data%2C1"),
     );
-    // One disk by two ways.
+    // The same disk by two addresses.
     for twice in [
         format!("raid1({a},{c},a)"),
         format!("raid1({b},nbd://127.0.0.1:{port})"),
@@ -219,7 +220,7 @@ fn an_array_spans_servers_of_different_kinds() {
     world.done("", &["create", "pool", &format!("raid5({a},{b},{c})")]);
     std::fs::write(world.path("in"), pattern(30 * MIB, 1)).expect("room");
     world.done(&places, &["copy", "in", "array:pool", "--verify"]);
-    // By a list too, also with quotes, and with threads in place of io_uring.
+    // As a list too, also with quotes, and with threads instead of io_uring.
     let list = format!("array:{a},\"{b}\",{c}");
     let copied = world
         .command("", &["copy", &list, "out"])
@@ -238,7 +239,8 @@ fn an_array_spans_servers_of_different_kinds() {
         assert!(status.contains(told), "{told}: {status}");
     }
     world.done(&places, &["rename", "pool", "lake"]);
-    // One at a time, as any device: it is copied elsewhere, looked at, set aside and wiped.
+    // A single export is a device like any other: it is copied to, examined, made a spare and
+    // wiped.
     world.disk("d", 24 * MIB);
     let _d = world.nbdkit("d");
     let d = world.url("d", "");
@@ -255,9 +257,9 @@ fn an_array_spans_servers_of_different_kinds() {
     );
 }
 
-/// A copy onto the array goes on while the server of a member is killed in the middle of it.
+/// A copy onto the array continues while the server of a member is killed in the middle of it.
 fn is_lost_in_a_copy(world: &World, places: &str, server: &mut Peer) {
-    // Another member says how far a copy is.
+    // Another member shows the progress of the copy.
     let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
     let before = allocated();
     let line = ["copy", "new", "array:pool", "--verify", "--force"];
@@ -275,7 +277,7 @@ fn is_lost_in_a_copy(world: &World, places: &str, server: &mut Peer) {
     assert!(said.contains("it is given up"), "{said}");
 }
 
-/// The server of one member loses, when it is killed, what was written and not flushed, as one that has a cache does.
+/// The killed server of a member loses writes that were not flushed, like a device with a cache.
 #[test]
 fn a_server_that_is_killed_comes_back_by_what_it_missed() {
     if !has("nbdkit", "nbdkit") {
@@ -310,13 +312,13 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
             .done(&places, &["scrub", "pool"])
             .contains("nothing is wrong")
     );
-    // And what it has is right: it is needed for all that another one had.
+    // Its data is right: it replaces all data of another member.
     drop(world.spindles(&places, &["wipe", &urls[0], "--force"]));
     world.done(&places, &["copy", "array:pool", "again"]);
     assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));
 }
 
-/// An array that nobody uses tells that it lost a connection, keeps the member, and goes on when it is used.
+/// An idle array reports a lost connection, keeps the member, and continues when it is used.
 #[test]
 fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
     if !has("nbdkit", "nbdkit") {
@@ -352,7 +354,8 @@ fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
     tells("it is connected again");
 }
 
-/// Three disks behind TLS on ports: two of nbdkit, and one of ours, which is an array there.
+/// Three disks behind TLS on ports: two of nbdkit, and one of our own server, which is an array
+/// there.
 struct Encrypted {
     world: World,
     ports: [u16; 3],
@@ -376,7 +379,7 @@ impl Encrypted {
         Self { world, ports }
     }
 
-    /// The disk of that number, as it is reached by these certificates.
+    /// The address of a disk, with these certificates.
     fn url(&self, disk: usize, by: &str) -> String {
         let folder = self.world.path(by);
         let folder = folder.display();
@@ -426,7 +429,7 @@ fn an_array_spans_servers_with_tls() {
     let _a = all.start(0);
     let _b = all.start(1);
     let mut c = all.start(2);
-    // Servers want to know who comes, and who comes wants to know where it is.
+    // Servers verify clients, and clients verify servers.
     let port = all.ports[2];
     std::fs::write(world.path("old"), pattern(20 * MIB, 1)).expect("room");
     std::fs::write(world.path("new"), pattern(100 * MIB, 2)).expect("room");
@@ -468,7 +471,7 @@ fn an_array_spans_servers_with_tls() {
     assert!(same(&world.path("new"), &world.path("out"), 100 * MIB));
 }
 
-/// From inside the sandbox: the certificates were read before.
+/// Reconnects inside the sandbox: the certificates were read before.
 #[test]
 fn a_server_with_tls_that_begins_again_is_not_missed() {
     if !has("nbdkit", "nbdkit") {
@@ -494,7 +497,7 @@ fn a_server_with_tls_that_begins_again_is_not_missed() {
     drop(peers);
     let _peers = [0, 1, 2].map(|disk| all.start(disk));
     world.done("", &["copy", &pool, "again"]);
-    // Closed and opened again.
+    // The server closes and reopens the array.
     world.done(&places, &["rename", "pool", "lake"]);
     world.done("", &["copy", &pool, "at last"]);
     for out in ["out", "again", "at last"] {
@@ -503,7 +506,7 @@ fn a_server_with_tls_that_begins_again_is_not_missed() {
     drop(served);
 }
 
-/// Where nothing is in doubt, a server may end and begin again while the array is in use.
+/// While nothing is in doubt, a server may restart while the array is in use.
 #[test]
 fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     if !has("nbdkit", "nbdkit") {
@@ -525,7 +528,7 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     let served = world.serve_on("pool", &places);
     let pool = world.url("pool", "pool");
     world.done("", &["copy", &pool, "out"]);
-    // On this machine nobody else gets them meanwhile, whatever the server is asked.
+    // Other processes on this machine can't take the exports meanwhile.
     let told = world.refused(&["copy", "in", &urls[0], "--force"]);
     assert!(told.contains("is in use"), "{told}");
     drop((a, b));
@@ -538,7 +541,7 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     drop(served);
 }
 
-/// While the array is served: the connection is ended in order, and another one is made.
+/// While the array is served, the connection is closed cleanly, and a new one is made.
 #[test]
 fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
     if !has("nbdkit", "nbdkit") {
@@ -562,7 +565,7 @@ fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
     world.done(&places, &["remove", &urls[1], "pool"]);
     let added = world.done(&places, &["add", &urls[1], "pool"]);
     assert!(added.contains("is active again"), "{added}");
-    // What it missed it has by now.
+    // By now it has caught up.
     world.done(&places, &["fail", &urls[0], "pool"]);
     world.done("", &["copy", &pool, "out"]);
     assert!(same(&world.path("in"), &world.path("out"), 10 * MIB));
@@ -583,8 +586,8 @@ fn three_disks() -> (World, [Option<Peer>; 3], [String; 3]) {
     (world, peers, urls)
 }
 
-/// Too many servers are killed under an array that is served: its superblocks stay as they were, and `status` says
-/// how it is all the same, also when the servers are back.
+/// Too many servers of a served array are killed: its superblocks stay unchanged, yet `status`
+/// reports the failure, even after the servers return.
 #[test]
 fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     if !has("nbdkit", "nbdkit") {
@@ -596,7 +599,7 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
         world.done("", &["create", "fallen", &array]);
         let served = world.serve_on("fallen", &urls.join(":"));
         let pool = world.url("fallen", "fallen");
-        // The server is found by the name, which no other test has, and not by devices that are away.
+        // The name, which no other test uses, finds the server without the absent devices.
         let status = || world.spindles("none", &["status", "fallen"]);
         assert_eq!(status().status.code(), Some(0));
         peers[..killed]
@@ -629,10 +632,10 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
             .map(|disk| world.nbdkit(disk))
             .collect();
         is_told(true);
-        // Nothing that is done with it now could help, and nothing is.
+        // No command could help now, and none is run.
         let refused = world.spindles("none", &["rebuild", "fallen"]);
         assert!(told(&refused).contains("has failed"), "{}", told(&refused));
-        // It can't be closed in order, and is not served any more.
+        // Closing it fails, but it is no longer served.
         world.spindles("none", &["stop", "fallen"]);
         drop(served);
         let _served = world.serve_on("fallen", &urls.join(":"));
@@ -641,7 +644,7 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
     }
 }
 
-/// A command has an array closed and opened while the servers of too many members are away. The array is opened once
+/// The server of an array reopens it for a command while too many members are away. It opens once
 /// they are back.
 #[test]
 fn an_array_is_opened_again_once_its_servers_are_back() {
@@ -678,7 +681,8 @@ fn an_array_is_opened_again_once_its_servers_are_back() {
     drop(served);
 }
 
-/// Makes an array of that level of two raid5 with three servers each: the servers, and where the members are found.
+/// Makes an array of this level on two raid5 arrays of three servers each. Returns the servers, and
+/// where the members are found.
 fn two_of_three(world: &World, name: &str, level: &str) -> ([Option<Peer>; 6], String) {
     let disks = ["a", "b", "c", "d", "e", "f"];
     for disk in disks {
@@ -692,8 +696,8 @@ fn two_of_three(world: &World, name: &str, level: &str) -> ([Option<Peer>; 6], S
     (peers, urls.join(":"))
 }
 
-/// An array of which arrays have failed has failed too where its level does not survive that, is found by its name, and is
-/// stopped by it.
+/// If the level does not survive its failed inner arrays, the outer array has failed too. Its name
+/// still finds it, and stops it.
 #[test]
 fn an_array_of_failed_arrays_is_said_to_have_failed() {
     if !has("nbdkit", "nbdkit") {
@@ -707,7 +711,7 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     world.done("", &["copy", "in", &pool]);
     let failed = "spindles_array_state{array=\"stack\",state=\"failed\"} ";
     assert!(world.metrics("stack").contains(&format!("{failed}0")));
-    // Half of it, of which nothing is written yet: all that tells how it is says the same.
+    // One inner array fails before anything was written to it: all reports agree.
     for peer in &mut peers[..2] {
         drop(peer.take());
     }
@@ -722,7 +726,7 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
         "{}",
         told(&scrub)
     );
-    // Written, and then all of it.
+    // After writes, one inner array fails, then all.
     for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 3..5)] {
         for peer in &mut peers[lost] {
             drop(peer.take());
@@ -746,7 +750,7 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     );
 }
 
-/// An array inside another fails while both are scrubbed: the scrub comes to its end, and so does one after it.
+/// An inner array fails while both are scrubbed: this scrub ends, and so does the next one.
 #[test]
 fn a_scrub_ends_where_an_array_inside_fails() {
     if !has("nbdkit", "nbdkit") {
@@ -758,7 +762,7 @@ fn a_scrub_ends_where_an_array_inside_fails() {
     let pool = world.url("nest", "nest");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);
-    // Gone, which nobody has met yet.
+    // Members are gone, which no request has noticed yet.
     for peer in &mut peers[..2] {
         drop(peer.take());
     }
@@ -771,7 +775,7 @@ fn a_scrub_ends_where_an_array_inside_fails() {
     assert!(again.contains("without member 0"), "{again}");
 }
 
-/// Our own server, with an array of files on each machine: an array of arrays that spans them.
+/// Our own servers, with an array of files on each machine, form an array of arrays.
 #[test]
 fn an_array_spans_our_own_servers() {
     let world = World::new();
@@ -809,7 +813,8 @@ fn an_array_spans_our_own_servers() {
     assert!(same(&world.path("in"), &world.path("out"), 20 * MIB));
 }
 
-/// Our own server of a disk that is a member elsewhere is started again, as after a restart of its machine.
+/// Our own server of a disk that is a member elsewhere is restarted, like after a reboot of its
+/// machine.
 #[test]
 fn a_disk_is_served_as_it_is_also_once_it_is_a_member() {
     let world = World::new();
@@ -839,7 +844,7 @@ fn a_disk_is_served_as_it_is_also_once_it_is_a_member() {
     );
 }
 
-/// Names that are no devices, or the same one.
+/// Addresses that are no devices, or the same device twice.
 #[test]
 fn what_is_wrong_with_an_address_is_told() {
     let world = World::new();

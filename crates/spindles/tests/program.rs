@@ -26,8 +26,8 @@ mod stories;
 use std::path::Path;
 use std::process::Command;
 
-/// The program in a folder. It finds arrays by name only there: other tests have arrays of the same names on block
-/// devices.
+/// The program, run in a folder. It finds arrays by name only there: other tests have arrays of the
+/// same names on block devices.
 fn program_in(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
     command.current_dir(folder).env("SPINDLES_SCAN", ".");

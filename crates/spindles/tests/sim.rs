@@ -1,4 +1,4 @@
-//! `spindles sim` as it is typed.
+//! `spindles sim`, run as a user types it.
 
 use serde_json::Value;
 use std::process::Command;

@@ -422,7 +422,7 @@ impl State {
 }
 
 fn kill(client: Pid) {
-    // The only possible error is that it has exited by itself.
+    // Fails only if the client has already exited.
     kill_process(client, Signal::KILL).unwrap_or_default();
 }
 

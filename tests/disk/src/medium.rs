@@ -52,7 +52,7 @@ pub(crate) struct Write {
 /// The part of the caches that power loss destroys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// All writes that are not durable.
+    /// Every volatile write.
     Everything,
     /// Nothing except, maybe, unanswered writes.
     Nothing,
@@ -182,7 +182,7 @@ impl Medium {
             let write = &cached.write;
             let (drop_percent, tear_percent) = match loss {
                 _ if cached.durable => (0, 0),
-                // Unanswered writes may be torn all the same.
+                // Unanswered writes may still be lost or torn.
                 Loss::Nothing if cached.number == self.next => (30, 50),
                 Loss::Everything if cached.number == self.next => (50, 50),
                 Loss::Everything => (100, 0),

@@ -56,7 +56,7 @@ impl Harness {
 /// The sessions to run.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The seeds, one each.
+    /// The seeds, one for each session.
     pub seeds: std::ops::Range<u64>,
     /// The number of sessions run at once.
     pub at_once: usize,
@@ -66,7 +66,7 @@ pub struct Sessions {
     pub lie: Lie,
 }
 
-/// Counts of what was done.
+/// Counts over all sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Sessions.
@@ -77,7 +77,7 @@ pub struct Counts {
     pub power: u64,
     /// Clients killed alone.
     pub process: u64,
-    /// Checks that read everything.
+    /// Full reads of an array.
     pub checks: u64,
     /// Checks with members missing.
     pub degraded: u64,

@@ -1,4 +1,5 @@
-//! Sentences in libraries that name commands of the program: all text for people belongs into the binary.
+//! Sentences in libraries that name commands of the program: all text for people belongs in the
+//! binary.
 
 use super::{Figure, Finding, Measure, Sources};
 use proc_macro2::{TokenStream, TokenTree};
@@ -36,7 +37,7 @@ fn find(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
-/// Calls `each` with the line and the text of every string that is no doc comment.
+/// Calls `each` with the line and the text of every string that is not a doc comment.
 fn strings(tokens: TokenStream, each: &mut impl FnMut(usize, &str)) {
     let mut is_doc = false;
     for token in tokens {

@@ -2,8 +2,8 @@
 
 use crate::repo::File;
 
-/// The sentences of a file's comments, with the line on which their paragraph begins. Code blocks, tables, headings and
-/// drawings are left out; code in backquotes counts as one word.
+/// The sentences of a file's comments, with the line on which their paragraph begins. Code blocks,
+/// tables, headings and drawings are left out. Code in backquotes counts as one word.
 pub(super) fn sentences(file: &File) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut paragraph = String::new();
@@ -35,7 +35,7 @@ pub(super) fn sentences(file: &File) -> Vec<(usize, String)> {
     found
 }
 
-/// What a line of nothing but a comment says.
+/// Returns the text of a line that holds only a comment.
 fn comment(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("//")?;
     Some(rest.strip_prefix(['/', '!']).unwrap_or(rest))

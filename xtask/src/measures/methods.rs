@@ -1,4 +1,4 @@
-//! Methods of the type that has most, over all files of its crate.
+//! Methods of the type with the most methods, over all files of its crate.
 
 use super::{Figure, Finding, Measure, Sources, self_calls};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
-//! Figures of the source that may only improve: one file and one row each. `xtask/measures.txt` keeps them.
+//! Figures of the source that may only improve: one file and one row each. `xtask/measures.txt`
+//! keeps them.
 
 mod circles;
 mod cli_sentences;
-mod comments; // Not a row: what two of them read.
+mod comments; // Not a row: read by two of them.
 mod doc_words;
 mod lines;
 mod long_functions;
@@ -23,11 +24,11 @@ use syn::Item;
 pub(crate) struct Measure {
     /// The name of its file.
     pub(crate) name: &'static str,
-    /// The field's words for it, as the table shows them.
+    /// The description for the table.
     pub(crate) about: &'static str,
     /// How the findings of a crate make its figure.
     figure: Figure,
-    /// True if the figure may only get smaller; a size that every feature adds to is only printed.
+    /// True if the figure may only get smaller. A size that every feature adds to is only printed.
     is_kept: bool,
     find: fn(&Sources) -> Vec<Finding>,
 }
@@ -100,7 +101,7 @@ impl<'a> Sources<'a> {
     /// Parses the files of crates; tests, benches and examples are left out.
     ///
     /// # Errors
-    /// The file that is no Rust.
+    /// Returns the parse error of a file.
     pub(crate) fn parse(repo: &'a Repo) -> Result<Self, String> {
         let is_source =
             |file: &&File| file.is_rust() && file.path.contains("/src/") && !file.is_test();
@@ -203,7 +204,7 @@ fn short(part: &str) -> &str {
     part.strip_prefix("spindles-").unwrap_or(part)
 }
 
-/// The kept file: a line for each figure.
+/// The text of the kept file: a line for each figure.
 pub(crate) fn kept_text(figures: &Figures) -> String {
     let mut text = String::from(
         "# measure, crate, figure: each may only get smaller. `cargo xtask measure --keep` writes this file.\n",
@@ -220,7 +221,8 @@ fn is_kept(name: &str) -> bool {
         .any(|measure| measure.name == name && measure.is_kept)
 }
 
-/// Compares with the kept file: a line for each figure that got worse, or better and is not kept yet.
+/// Compares with the kept file. Returns a line for each figure that got worse, or that got better
+/// and is not kept yet.
 pub(crate) fn compare(figures: &Figures, kept: &str) -> Vec<String> {
     let kept: BTreeMap<(&str, &str), u64> = kept
         .lines()
@@ -253,7 +255,7 @@ pub(crate) fn compare(figures: &Figures, kept: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The figure of one crate in a made-up repository.
+    /// Returns the figure of one crate in a made-up repository.
     pub(super) fn figure(measure: &Measure, files: &[(&str, &str)]) -> u64 {
         let repo = Repo::of(files);
         let sources = Sources::parse(&repo).expect("it is Rust");

@@ -1,4 +1,4 @@
-//! Fields that any module of their crate may write.
+//! Fields that every module of their crate can write.
 
 use super::{Figure, Finding, Measure, Sources};
 use syn::{Fields, Item, Visibility};

@@ -11,7 +11,7 @@ pub(super) static MEASURE: Measure = Measure {
     find,
 };
 
-/// Words that name nothing.
+/// Words without content.
 const EMPTY: &[&str] = &[
     "what",
     "who",

@@ -1,4 +1,4 @@
-//! Words that plain English has no use for, in comments, strings and documents.
+//! Words that plain English avoids, in comments, strings and documents.
 
 use super::comments::words;
 use super::{Figure, Finding, Measure, Sources};
@@ -11,7 +11,7 @@ pub(super) static MEASURE: Measure = Measure {
     find,
 };
 
-/// Each as the words that follow each other.
+/// Each entry is a sequence of words.
 const AVOIDED: &[&[&str]] = &[
     &["told"],
     &["anew"],
@@ -37,7 +37,7 @@ fn find(sources: &Sources) -> Vec<Finding> {
     let files = sources.repo.files.iter();
     let mut findings = Vec::new();
     for file in files.filter(|file| file.is_rust() || file.is_markdown()) {
-        // Here they are named.
+        // Skip the lists of these words.
         if file.path.starts_with("xtask/src/measures/") {
             continue;
         }

@@ -1,6 +1,6 @@
-//! What crates must never contain, as far as neither the compiler nor the lints hold it: pure
-//! crates are `no_std`, `unsafe` stays in the crates that may have it, the simulator has no real
-//! world, the engine no hash map and no `async`.
+//! Things that crates must never contain, unless the compiler or lints check it already. Pure
+//! crates are `no_std`, `unsafe` is confined to a few crates, the simulator doesn't touch the real
+//! world, and the engine has no hash map and no `async`.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -21,10 +21,10 @@ const NO_STD: &[&str] = &[
     "spindles-workload",
 ];
 
-/// Crates that may say `unsafe`.
+/// Crates that may use `unsafe`.
 const UNSAFE: &[&str] = &["spindles-parity", "spindles-io"];
 
-/// What the code of a crate must not name.
+/// Names that the code of a crate must not use.
 const NEVER: &[(&str, &[&str])] = &[
     (
         "spindles-engine",

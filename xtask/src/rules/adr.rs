@@ -1,5 +1,5 @@
-//! Decisions in `docs/adr/` are numbered without gaps, and each has a status, what was decided and
-//! where it falls short.
+//! Decisions in `docs/adr/` are numbered without gaps. Each has a status, the decision and its
+//! shortcomings.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

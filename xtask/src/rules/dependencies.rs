@@ -1,5 +1,5 @@
-//! Each crate depends on what it may depend on and on nothing else: what a crate can't reach, it
-//! can't contain. Dependencies of tests are free.
+//! Each crate has only its allowed dependencies: it can't contain a crate that it can't reach.
+//! Dependencies of tests are not restricted.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

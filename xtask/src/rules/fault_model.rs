@@ -1,4 +1,4 @@
-//! What `docs/fault-model.md` names is there: tests, canaries, checkers.
+//! The tests, canaries and checkers that `docs/fault-model.md` names exist.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

@@ -1,5 +1,5 @@
-//! Parts of documents that are made from the repository are fresh. `cargo xtask tidy --fix`
-//! rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+//! Generated parts of documents are up to date. `cargo xtask tidy --fix` rewrites the text between
+//! `<!-- generated: NAME -->` and `<!-- end -->`.
 
 use super::{Problem, Rule, registries};
 use crate::repo::Repo;
@@ -14,10 +14,10 @@ pub(crate) static RULE: Rule = Rule {
 const BEGIN: &str = "<!-- generated: ";
 const END: &str = "<!-- end -->";
 
-/// Makes a part.
+/// Generates a part.
 type Make = fn(&Repo) -> String;
 
-/// What can be generated.
+/// The parts that can be generated.
 static PARTS: &[(&str, Make)] = &[("crates", crates), ("registries", tables)];
 
 fn check(repo: &Repo) -> Vec<Problem> {
@@ -48,7 +48,7 @@ pub(crate) fn fix() -> Result<(), String> {
     Ok(())
 }
 
-/// The document with its generated parts made anew.
+/// Returns the document with its generated parts rewritten.
 fn fresh(repo: &Repo, text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -67,7 +67,7 @@ fn fresh(repo: &Repo, text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The crates and what each is, from their manifests.
+/// The crates and their descriptions, from their manifests.
 fn crates(repo: &Repo) -> String {
     let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_owned();
     let mut rows: Vec<[String; 2]> = repo
@@ -84,7 +84,8 @@ fn crates(repo: &Repo) -> String {
     )
 }
 
-/// The registries and what each says of itself. Not their rows: a new row touches no third place.
+/// The registries and the first sentences of their headers. Rows are left out, so that a new row
+/// changes no third place.
 fn tables(repo: &Repo) -> String {
     let mut table = "| registry | what it holds |
 |---|---|

@@ -9,7 +9,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-/// Words in a row that no name has, and what to say instead.
+/// Sequences of words that no name may have, and the words to use instead.
 const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["strip"], "chunk"),
     (&["strips"], "chunks"),
@@ -45,7 +45,7 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["nothing", "more"], "stop_writing"),
 ];
 
-/// Names that std's traits and functions force on us.
+/// Names that we need for traits and functions of std.
 const EXCEPTIONS: &[&str] = &["strip_prefix", "strip_suffix"];
 
 fn check(repo: &Repo) -> Vec<Problem> {

@@ -1,4 +1,4 @@
-//! Every source file begins by saying what it is for.
+//! Every source file begins with a comment on its purpose.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

@@ -1,5 +1,5 @@
-//! No level is named outside `levels/`: a level is a row of a table, and code that asks for one by
-//! name would have to be found and changed for the next.
+//! No level is named outside `levels/`. A level is a row of a table; code that checks for one by
+//! name would have to be found and changed for the next level.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -10,8 +10,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-/// Where the rule holds. Elsewhere level names are texts for people: help, examples, labels of what
-/// was measured.
+/// The crates that the rule covers. Elsewhere level names are texts for people: help, examples,
+/// labels of measurements.
 const CRATES: &[&str] = &[
     "spindles-block",
     "spindles-engine",
@@ -54,9 +54,9 @@ fn check(repo: &Repo) -> Vec<Problem> {
     problems
 }
 
-/// The first level that a line names, as a word or part of an identifier (`Raid5`, `is_raid5`) or,
-/// for levels whose name is an English word, as a string. Array expressions, a level with `(` after
-/// it, are examples in messages.
+/// Returns the first level that a line names: as a word or part of an identifier (`Raid5`,
+/// `is_raid5`) or, for levels whose name is an English word, as a string. Array expressions, in
+/// which `(` follows a level, are examples in messages and don't count.
 fn named_level(line: &str) -> Option<String> {
     let lower = line.to_lowercase();
     for (at, _) in lower.match_indices("raid") {

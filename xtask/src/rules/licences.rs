@@ -1,4 +1,4 @@
-//! Everything that we build upon has a licence of the list in `deny.toml`.
+//! All dependencies have a licence of the list in `deny.toml`.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -41,7 +41,7 @@ fn allow_list(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether an SPDX expression can be met with the allowed licences alone.
+/// Returns true if the allowed licences alone satisfy an SPDX expression.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression
         .replace('(', " ( ")

@@ -1,5 +1,5 @@
 //! Every crate takes version, edition, licence, lints and the versions of its dependencies from the
-//! workspace, and says in a line what it is.
+//! workspace, and has a one-line description.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

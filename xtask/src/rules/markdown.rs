@@ -1,4 +1,4 @@
-//! A Markdown file has one title, and its links to files of the repository lead somewhere.
+//! A Markdown file has one title, and its links to files of the repository resolve.
 
 use super::{Problem, Rule};
 use crate::repo::{File, Repo};

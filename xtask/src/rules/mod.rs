@@ -1,4 +1,4 @@
-//! What tidy holds: one file and one row for each rule, each with a test that sees it fail.
+//! The rules of tidy: one file and one row each, with a test that sees the rule fail.
 
 mod absences;
 mod adr;
@@ -36,9 +36,9 @@ pub(crate) struct Rule {
 pub(crate) struct Problem {
     /// The file, from the root, or the package.
     path: String,
-    /// The line, where there is one.
+    /// The line; `None` for a problem of the whole file.
     line: Option<usize>,
-    /// What is wrong there and what to do.
+    /// The problem and its remedy.
     what: String,
 }
 
@@ -83,7 +83,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &walls::RULE,
 ];
 
-/// What breaks any of the rules.
+/// Returns every violation of a rule.
 pub(crate) fn check(repo: &Repo) -> Vec<Problem> {
     let mut problems = Vec::new();
     for rule in RULES {

@@ -1,4 +1,5 @@
-//! `cargo xtask check`: what is worth a look before each commit, in under 90 seconds where the last build is recent.
+//! `cargo xtask check`: the checks worth running before each commit, in under 90 seconds after a
+//! recent build.
 
 use super::Task;
 use crate::steps::{self, PURE_TESTS, Step};

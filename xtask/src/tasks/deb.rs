@@ -1,5 +1,6 @@
-//! `cargo xtask deb`: the Debian package, made by dpkg-deb from what `[package.metadata.deb]` of the
-//! command line says, so that it takes no further tool. `cargo deb` makes the same from the same.
+//! `cargo xtask deb`: the Debian package, made by dpkg-deb from `[package.metadata.deb]` of the
+//! command line's manifest, so that it takes no further tool. `cargo deb` makes the same package
+//! from it.
 
 use super::Task;
 use crate::process::{self, Finished};
@@ -14,9 +15,10 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// Where manual pages and completions are made, from where the metadata takes them.
+/// The folder in which manual pages and completions are made, and from which the metadata takes
+/// them.
 const STAGE: &str = "target/deb";
-/// Shells, and what their completions are called.
+/// Shells, and the file names of their completions.
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "spindles"),
     ("zsh", "_spindles"),
@@ -43,7 +45,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether each step is shown.
+/// Whether to print each step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Talk {
     Aloud,
@@ -58,7 +60,7 @@ impl Talk {
     }
 }
 
-/// Builds the package with the binary of that profile; where it is.
+/// Builds the package with the binary of this profile, and returns its path.
 pub(crate) fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
     stage(profile, talk)?;
     talk.say("laying out files in target/deb/root");
@@ -91,7 +93,7 @@ pub(crate) fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let (name, version, architecture) = (&package.name, &package.version, &package.architecture);
     let deb = folder.join(format!("{name}_{version}_{architecture}.deb"));
-    // What is only looked at need not be small.
+    // A package made only for checks need not be small.
     let effort = if profile == "debug" { "-z0" } else { "-z6" };
     talk.say("packing");
     let build = [
@@ -106,10 +108,12 @@ pub(crate) fn build(profile: &str, talk: Talk) -> Result<PathBuf, String> {
     Ok(deb)
 }
 
-/// Builds the binary, which takes no time if it is up to date, and lets it write its manual pages and completions.
+/// Builds the binary, which takes no time if it is up to date, and lets it write its manual pages
+/// and completions.
 fn stage(profile: &str, talk: Talk) -> Result<(), String> {
     let mut build = match profile {
-        // The binary that tests use: `build` would choose other features of dependencies, and build most crates again.
+        // The binary that tests use: `build` would select other features of dependencies, and
+        // rebuild most crates.
         "debug" => vec!["test", "--workspace", "--test", "program", "--no-run"],
         profile => vec!["build", "--package", "spindles", "--profile", profile],
     };
@@ -134,7 +138,7 @@ fn stage(profile: &str, talk: Talk) -> Result<(), String> {
     Ok(())
 }
 
-/// What the manifest says.
+/// The package as the manifest describes it.
 struct Package {
     name: String,
     version: String,
@@ -157,7 +161,7 @@ impl Package {
                 "1",
             ],
         )?;
-        // Cargo may say something before it.
+        // Cargo may print messages before it.
         let json = metadata.find('{').map_or("", |begin| &metadata[begin..]);
         let metadata: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
         let mut packages = metadata["packages"].as_array().into_iter().flatten();
@@ -181,7 +185,7 @@ impl Package {
         text.ok_or_else(|| format!("[package.metadata.deb] lacks {field}"))
     }
 
-    /// The assets: source, target and mode; of a source with `*` all that there is.
+    /// The assets: source, target and mode. A source with `*` yields all matching files.
     fn files(&self) -> Result<Vec<(PathBuf, String, String)>, String> {
         let mut files = Vec::new();
         for asset in self.deb["assets"].as_array().into_iter().flatten() {
@@ -291,7 +295,7 @@ fn newest(symbols: &str, prefix: &str) -> Option<String> {
     Some(parts.join("."))
 }
 
-/// The files that a path with one `*` in its last part means.
+/// Returns the files that match a path with one `*` in its last part.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     let name = pattern
         .file_name()
@@ -316,7 +320,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// What a program printed that was content.
+/// Returns the output of a program that succeeded.
 fn good(program: &str, arguments: &[&str]) -> Result<String, String> {
     match process::capture(program, arguments)? {
         Finished { good: true, output } => Ok(output),
@@ -333,8 +337,9 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// Builds the package of the binary that tests use, and installs it into an empty folder: it runs, has
-/// what it shall have, and lintian finds no error. What was skipped.
+/// Builds the package of the binary that tests use, and installs it into an empty folder. Checks
+/// that it runs and has all its files, and that lintian finds no error. Returns the reason if the
+/// lintian check was skipped.
 pub(crate) fn check() -> Result<Option<&'static str>, String> {
     let deb = path(&build("debug", Talk::Not)?);
     let root = PathBuf::from(STAGE).join("installed");

@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: what takes longer than the test command may. Each job appends what came of
-//! it to a log, a line of JSON at a time.
+//! `cargo xtask fleet`: jobs that take longer than the test command may. Each job appends its
+//! results to a log, one line of JSON each.
 
 use super::Task;
 use super::guests::{self, Guest};
@@ -19,10 +19,10 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// Seeds of one call of the simulator: a few minutes of work.
+/// The seeds of one call of the simulator: a few minutes of work.
 const SEEDS_PER_CALL: u64 = 20_000;
 
-/// Sessions of one call of `spindles-disk`: a few minutes too.
+/// The sessions of one call of `spindles-disk`: a few minutes of work too.
 const SESSIONS_PER_CALL: u64 = 500;
 
 const LOGS: &str = "target/fleet";
@@ -30,7 +30,7 @@ const LOGS: &str = "target/fleet";
 fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (job, hours): (&str, f64) = match arguments[..] {
-        // One call is what it is for.
+        // These jobs do all their work in one call.
         [job @ ("kill9" | "soak")] => (job, 0.0),
         ["guest-uml"] => return guest("guest-uml", guests::uml),
         ["guest-tcg"] => return guest("guest-tcg", guests::tcg),
@@ -60,7 +60,7 @@ fn now_s() -> u64 {
     now.map_or(0, |since| since.as_secs())
 }
 
-/// A log of lines of JSON, and the commit that goes into each.
+/// A log of JSON lines. The commit is added to each line.
 struct Log {
     job: &'static str,
     commit: String,
@@ -89,7 +89,7 @@ impl Log {
     }
 }
 
-/// The objects among the lines that a program printed.
+/// Returns the JSON objects among the lines that a program printed.
 fn objects(finished: &Finished) -> Vec<Value> {
     let mut rest = finished.output.as_str();
     let mut objects = Vec::new();
@@ -108,7 +108,8 @@ fn objects(finished: &Finished) -> Vec<Value> {
     objects
 }
 
-/// Seeds nobody ran before. A failing one is printed and logged, and the others go on.
+/// Runs seeds that were never run before. A failing seed is printed and logged, and the others
+/// continue.
 fn swarm(hours: f64) -> Result<(), String> {
     process::cargo(&["build", "--release", "--package", "spindles"])?;
     let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
@@ -124,7 +125,7 @@ fn swarm(hours: f64) -> Result<(), String> {
             failures += 1;
             println!("{}", finished.output);
         }
-        // Without a value it ended in a panic, which names its seed.
+        // If there is no value, the program panicked, and the panic message names the seed.
         log.add(entry.unwrap_or_else(|| json!({"first": seed, "output": finished.output})))?;
         seed += SEEDS_PER_CALL;
         seeds += SEEDS_PER_CALL;
@@ -138,19 +139,20 @@ fn swarm(hours: f64) -> Result<(), String> {
     }
 }
 
-/// A test of the program that does more than in the test command when it is told to.
+/// A test of the program that does more on request than in the test command.
 struct LongTest {
     job: &'static str,
     /// The module in `crates/spindles/tests`.
     test: &'static str,
-    /// Of cargo: what is mostly waiting for processes is as fast without optimisation.
+    /// The profile for cargo: a test that mostly waits for processes is as fast without
+    /// optimisation.
     profile: &'static [&'static str],
-    /// The variables that say with which seed it begins, and how many it takes.
+    /// The environment variables for the first seed and the number of seeds.
     first: &'static str,
     count: &'static str,
-    /// What it does for each seed.
+    /// The unit of its work, for messages.
     what: &'static str,
-    /// So many in one call: some minutes of work.
+    /// The seeds of one call: a few minutes of work.
     per_call: u64,
 }
 
@@ -185,7 +187,8 @@ const SOAK: LongTest = LongTest {
 };
 
 impl LongTest {
-    /// Seeds that nobody tried before, one call at least. All that a call says is logged, and printed where it fails.
+    /// Runs seeds that were never run before, in one call at least. The output of each call is
+    /// logged, and printed if it fails.
     fn run(&self, hours: f64) -> Result<(), String> {
         let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
         let log = Log::of(self.job)?;
@@ -234,7 +237,7 @@ impl LongTest {
     }
 }
 
-/// What the script in the guest says is printed, and logged.
+/// Boots a guest, and prints and logs the output of its script.
 fn guest(job: &'static str, boot: fn() -> Result<Guest, String>) -> Result<(), String> {
     let log = Log::of(job)?;
     let begun = Instant::now();
@@ -257,7 +260,7 @@ fn guest(job: &'static str, boot: fn() -> Result<Guest, String>) -> Result<(), S
     Ok(())
 }
 
-/// Two requests, then three, small scenarios first.
+/// Enumerates two requests, then three, small scenarios first.
 fn enumerate(hours: f64) -> Result<(), String> {
     let program = "target/release/examples/enumerate";
     let example = [
@@ -277,7 +280,7 @@ fn enumerate(hours: f64) -> Result<(), String> {
         if left <= 0.0 {
             break;
         }
-        // No more than half of the time for two requests.
+        // Use at most half of the time for two requests.
         let minutes = if requests == "2" { left / 2.0 } else { left };
         let minutes = minutes.to_string();
         let arguments = ["--requests", requests, "--minutes", &minutes];
@@ -300,7 +303,8 @@ fn enumerate(hours: f64) -> Result<(), String> {
     Ok(())
 }
 
-/// Sessions on disks that lie, of seeds nobody ran before. What one found is printed, and kept.
+/// Runs sessions on disks that lie, with seeds that were never run before. Failures are printed and
+/// kept.
 fn disk(hours: f64) -> Result<(), String> {
     process::cargo(&["build", "--release", "--package", "spindles-disk"])?;
     let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);

@@ -1,6 +1,7 @@
-//! What runs inside kernels of its own: a guest is booted, and a script of `tests/guest` in it. One is a user-mode kernel with
-//! the host's root, read-only; one is the same kernel with a Debian of its own, its systemd and our package; and one an
-//! emulated machine with Debian's kernel and disks. How kernels are built and booted is no part of this repository.
+//! Tests that run inside other kernels: a guest is booted, and runs a script of `tests/guest`. The
+//! first guest is a user-mode kernel with the host's root, read-only. The second is the same kernel
+//! with its own Debian, its systemd and our package. The third is an emulated machine with Debian's
+//! kernel and disks. The scripts that build and boot kernels are not part of this repository.
 
 use super::deb;
 use crate::process::{self, Finished};
@@ -9,17 +10,18 @@ use std::path::{Path, PathBuf};
 /// The folder with the scripts that build and boot guests.
 const FOLDER: &str = "SPINDLES_GUESTS";
 const FOLDER_DEFAULT: &str = "../shared/guest";
-/// What runs in guests.
+/// The scripts that run in guests.
 const SCRIPTS: &str = "tests/guest";
-/// The program that is tried, where it is not to be built.
+/// The variable with the program to test, if it is not to be built.
 const PROGRAM: &str = "SPINDLES";
-/// A guest that hangs is ended after that time.
+/// A guest that hangs is killed after this time.
 const SECONDS_MAX: &str = "3600";
 
-/// Programs that the emulated machine is booted with, and those that it gets. Its folder of scripts says what else it has.
+/// Programs needed to boot the emulated machine, and programs copied into it. Its folder of scripts
+/// lists the rest.
 const TCG_HOST: &[&str] = &["qemu-system-x86_64", "cpio", "depmod", "mdadm", "strip"];
 const TCG_GUEST: &[&str] = &[
-    // With its libraries, where it has some.
+    // With its libraries, if it has any.
     "busybox",
     "nbd-client",
     "mkfs.ext4",
@@ -32,27 +34,27 @@ const TCG_GUEST: &[&str] = &[
 /// Its disks, of different sizes.
 const TCG_DISKS_MIB: &[u64] = &[400, 420, 460];
 
-/// Programs that a Debian with systemd is made with, and what it has beside the smallest there is.
+/// Programs needed to make a Debian with systemd, and its packages besides the minimal ones.
 const SYSTEMD_HOST: &[&str] = &["mmdebstrap", "mke2fs"];
 const SYSTEMD_RELEASE: &str = "bookworm";
 const SYSTEMD_PACKAGES: &str =
     "systemd-sysv,udev,dbus,e2fsprogs,kmod,libnbd-bin,nbd-client,python3-minimal";
-/// What the script needs there.
+/// The files that the script needs there.
 const SYSTEMD_FILES: &[&str] = &["systemd.sh", "words.sh", "attach_nbd.py"];
-/// The disk that it is on.
+/// The size of its root disk.
 const SYSTEMD_ROOT: &str = "2G";
-/// The disks of the array: a third comes and goes.
+/// The disks of the array: a third one comes and goes.
 const SYSTEMD_DISKS_MIB: &[u64] = &[400, 420];
 
-/// What came of a guest.
+/// The result of a guest.
 pub(super) enum Guest {
     /// It was booted, and the script has ended.
     Finished(Finished),
-    /// There is none here, and why.
+    /// No guest is available here, with the reason.
     Skipped(String),
 }
 
-/// Tries all of `tests/guest/uml.sh` in a user-mode kernel.
+/// Runs all of `tests/guest/uml.sh` in a user-mode kernel.
 pub(super) fn uml() -> Result<Guest, String> {
     let boot = match user_mode()? {
         Ok(boot) => boot,
@@ -75,7 +77,8 @@ pub(super) fn uml() -> Result<Guest, String> {
     finished.map(Guest::Finished)
 }
 
-/// Tries all of `tests/guest/systemd.sh` in a Debian that a user-mode kernel boots, with our package.
+/// Runs all of `tests/guest/systemd.sh` in a Debian that a user-mode kernel boots, with our
+/// package.
 pub(super) fn systemd() -> Result<Guest, String> {
     let boot = match user_mode()? {
         Ok(boot) => boot,
@@ -101,7 +104,7 @@ pub(super) fn systemd() -> Result<Guest, String> {
     })
 }
 
-/// A disk with a Debian, which has our package at hand, and runs the script when it has come up.
+/// Makes a disk with a Debian that has our package at hand and runs the script after it has booted.
 fn debian(folder: &Path, package: &Path) -> Result<PathBuf, String> {
     let root = folder.join("root");
     let include = format!("--include={SYSTEMD_PACKAGES}");
@@ -143,7 +146,8 @@ fn debian(folder: &Path, package: &Path) -> Result<PathBuf, String> {
     Ok(disk)
 }
 
-/// The script that boots a user-mode kernel, which is built where there is none; or why there are no guests.
+/// Returns the script that boots a user-mode kernel, and builds the kernel if there is none. The
+/// inner error is the reason why there are no guests.
 fn user_mode() -> Result<Result<PathBuf, String>, String> {
     let scripts = match scripts(&["uml/uml-run.sh", "uml/build-uml.sh"]) {
         Ok(scripts) => scripts,
@@ -157,7 +161,7 @@ fn user_mode() -> Result<Result<PathBuf, String>, String> {
     Ok(Ok(scripts[0].clone()))
 }
 
-/// Does something in a folder that is removed then.
+/// Calls `act` with a temporary folder.
 fn in_folder(act: impl Fn(&Path) -> Result<Finished, String>) -> Result<Guest, String> {
     let folder = std::env::temp_dir().join(format!("xtask-guest-{}", std::process::id()));
     let failed = |error| format!("{}: {error}", folder.display());
@@ -169,14 +173,14 @@ fn in_folder(act: impl Fn(&Path) -> Result<Finished, String>) -> Result<Guest, S
     Ok(Guest::Finished(finished))
 }
 
-/// Says which of these programs are not here, if some are not.
+/// Lists the programs among these that are not installed; `None` if all are.
 fn absent(names: &[&str]) -> Option<String> {
     let names = names.iter().copied();
     let absent: Vec<&str> = names.filter(|it| !process::exists(it)).collect();
     (!absent.is_empty()).then(|| format!("not installed: {}", absent.join(", ")))
 }
 
-/// Tries `tests/guest/tcg.sh` in an emulated machine, which has the program and its libraries as copies.
+/// Runs `tests/guest/tcg.sh` in an emulated machine, with copies of the program and its libraries.
 pub(super) fn tcg() -> Result<Guest, String> {
     let boot = match scripts(&["tcg-guest.sh"]) {
         Ok(scripts) => scripts[0].clone(),
@@ -203,7 +207,8 @@ pub(super) fn tcg() -> Result<Guest, String> {
     })
 }
 
-/// A folder that the emulated machine gets: the program without what is for debuggers, its libraries, and what scripts share.
+/// Makes a folder for the emulated machine: the stripped program, its libraries, and the files that
+/// scripts share.
 fn share(program: &Path, folder: &Path) -> Result<(), String> {
     let libraries = folder.join("lib");
     std::fs::create_dir_all(&libraries)
@@ -225,7 +230,7 @@ fn share(program: &Path, folder: &Path) -> Result<(), String> {
     )
 }
 
-/// Files that are the disks of a guest.
+/// Makes files that serve as the disks of a guest.
 fn disks(folder: &Path, sizes_mib: &[u64]) -> Result<Vec<PathBuf>, String> {
     let disks = sizes_mib.iter().enumerate().map(|(number, mib)| {
         let path = folder.join(format!("disk{number}.img"));
@@ -236,7 +241,7 @@ fn disks(folder: &Path, sizes_mib: &[u64]) -> Result<Vec<PathBuf>, String> {
     disks.collect()
 }
 
-/// Scripts of the folder that there has to be, or why there are no guests.
+/// Returns required scripts of the folder, or the reason why there are no guests.
 fn scripts(names: &[&str]) -> Result<Vec<PathBuf>, String> {
     let folder = std::env::var_os(FOLDER).map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| PathBuf::from(FOLDER_DEFAULT));
@@ -252,7 +257,8 @@ fn scripts(names: &[&str]) -> Result<Vec<PathBuf>, String> {
     scripts.collect()
 }
 
-/// As the guest finds it, whose root is the host's, but for `/tmp`, `/run`, `/mnt` and `/dev`.
+/// Returns the program's path in the guest. The guest's root is the host's, except `/tmp`, `/run`,
+/// `/mnt` and `/dev`.
 fn program() -> Result<PathBuf, String> {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return Ok(program.into());
@@ -261,7 +267,7 @@ fn program() -> Result<PathBuf, String> {
     absolute("target/debug/spindles")
 }
 
-/// Where the script that builds the kernel puts it.
+/// Returns the path at which the build script puts the kernel.
 fn kernel() -> PathBuf {
     let named = std::env::var_os("UML").map(PathBuf::from);
     named.unwrap_or_else(|| std::env::temp_dir().join("build/uml/linux-uml"))
@@ -284,7 +290,7 @@ fn text(path: &Path) -> Result<&str, String> {
         .ok_or_else(|| format!("{}: no text", path.display()))
 }
 
-/// For a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> Result<String, String> {
     Ok(format!("'{}'", text(path)?.replace('\'', r"'\''")))
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask instructions`: what a request costs in the engine, in instructions, and what a write
-//! asks of the members. Counts, unlike times, are the same on a busy machine.
+//! `cargo xtask instructions`: the cost of a request in the engine, in instructions, and the member
+//! I/O of a write. Unlike times, counts are the same on a busy machine.
 
 use super::Task;
 use crate::process;
@@ -12,7 +12,7 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// Where the counts are kept: a case and its counts in each line.
+/// The file of the kept counts: a case and its counts in each line.
 const KEPT: &str = "crates/spindles-engine/instructions.txt";
 const HEADER: &str = "\
 # `cargo xtask instructions --keep` rewrites this file; docs/testing.md says how it is counted.
@@ -25,7 +25,7 @@ const MEMBER_IO_HEADER: &str = "
 # that do not begin where the last on that member ended. Rounds: of member I/O, until it is answered.
 # Unmapped: new, on members that write zeros without moving bytes. The test command fails on any change.
 ";
-/// By how much a count may rise before that is a regression.
+/// The largest rise of a count that is not a regression.
 const RISE_PERCENT_MAX: u64 = 3;
 
 fn run(arguments: &[String]) -> Result<(), String> {
@@ -77,13 +77,13 @@ fn run(arguments: &[String]) -> Result<(), String> {
 
 type Counts = Vec<(String, u64)>;
 
-/// The path of the example that is counted.
+/// Builds the example that is counted, and returns its path.
 fn build() -> Result<String, String> {
     process::cargo(&[
         "build",
         "--quiet",
         "--profile",
-        "dist", // The counts are kept of this profile.
+        "dist", // The kept counts are of this profile.
         "--package",
         "spindles-engine",
         "--example",
@@ -110,7 +110,8 @@ fn count(example: &str) -> Result<Counts, String> {
         let case = line.split_once(' ');
         let case = case.and_then(|(case, requests)| Some((case, requests.parse().ok()?)));
         let (case, requests) = case.ok_or_else(|| format!("{example}: {line}"))?;
-        // Twice as many requests, once the difference: what starting and opening cost cancels.
+        // Subtract a run from one with twice as many requests: the costs of starting and opening
+        // cancel.
         let once = instructions(example, case, requests)?;
         let twice = instructions(example, case, 2 * requests)?;
         let per_request = twice.saturating_sub(once).div_ceil(requests);
@@ -138,7 +139,7 @@ fn instructions(example: &str, case: &str, requests: u64) -> Result<u64, String>
     }
 }
 
-/// The count in callgrind's `==123== Collected : 456`.
+/// Returns the count in callgrind's `==123== Collected : 456`.
 fn collected(output: &str) -> Option<u64> {
     let (_, count) = output
         .lines()
@@ -165,9 +166,10 @@ fn is_kept(line: &str, kept: &str) -> bool {
     kept.lines().any(|kept| kept == line)
 }
 
-/// The lines, each that is not kept with a + after the one that is.
+/// Returns all lines as a diff against the kept ones: `+` marks a new line, `-` the kept line it
+/// replaces.
 fn differences(lines: &str, kept: &str) -> String {
-    // These words say which case it is.
+    // The first words identify the case.
     let case = |line: &str| -> Vec<String> {
         let words = line.split_whitespace().take(5);
         words.map(str::to_owned).collect()
@@ -185,7 +187,7 @@ fn differences(lines: &str, kept: &str) -> String {
     text
 }
 
-/// The cases that cost notably more than is kept, or of which nothing is kept.
+/// The cases that cost notably more than the kept count, or have no kept count.
 fn risen<'a>(counts: &'a Counts, kept: &str) -> Vec<&'a str> {
     let is_risen = |(case, count): &&(String, u64)| {
         kept_count(kept, case).is_none_or(|kept| count * 100 > kept * (100 + RISE_PERCENT_MAX))

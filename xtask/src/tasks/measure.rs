@@ -12,7 +12,7 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// The file with the figures that were reached.
+/// The file with the figures reached so far.
 pub(crate) const KEPT: &str = "xtask/measures.txt";
 
 fn run(arguments: &[String]) -> Result<(), String> {

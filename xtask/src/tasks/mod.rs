@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 
 /// One task.
 pub(crate) struct Task {
-    /// As it is typed after `cargo xtask`.
+    /// The name as typed after `cargo xtask`.
     pub(crate) name: &'static str,
-    /// Its arguments, as help prints them.
+    /// The arguments, as help prints them.
     pub(crate) arguments: &'static str,
-    /// What it does, in one line.
+    /// A one-line description.
     pub(crate) about: &'static str,
-    /// Does it; the error is printed and makes the exit status 1.
+    /// Runs it. An error is printed and makes the exit status 1.
     pub(crate) run: fn(&[String]) -> Result<(), String>,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules that no compiler holds.
+//! `cargo xtask tidy`: the rules that no compiler checks.
 
 use super::Task;
 use crate::repo::Repo;

@@ -29,7 +29,7 @@ pub struct Version {
     pub fixture: &'static [u8; SUPERBLOCK_BYTES],
 }
 
-/// All versions that can be read.
+/// All supported versions.
 pub static VERSIONS: &[&Version] = &[&v1::VERSION];
 
 /// Encodes a superblock into the first `SUPERBLOCK_BYTES` of `out`. Allocates nothing.

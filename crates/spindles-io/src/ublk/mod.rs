@@ -6,10 +6,10 @@
 //!                   control ─────┘  └──── payload, answers ◀─────┘
 //! ```
 //!
-//! The *control* creates, starts, takes over and deletes devices. A *queue* delivers the requests of a
-//! device to one thread and takes its answers. All commands go through `io_uring`; `messages` encodes
-//! them. The server reads and writes payload with its own system calls (`UBLK_F_USER_COPY`), so the
-//! kernel never holds an address in this process.
+//! The *control* creates, starts, takes over and deletes devices. A *queue* delivers the requests
+//! of a device to one thread and takes its answers. All commands go through `io_uring`; `messages`
+//! encodes them. The server reads and writes payload with its own system calls
+//! (`UBLK_F_USER_COPY`), so the kernel never holds an address in this process.
 
 mod control;
 mod messages;

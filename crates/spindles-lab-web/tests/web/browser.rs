@@ -1,10 +1,11 @@
-//! The pages in a real browser: at any size, in light and dark, and while a run grows. Needs Chromium.
+//! The pages in a real browser: at any size, in light and dark, and while a run grows. Needs
+//! Chromium.
 
 use crate::folder::{Results, records};
 use spindles_browser::{Browser, Scheme};
 use spindles_lab::Ending;
 
-/// Panics unless the page that is open is as it must be. Returns its ground.
+/// Panics if the open page has faults or complaints. Returns its background colour.
 fn holds(browser: &mut Browser, what: &str) -> String {
     let looks = browser.looks();
     assert_eq!(looks.faults, [""; 0], "{what}");
@@ -50,7 +51,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     }
     assert_ne!(grounds[0], grounds[3], "light and dark look the same");
 
-    // The run grows: what the reader opened and looks at stays.
+    // The run grows: the reader's open details and scroll position stay.
     browser.open(&format!("{url}/runs/now/"));
     browser
         .value("document.querySelectorAll('#doubts details').forEach((it) => { it.open = true; })");
@@ -86,7 +87,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     );
     holds(&mut browser, "the run that ended");
 
-    // The list shows what comes, and keeps what is ticked.
+    // The list shows new runs, and keeps ticked boxes.
     browser.open(&url);
     browser.value("document.querySelector('[value=stopped]').checked = true; window.mine = true");
     drop(results.going("another", &all[..3]));
@@ -97,7 +98,7 @@ fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
     );
     holds(&mut browser, "the list that grew");
 
-    // All of it is there without scripts.
+    // Without scripts, the page is complete too.
     browser.scripts(false);
     browser.open(&format!("{url}/runs/now/"));
     assert_eq!(

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use spindles_lab_web::{Limits, Server};
 
-/// Records of a run that began so many minutes later than another one.
+/// Returns records of a run that began `minute` minutes after the example.
 pub(crate) fn records(blocks: u32, minute: u64) -> Vec<Record> {
     let mut records = example::records(blocks);
     for record in &mut records {
@@ -33,24 +33,25 @@ impl Results {
         Self { folder }
     }
 
-    /// The folder that is served; what is beside it is not.
+    /// Returns the served folder. Its siblings are not served.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("results")
     }
 
-    /// A run that is going, with these records so far.
+    /// Creates a run that is going, with these records so far.
     pub(crate) fn going(&self, name: &str, records: &[Record]) -> RecordsFile {
         begun(&self.root().join(name), records)
     }
 
-    /// A run that ended in good order.
+    /// Creates a run that ended in good order.
     pub(crate) fn ended(&self, name: &str, records: &[Record]) {
         self.going(name, records).end(8, Ending::Finished);
     }
 
-    /// Serves it.
+    /// Serves the folder.
     pub(crate) fn serve(&self) -> SocketAddr {
-        // On a busy machine too the list has all figures, and requests come in time.
+        // Generous limits: even on a busy machine the list has all figures, and requests arrive in
+        // time.
         let limits = Limits {
             head: Duration::from_mins(1),
             list: Duration::from_mins(1),
@@ -60,7 +61,7 @@ impl Results {
     }
 }
 
-/// A run in this folder.
+/// Creates a run in this folder.
 pub(crate) fn begun(folder: &Path, records: &[Record]) -> RecordsFile {
     let mut file = RecordsFile::create(folder).expect("a new file");
     for record in records {
@@ -70,7 +71,7 @@ pub(crate) fn begun(folder: &Path, records: &[Record]) -> RecordsFile {
     file
 }
 
-/// A server that lives as long as the test.
+/// Starts a server that lives as long as the test.
 pub(crate) fn serve(root: &Path, address: &str, limits: Limits) -> SocketAddr {
     let address = address.parse().expect("an address");
     let server = Server::bind(root, address, limits).expect("it listens");

@@ -1,4 +1,4 @@
-//! A client that sends what it is told to, and reads until the end.
+//! A client that sends given bytes and reads until the end.
 
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The value of a field of its head.
+    /// Returns the value of a field of the head.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         let mut found = fields.filter(|(found, _)| found.eq_ignore_ascii_case(name));
@@ -25,7 +25,7 @@ impl Answer {
         serde_json::from_str(&self.body).expect("JSON")
     }
 
-    /// Panics unless it has this status and its body these texts.
+    /// Panics unless the answer has this status and its body contains these texts.
     pub(crate) fn says(&self, status: u16, texts: &[&str]) {
         assert_eq!(self.status, status, "{}{}", self.head, self.body);
         for text in texts {
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// A connection that gives up in time.
+/// Opens a connection with a read timeout.
 pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream
@@ -43,17 +43,17 @@ pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What comes for these bytes.
+/// Sends these bytes and returns the answer.
 pub(crate) fn sent(address: SocketAddr, request: &[u8]) -> Answer {
     let mut stream = connected(address);
     stream.write_all(request).expect("it reads");
     read(&mut stream)
 }
 
-/// What comes on a connection.
+/// Reads the answer from a connection.
 pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // What came before the end counts, however it ended.
+    // The bytes read before an error count.
     drop(stream.read_to_end(&mut bytes));
     let text = String::from_utf8(bytes).expect("a text");
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -68,7 +68,7 @@ pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     }
 }
 
-/// What is at this path.
+/// Requests this path.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     sent(address, request.as_bytes())

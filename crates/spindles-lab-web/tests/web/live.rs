@@ -1,4 +1,4 @@
-//! A run that grows while it is looked at.
+//! A run that grows while it is watched.
 
 use crate::folder::{Results, records};
 use crate::http::get;
@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Waits until the page at `path` says this: what is live is drawn anew only after a rest.
+/// Waits until the page at `path` contains `text`: a live page is redrawn only after a rest.
 fn wait_for(address: SocketAddr, path: &str, text: &str) {
     let begun = Instant::now();
     while !get(address, path).body.contains(text) {
@@ -46,7 +46,7 @@ fn a_run_is_seen_while_it_grows_and_when_it_ends() {
         &["Nothing is measured yet", "<b>Running</b>", "data-going>"],
     );
 
-    // The progress is news of the list and not of the report, which is large.
+    // Progress changes the version of the list, but not the one of the report, which is large.
     let (list, page) = (version("/state"), version("/runs/now/state"));
     file.progress(6, 8, "block 1: raid6, seq-read");
     assert_ne!(version("/state"), list);
@@ -58,12 +58,13 @@ fn a_run_is_seen_while_it_grows_and_when_it_ends() {
     }
     wait_for(address, "/runs/now/", "id=\"overview\"");
     assert_ne!(version("/runs/now/state"), page);
-    // What is to come is not missing.
+    // Missing runs of a running experiment are no doubt.
     let is_doubted =
         |body: &str| body.contains("A block is not complete") || body.contains("Fewer repetitions");
     let page = get(address, "/runs/now/").body;
     assert!(!is_doubted(&page));
-    // Nor was it measured, and nothing takes the place of a baseline that is to come.
+    // Planned runs don't count as measured, and no other system replaces a baseline that is yet to
+    // run.
     assert!(page.contains("<dd>20 runs: ") && !page.contains("workloads × "));
     assert!(!page.contains("the first that ran it"));
     for record in &runs[20..] {
@@ -76,7 +77,7 @@ fn a_run_is_seen_while_it_grows_and_when_it_ends() {
     wait_for(address, "/runs/now/", "2 repetition blocks");
     get(address, "/").says(200, &["One run, going now", "2 of 2 blocks"]);
 
-    // The end is seen at once.
+    // The end is visible at once.
     file.end(8, Ending::Finished);
     let page = get(address, "/runs/now/");
     page.says(200, &["<b>Finished</b>"]);

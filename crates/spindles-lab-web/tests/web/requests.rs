@@ -1,4 +1,4 @@
-//! Requests of every kind, also those that nobody should send.
+//! Requests of every kind, including malformed and hostile ones.
 
 use crate::folder::{Results, begun, records, serve};
 use crate::http::{connected, get, read, sent};
@@ -36,7 +36,7 @@ fn on_the_loopback_it_answers_only_to_names_of_this_machine() {
     ask(local_name.parse().unwrap(), "server.example").says(200, &["mine"]);
 }
 
-/// Names come from the listing: nothing else is reached, however it is written.
+/// Names are looked up in the listing: no spelling of a path reaches anything else.
 #[test]
 fn no_path_leads_out_of_the_folder() {
     let results = Results::new();
@@ -85,7 +85,7 @@ fn it_only_reads() {
             format!("{method} / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n");
         let mut stream = connected(address);
         stream.write_all(head.as_bytes()).unwrap();
-        // The answer is there before the body that nobody wants, and must not be lost to it.
+        // The answer arrives before the ignored body, which must not destroy it.
         std::thread::sleep(Duration::from_millis(20));
         for _ in 0..10 {
             stream.write_all(&[b'x'; 10_000]).unwrap();
@@ -187,7 +187,7 @@ fn what_is_no_request_is_answered_or_dropped() {
             200,
         ),
         ("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n", 200),
-        // Nothing comes for what is not complete in time.
+        // An incomplete request times out without an answer.
         ("GET / HTTP/1.1\r\nHo", 0),
         ("", 0),
     ] {
@@ -198,7 +198,7 @@ fn what_is_no_request_is_answered_or_dropped() {
             "{start:?}"
         );
     }
-    // More than anybody reads: the connection may end before all of it is sent.
+    // More than the server reads: the connection may end before all of it is sent.
     let mut stream = connected(address);
     drop(stream.write_all(large.as_bytes()));
     drop(stream);
@@ -238,7 +238,7 @@ fn idle_connections_keep_nobody_out_for_long() {
         begun.elapsed()
     );
     drop(idle);
-    // Who goes away in the middle leaves its place.
+    // A client that disconnects in the middle frees its seat.
     for _ in 0..32 {
         let mut stream = connected(address);
         stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
@@ -256,7 +256,7 @@ fn who_waits_for_a_byte_at_a_time_gets_as_little_time() {
     let address = serve(&results.root(), "127.0.0.1:0", limits);
     let mut stream = connected(address);
     let begun = Instant::now();
-    // Each byte comes in time, the whole does not.
+    // Each byte arrives in time, the whole request does not.
     for byte in b"GET / HTTP/1.1\r\nHost: localhost" {
         if stream.write_all(&[*byte]).is_err() {
             break;
@@ -290,7 +290,7 @@ fn it_says_why_it_can_not_begin() {
     let any = "127.0.0.1:0".parse().unwrap();
     let none = bind(&results.root().join("none"), any).to_string();
     assert!(none.contains("spindles lab run"), "{none}");
-    // An address that no machine has.
+    // An address that no machine has (TEST-NET-1).
     let elsewhere = bind(&results.root(), "192.0.2.1:0".parse().unwrap()).to_string();
     assert!(elsewhere.contains("such as 127.0.0.1:7118"), "{elsewhere}");
     let open = Server::bind(

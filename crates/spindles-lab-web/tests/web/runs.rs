@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// The names of the runs in the list, from the top.
+/// Returns the names of the runs in the list, from the top.
 fn listed(page: &str) -> Vec<&str> {
     let values = page.split("name=\"run\" value=\"").skip(1);
     values.filter_map(|rest| rest.split('"').next()).collect()
@@ -39,7 +39,7 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
         .going("late", &records(2, 3))
         .end(5, Ending::OutOfTime);
     drop(results.going("killed", &records(2, 4)));
-    // Kept by a version that noted nothing.
+    // Stored by a version that wrote no state.
     results.ended("early & <b>", &records(1, 6));
     fs::remove_file(results.root().join("early & <b>/state.json")).unwrap();
     let going = results.going("going", &records(3, 0)[..40]);
@@ -96,7 +96,7 @@ fn one_folder_of_results_is_a_list_of_one() {
     get(address, "/runs//state").says(200, &["cut_short"]);
 }
 
-/// To read hundreds of runs takes a while: the list comes before.
+/// Reading hundreds of runs takes a while: the list is sent before.
 #[test]
 fn the_list_does_not_wait_for_all_results() {
     let results = Results::new();
@@ -150,7 +150,7 @@ fn what_can_not_be_read_is_listed_with_the_reason() {
     );
     let odd = results.root().join(OsStr::from_bytes(b"odd\xff"));
     fs::create_dir(odd).unwrap();
-    // A folder of something else is none of ours.
+    // A folder without records is not listed.
     fs::create_dir(results.root().join("photos")).unwrap();
     fs::write(results.root().join("notes.txt"), "x").unwrap();
     let address = results.serve();
@@ -209,7 +209,7 @@ fn every_form_of_a_report_is_a_file() {
     assert!(at("report.md").body.contains("| "));
     let records = fs::read_to_string(results.root().join("a \"run\"/records.jsonl")).unwrap();
     assert_eq!(at("records.jsonl").body, records);
-    // The page has them beside it, not in it.
+    // The server offers the records as a file; the page does not embed them.
     assert!(!page.contains("id=\"data\"") && page.contains("id=\"overview\""));
 }
 
@@ -255,7 +255,7 @@ fn two_runs_are_compared_in_the_order_of_their_times() {
     ] {
         get(address, &format!("/compare{pair}")).says(400, &["Choose two runs"]);
     }
-    // Of no run is it the form of bonnie++.
+    // Neither run used bonnie++, so its form is not offered.
     let page = get(address, "/runs/a/");
     page.says(200, &["report.legacy.txt"]);
     assert!(!page.body.contains("report.bonnie"));

@@ -1,5 +1,5 @@
-//! Experiment files: systems × workloads × repetition blocks, in TOML. Whatever is wrong with one
-//! is said with the file, the line and the remedy.
+//! Experiment files: systems × workloads × repetition blocks, in TOML. Mistakes are reported with
+//! the file, the line and the remedy.
 
 mod nodes;
 mod raw;
@@ -29,20 +29,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::{Spanned, Value};
 
-/// What the command line adds to an experiment file.
+/// Settings of the command line that change an experiment file.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// Sizes and times are multiplied by it; 1 leaves them alone.
+    /// Factor for sizes and times; 1 leaves them unchanged.
     pub scale: f64,
-    /// How long workloads go on that run for a time.
+    /// Seconds that timed workloads run.
     pub seconds: Option<u64>,
     /// Repetition blocks.
     pub blocks: Option<u32>,
-    /// The most repetition blocks, where the runner goes on until intervals are narrow.
+    /// Most repetition blocks, if the runner goes on until intervals are narrow.
     pub blocks_max: Option<u32>,
-    /// Addresses of nodes, in place of the file's; none: those of the file.
+    /// Addresses of nodes that replace those of the file; empty to keep the file's.
     pub nodes: Vec<NodeAddress>,
-    /// The file with the token that agents on nodes know.
+    /// The file with the token of the agents on nodes.
     pub token_file: Option<PathBuf>,
     /// The address at which nodes reach this machine.
     pub listen: Option<IpAddr>,
@@ -62,65 +62,67 @@ impl Default for Tuning {
     }
 }
 
-/// What is to be measured, checked.
+/// A checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// Its name: `quickstart`.
     pub name: String,
     /// One sentence for the reader of the report.
     pub summary: String,
-    /// Where it was read from.
+    /// The file or name it was read from.
     pub source: String,
-    /// The file as it was read.
+    /// The text of the file.
     pub definition: String,
     /// Seed of every random choice.
     pub seed: u64,
-    /// How many times every workload runs on every system, at least.
+    /// How often every workload runs on every system, at least.
     pub blocks: u32,
-    /// How many times at most: no more once the interval of every headline ratio is narrow.
+    /// How often at most: the runner stops earlier once the interval of every headline ratio is
+    /// narrow.
     pub blocks_max: u32,
-    /// Operations before each timed window, thrown away.
+    /// Operations before each timed window, not counted.
     pub warmup_operations: u32,
-    /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
+    /// True if the machine's caches are emptied before each phase on files, if permitted.
     pub empty_caches: bool,
-    /// Whether the changes that would confirm the verdicts are tried after all blocks.
+    /// True if changes that would confirm the verdicts are tried after all blocks.
     pub confirm: bool,
-    /// The smallest scale at which its figures say something; `None`: any.
+    /// The smallest scale at which its figures are meaningful; `None` for any.
     pub scale_min: Option<f64>,
-    /// No further block is begun when it would end later than this.
+    /// A block that would end later than this is not begun.
     pub time_limit: Option<Duration>,
-    /// How sizes are smaller than the workloads define them, in plain words; empty when not.
+    /// How sizes are scaled below the workloads' definitions, in plain words; empty if they are
+    /// not.
     pub scaled_how: String,
-    /// What systems are made of where they count their members.
+    /// The devices that systems are made of if their expressions count members.
     pub members: Members,
-    /// Where files are made; the system's temporary folder when not said.
+    /// The folder for files; `None` for the system's temporary folder.
     pub folder: Option<PathBuf>,
     /// The systems in the order of the report.
     pub systems: Vec<SystemSpec>,
-    /// Name of the system that all others are compared with.
+    /// Name of the system for comparison with all others.
     pub baseline: String,
-    /// How much workloads matter to who asks, by name; none: not stated.
+    /// Weights of workloads for the reader, by name; empty if not stated.
     pub weights: BTreeMap<String, f64>,
-    /// Whether the baseline runs once more as another system (the A/A pair).
+    /// True if the baseline runs once more as another system (the A/A pair).
     pub control: bool,
     /// The workloads in the order in which they run.
     pub workloads: Vec<WorkloadSpec>,
     /// The machines that workloads on nodes run on.
     pub nodes: Option<Nodes>,
-    /// Workloads that there are not enough nodes for, and the remedy.
+    /// Workloads that need more nodes than are given, and the remedy.
     pub left_out: Option<String>,
-    /// Lines of job files that the lab does not follow, and why.
+    /// Lines of job files that the lab ignores, and why.
     pub notes: Vec<String>,
 }
 
-/// What systems are made of where they count their members.
+/// The devices that systems are made of if their expressions count members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// Files in a temporary folder.
     Files,
     /// New devices of a backend whose devices end with the process.
     Fresh(&'static Backend),
-    /// These devices or files, in this order. What they hold is lost.
+    /// These devices or files, in this order. Their contents are destroyed.
     Devices(Vec<String>),
 }
 
@@ -128,13 +130,13 @@ impl Members {
     /// The word for `Files`.
     pub const FILES: &str = "files";
 
-    /// Each word for members of a kind, and what they are.
+    /// Lists the words for kinds of members, with a description.
     pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
         let fresh = fresh().map(|backend| (backend.facts.name, backend.summary));
         std::iter::once((Self::FILES, "files in a temporary folder")).chain(fresh)
     }
 
-    /// What a word means.
+    /// Returns the members that a word stands for.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         if word == Self::FILES {
@@ -146,7 +148,7 @@ impl Members {
     }
 }
 
-/// Backends whose devices end with the process.
+/// Returns the backends whose devices end with the process.
 fn fresh() -> impl Iterator<Item = &'static Backend> {
     let backends = BACKENDS.iter().copied();
     backends.filter(|backend| !backend.facts.outlives_process)
@@ -157,30 +159,29 @@ fn fresh() -> impl Iterator<Item = &'static Backend> {
 pub struct SystemSpec {
     /// Unique name.
     pub name: String,
-    /// What it is: see [`KINDS`](crate::targets::KINDS).
+    /// The kind of system: see [`KINDS`](crate::targets::KINDS).
     pub target: String,
-    /// Chunk of the array; `None` for the level's own.
+    /// Chunk of the array; `None` for the level's default.
     pub chunk_bytes: Option<u64>,
-    /// What is done about crashes; `None` for the level's own.
+    /// Consistency policy after crashes; `None` for the level's default.
     pub consistency: Option<&'static Policy>,
-    /// How blocks are summed up; `None` for as `create` does.
+    /// Checksum of blocks; `None` for the default of `create`.
     pub checksum: Option<ChecksumKind>,
-    /// A device or file of its own for the journal of the array. What it holds is lost.
+    /// A device or file for the journal of the array. Its contents are destroyed.
     pub journal: Option<String>,
-    /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
-    /// line says.
+    /// Rate guaranteed to jobs, in bytes of each member per second; `None` for the command line's.
     pub rebuild_rate: Option<u64>,
-    /// What it costs, in the currency of the experiment.
+    /// Price, in the currency of the experiment.
     pub price: Option<f64>,
-    /// Which copy a read of a mirror takes; `None` for what the command line says.
+    /// Policy that selects the copy a mirror reads; `None` for the command line's.
     pub read_policy: Option<&'static ReadPolicy>,
-    /// Whether its members are asked for no flushes, to know what these cost.
+    /// True if flushes are not sent to its members, to measure their cost.
     pub ignore_flushes: bool,
-    /// Whether it is served as arrays are where the kernel needs it as a device.
+    /// True if a single disk is served as arrays are, when the kernel needs it as a device.
     pub is_served: bool,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
-    /// The commands that make it and take it down, if it is not ours to make.
+    /// Commands that set up and tear down the system, if the lab does not create it.
     pub commands: Option<Commands>,
     /// Name of the system that it is compared with besides the baseline of the experiment.
     pub baseline: Option<String>,
@@ -193,60 +194,60 @@ pub struct SystemSpec {
 pub struct WorkloadSpec {
     /// Unique name.
     pub name: String,
-    /// What runs.
+    /// The work to run.
     pub work: Work,
-    /// On which systems; all when not said.
+    /// The systems to run on; `None` for all.
     pub systems: Option<Vec<String>>,
-    /// The job that it runs beside, and when.
+    /// The job during which it runs, and the stage.
     pub beside: Option<(&'static Job, Stage)>,
-    /// On how many nodes, where it does not run here.
+    /// The nodes it runs on; `None` if it runs here.
     pub on_nodes: Option<OnNodes>,
-    /// Its line in the file; 0 where there is no file.
+    /// Its line in the file; 0 without a file.
     pub line: usize,
 }
 
-/// What a workload does.
+/// The work of a workload.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// It reads and writes blocks.
+    /// Reads and writes blocks.
     Blocks(BlockWork),
-    /// It works on files in a folder.
+    /// Works on files in a folder.
     Files(FilePlan),
-    /// It makes a file system on the whole: this program with these arguments, and the device after them.
+    /// Makes a file system on the whole system: this program with these arguments, then the device.
     Newfs(Vec<String>),
-    /// It is fio's.
+    /// Runs fio.
     Fio(FioWork),
-    /// It copies files between this machine and nodes.
+    /// Copies files between this machine and nodes.
     Copy(CopyPlan),
 }
 
-/// What the workload is called that makes a file system.
+/// The name of the workload that makes a file system.
 pub const NEWFS: &str = "newfs";
 
 /// A workload on blocks with its choices.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockWork {
-    /// What runs.
+    /// The kind of workload.
     pub kind: &'static Kind,
-    /// How much of the system it works on.
+    /// Bytes of the system that it works on.
     pub size_bytes: u64,
-    /// Size of one operation, if not the kind's own.
+    /// Size of one operation; `None` for the kind's own.
     pub chunk_bytes: Option<u32>,
-    /// Operations in flight, if not the kind's own.
+    /// Operations in flight; `None` for the kind's own.
     pub in_flight: Option<u32>,
-    /// Operations in all, if not the kind's own.
+    /// Operations in all; `None` for the kind's own.
     pub operations: Option<u64>,
-    /// How many of 100 operations read, if not the kind's own.
+    /// Percentage of reads; `None` for the kind's own.
     pub read_percent: Option<u32>,
-    /// How long it goes on, where it ends by that.
+    /// Seconds to run; `None` if it ends by its work.
     pub seconds: Option<u64>,
-    /// Operations that come each second, whether or not earlier ones were answered; `None`: whoever was
-    /// answered asks again.
+    /// Operations that arrive per second, whether or not earlier ones were answered. `None` if each
+    /// actor issues its next operation after a reply.
     pub arrivals_per_s: Option<u64>,
 }
 
 impl BlockWork {
-    /// What the workload is asked to do on one target, or on `streams` at once.
+    /// Returns the parameters for one target, or for `streams` at once.
     pub fn params(&self, seed: u64, streams: u32) -> Params {
         Params {
             size_bytes: self.size_bytes,
@@ -260,14 +261,14 @@ impl BlockWork {
         }
     }
 
-    /// Whether it works on one target at a time.
+    /// Returns true if it works on one target at a time.
     pub(crate) fn on_one(&self) -> bool {
         self.kind.streams == Streams::One
     }
 }
 
 impl WorkloadSpec {
-    /// What it is called in records: with its stage, where it runs beside a job.
+    /// Returns its name in records, with the stage if it runs alongside a job.
     pub fn full_name(&self) -> String {
         match self.beside {
             None => self.name.clone(),
@@ -275,13 +276,13 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether it runs on that system.
+    /// Returns true if it runs on that system.
     pub fn runs_on(&self, system: &str) -> bool {
         let listed = |names: &Vec<String>| names.iter().any(|name| name == system);
         self.systems.as_ref().is_none_or(listed)
     }
 
-    /// Its work, where that is on blocks.
+    /// Returns its work on blocks; `None` if it does other work.
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
@@ -289,7 +290,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Its work, where that is on files.
+    /// Returns its work on files; `None` if it does other work.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
             Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
@@ -297,7 +298,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// How many nodes it needs beside this machine.
+    /// Returns how many nodes it needs in addition to this machine.
     pub fn nodes(&self) -> u32 {
         match (&self.work, &self.on_nodes) {
             (Work::Copy(plan), _) => plan.nodes(),
@@ -306,7 +307,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether it writes to what it runs on.
+    /// Returns true if it writes to the system.
     pub(crate) fn writes(&self) -> bool {
         self.beside.is_some()
             || match &self.work {
@@ -318,7 +319,7 @@ impl WorkloadSpec {
 }
 
 impl Experiment {
-    /// One workload on one system, without a comparison: what `bench` runs.
+    /// Creates an experiment of one workload on one system, without a comparison, for `bench`.
     pub fn of_one(target: &str, workload: WorkloadSpec, chunk_bytes: Option<u64>) -> Self {
         Self {
             name: "bench".to_owned(),
@@ -364,7 +365,7 @@ impl Experiment {
     }
 }
 
-/// Something that is wrong with an experiment file, where, and what to do.
+/// A mistake in an experiment file: its place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentMistake {
     /// The line, counted from 1.
@@ -373,7 +374,7 @@ pub struct ExperimentMistake {
     pub what: String,
 }
 
-/// All that is wrong with an experiment file, in the order of its lines.
+/// All mistakes in an experiment file, in the order of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError {
     /// The file.
@@ -385,7 +386,7 @@ pub struct ExperimentError {
 impl std::error::Error for ExperimentError {}
 
 impl fmt::Display for ExperimentError {
-    /// A line for each mistake.
+    /// Writes a line for each mistake.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, ExperimentMistake { line, what }) in self.mistakes.iter().enumerate() {
             let end = if number > 0 { "\n" } else { "" };
@@ -399,18 +400,18 @@ impl fmt::Display for ExperimentError {
 const BLOCKS_MAX: u64 = 1000;
 
 impl Experiment {
-    /// Reads an experiment as it is; `source` is what the user called the file.
+    /// Reads an experiment unchanged; `source` is the user's name of the file.
     ///
     /// # Errors
-    /// What is wrong, with the line and the remedy.
+    /// All mistakes, with the line and the remedy.
     pub fn parse(source: &str, text: &str) -> Result<Self, ExperimentError> {
         Self::parse_tuned(source, text, &Tuning::default())
     }
 
-    /// Reads an experiment with what the command line adds.
+    /// Reads an experiment with the settings of the command line.
     ///
     /// # Errors
-    /// What is wrong, with the line and the remedy.
+    /// All mistakes, with the line and the remedy.
     pub fn parse_tuned(source: &str, text: &str, tuning: &Tuning) -> Result<Self, ExperimentError> {
         let reader = Reader {
             source,
@@ -422,7 +423,7 @@ impl Experiment {
         reader.end(read)
     }
 
-    /// Reads as far as that goes; what is wrong otherwise is among the mistakes of the reader.
+    /// Reads as much as possible; further mistakes are collected in the reader.
     fn read(reader: &Reader<'_>) -> Result<Self, ExperimentError> {
         let (text, tuning) = (reader.text, reader.tuning);
         let raw: RawFile = toml::from_str(text).map_err(|error| reader.not_toml(&error))?;
@@ -437,7 +438,7 @@ impl Experiment {
                 tuning.scale,
                 least.get_ref()
             );
-            // Each workload would say the same of itself.
+            // Stop here, because each workload would repeat this mistake.
             return Err(reader.at(&least.span(), what));
         }
         let mut left_to_lab = Vec::new();
@@ -536,7 +537,7 @@ impl Experiment {
         let small = |count: u64| u32::try_from(count).expect("checked above");
         let blocks = small(blocks.unwrap_or(5)).min(tuning.blocks_max.unwrap_or(u32::MAX));
         let blocks = tuning.blocks.unwrap_or(blocks);
-        // `--blocks 3` means three, whatever the experiment goes on to.
+        // `--blocks 3` means exactly three, even if the experiment sets a larger maximum.
         let max_blocks = max_blocks.filter(|_| tuning.blocks.is_none());
         let blocks_max = tuning.blocks_max.or(max_blocks.map(small));
         let scaled_how = match (raw.scaled.unwrap_or_default(), tuning.scale) {
@@ -574,7 +575,7 @@ impl Experiment {
     }
 }
 
-/// A workload beside a job runs before, during and after it.
+/// Expands a workload alongside a job into one before, one during and one after the job.
 fn staged(spec: WorkloadSpec) -> Vec<WorkloadSpec> {
     let Some((job, _)) = spec.beside else {
         return vec![spec];
@@ -586,7 +587,7 @@ fn staged(spec: WorkloadSpec) -> Vec<WorkloadSpec> {
     Stage::ALL.map(at).into()
 }
 
-/// What a text means as the value of a parameter: a number or size, or else a word.
+/// Parses the value of a parameter: a number or size, or else a word.
 pub fn parameter_of(text: &str) -> file::Value {
     match text.parse::<SizeBytes>() {
         Ok(size) => file::Value::Number(size.0),

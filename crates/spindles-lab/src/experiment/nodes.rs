@@ -1,4 +1,4 @@
-//! What an experiment says of other machines: which they are, and which workloads run on them.
+//! Nodes in an experiment: their addresses, and the workloads that run on them.
 
 use super::raw::{RawFile, RawWorkload};
 use super::reader::Reader;
@@ -13,27 +13,28 @@ use toml::Spanned;
 /// The machines that workloads on nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Their agents. Workloads take the first so many.
+    /// Addresses of their agents. A workload takes as many as it needs, from the first.
     pub addresses: Vec<NodeAddress>,
-    /// The file with the token that the agents know.
+    /// The file with the token of the agents.
     pub token_file: PathBuf,
-    /// The address at which nodes reach this machine; `None`: whichever their agents are reached from.
+    /// The address at which nodes reach this machine; `None` for the one that connects to their
+    /// agents.
     pub listen: Option<IpAddr>,
 }
 
 /// A workload on nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnNodes {
-    /// How many.
+    /// The number of nodes.
     pub count: u32,
-    /// The device of each that fio runs on; `None`: a file in the folder of its agent.
+    /// The device that fio runs on at each node; `None` for a file in the agent's folder.
     pub device: Option<String>,
 }
 
-/// The word for where such a workload runs.
+/// The value of `on` for workloads on nodes.
 const NODES: &str = "nodes";
 
-/// The workloads that there are enough nodes for, and what is wrong with the others.
+/// Returns the workloads that have enough nodes, and a note on the others.
 pub(super) fn with_enough(
     workloads: impl Iterator<Item = WorkloadSpec>,
     count: usize,
@@ -59,7 +60,7 @@ pub(super) fn with_enough(
 }
 
 impl Reader<'_> {
-    /// The nodes of the file, or of the command line in their place.
+    /// Reads the nodes of the file, or those of the command line that replace them.
     pub(super) fn nodes(&self, raw: &RawFile) -> Result<Option<Nodes>, ExperimentError> {
         let mut addresses = Vec::new();
         for text in raw.nodes.iter().flat_map(Spanned::get_ref) {
@@ -102,7 +103,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Where a workload runs, if not here.
+    /// Returns on which nodes a workload runs; `None` if it runs here.
     pub(super) fn on_nodes(
         &self,
         raw: &RawWorkload,

@@ -1,4 +1,4 @@
-//! Experiment files as TOML has them, before anything is checked.
+//! The TOML structure of experiment files, before anything is checked.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -88,14 +88,14 @@ pub(super) struct RawWorkload {
 }
 
 impl RawSystem {
-    /// What it is called.
+    /// Returns the name; by default the target.
     pub(super) fn name(&self) -> &str {
         self.name.as_ref().unwrap_or(&self.target).get_ref()
     }
 }
 
 impl RawWorkload {
-    /// What it is called.
+    /// Returns the name; by default the kind.
     pub(super) fn name(&self) -> &str {
         self.name.as_ref().unwrap_or(&self.kind).get_ref()
     }

@@ -1,4 +1,4 @@
-//! Reads the parts of an experiment file, and says where in it something is wrong.
+//! Reads the parts of an experiment file, and locates the mistakes in it.
 
 use super::raw::{RawFile, RawSystem, RawWorkload};
 use super::{
@@ -25,12 +25,13 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::{Spanned, Value};
 
-/// Larger sizes would not fit 64 bits together with what is added to them.
+/// Larger sizes would overflow 64 bits when something is added to them.
 const SIZE_BYTES_MAX: u64 = 1 << 60;
-/// What workloads on blocks work on where the file does not say.
+/// Bytes that workloads on blocks work on by default.
 const SIZE_BYTES_DEFAULT: u64 = 256 << 20;
 
-/// Each option of systems, and where it is given: by a system, or at the head of the file, which have the same fields.
+/// Lists each option of systems with its place in the file. The fields are the same for a system
+/// and for the head of the file.
 macro_rules! given {
     ($raw:expr) => {
         [
@@ -57,12 +58,12 @@ macro_rules! given {
         ]
     };
 }
-/// Says where in the text something is wrong.
+/// Reads an experiment file and locates mistakes in its text.
 pub(super) struct Reader<'a> {
     pub(super) source: &'a str,
     pub(super) text: &'a str,
     pub(super) tuning: &'a Tuning,
-    /// What was found so far: reading goes on behind it, so that all is said at once.
+    /// The mistakes so far: reading continues after each, so that all are reported at once.
     pub(super) mistakes: RefCell<Vec<ExperimentMistake>>,
 }
 
@@ -74,13 +75,13 @@ impl Reader<'_> {
         }
     }
 
-    /// What was read; what is wrong with it is kept, and reading goes on.
+    /// Returns the value that was read; records mistakes, so that reading can continue.
     pub(super) fn keep<T>(&self, read: Result<T, ExperimentError>) -> Option<T> {
         read.map_err(|error| self.mistakes.borrow_mut().extend(error.mistakes))
             .ok()
     }
 
-    /// What was read in all, or each mistake once.
+    /// Returns the result if there are no mistakes; otherwise each mistake once.
     pub(super) fn end<T>(&self, read: Result<T, ExperimentError>) -> Result<T, ExperimentError> {
         let read = self.keep(read);
         let mut mistakes = self.mistakes.take();
@@ -217,7 +218,7 @@ impl Reader<'_> {
         Ok(Some(bytes))
     }
 
-    /// What goes by that name.
+    /// Looks up a name in a table.
     pub(super) fn named<T>(
         &self,
         name: Option<&Spanned<String>>,
@@ -319,7 +320,7 @@ impl Reader<'_> {
                 },
             );
         let mut subject = subject(raw, members);
-        // What a single disk is compared with are arrays.
+        // Single disks are compared with arrays, and thus served in the same way by default.
         let is_served = self
             .keep(is_served)
             .flatten()
@@ -353,7 +354,7 @@ impl Reader<'_> {
         let rebuild_rate = self.keep(self.size(rate, "rebuild_rate")).flatten();
         let journal = raw.journal.as_ref().or(file.journal.as_ref());
         let ignore_flushes = self.keep(self.ignore_flushes(raw, file)).unwrap_or(false);
-        // What is said at the head is for the systems that it means something for.
+        // Options at the head apply to the systems for which they are meaningful.
         Ok(SystemSpec {
             name: name.to_owned(),
             target: target.clone(),
@@ -388,7 +389,7 @@ impl Reader<'_> {
         Ok(ignored?.unwrap_or(false))
     }
 
-    /// Finds options at the head of the file that mean something for no system.
+    /// Reports options at the head of the file that are meaningful for no system.
     pub(super) fn options_of_all(&self, file: &RawFile, members: &Members) {
         let systems = file.system.iter();
         let subjects: Vec<Subject> = systems.map(|one| subject(one.get_ref(), members)).collect();
@@ -600,21 +601,21 @@ impl Reader<'_> {
             seconds: self.keep(self.seconds(raw)).flatten(),
             arrivals_per_s: count(&raw.arrivals, "arrivals", 1, 10_000_000),
         };
-        // With a number that is not possible it can't be planned either.
+        // With an invalid number, planning would fail as well.
         if self.mistakes.borrow().len() > found {
             return Ok(work);
         }
         let plan = kind.plan(&work.params(0, 1));
         let plan = plan.and_then(|plan| match chosen {
             Some(size_bytes) if size_bytes == work.size_bytes => plan.check_size(size_bytes),
-            // The default, or made smaller by the scale.
+            // The default size, or one reduced by the scale.
             Some(_) | None => Ok(()),
         });
         plan.map_err(|error| self.at(&raw.kind.span(), format!("{}: {error}", kind.name)))?;
         Ok(work)
     }
 
-    /// How long it goes on, at the scale that was asked for.
+    /// Returns the seconds to run, scaled.
     fn seconds(&self, raw: &RawWorkload) -> Result<Option<u64>, ExperimentError> {
         let seconds = self.count(raw.seconds.as_ref(), "seconds", 1, 1 << 20)?;
         Ok(seconds.map(|seconds| match self.tuning.seconds {
@@ -623,14 +624,14 @@ impl Reader<'_> {
         }))
     }
 
-    /// The size of a workload on blocks at the scale that was asked for.
+    /// Returns the size of a workload on blocks, scaled.
     fn shrunk(
         &self,
         raw: &RawWorkload,
         kind: &Kind,
         size_bytes: u64,
     ) -> Result<u64, ExperimentError> {
-        /// Below this a workload is over before it has begun.
+        /// A smaller workload ends before it can be measured.
         const LEAST: u64 = 1 << 20;
         if self.tuning.scale >= 1.0 {
             return Ok(size_bytes);
@@ -651,7 +652,7 @@ impl Reader<'_> {
         Ok(shrunk)
     }
 
-    /// Workloads that are not on blocks have their choices among their parameters.
+    /// Refuses keys of workloads on blocks for a workload on files, which has parameters instead.
     pub(super) fn no_keys_of_blocks(
         &self,
         raw: &RawWorkload,
@@ -670,7 +671,7 @@ impl Reader<'_> {
         Err(self.at(&value.span(), what))
     }
 
-    /// The same of the workloads that drive a program of others.
+    /// Refuses the same keys for workloads that drive another program.
     fn no_keys_beside_parameters(&self, raw: &RawWorkload) -> Result<(), ExperimentError> {
         let Some((key, value)) = key_of_blocks(raw) else {
             return Ok(());
@@ -728,7 +729,7 @@ impl Reader<'_> {
         Ok(plan)
     }
 
-    /// The files of an archive of the user's.
+    /// Reads the files of the user's archive.
     fn archive(&self, value: &Spanned<Value>) -> Result<Tree, ExperimentError> {
         let path = value.get_ref().as_str().unwrap_or_default();
         archive::read(Path::new(path)).map_err(|error| {
@@ -739,7 +740,7 @@ impl Reader<'_> {
         })
     }
 
-    /// fio with the options that are given as parameters.
+    /// Reads a workload of fio, whose options are its parameters.
     fn fio(&self, raw: &RawWorkload) -> Result<FioWork, ExperimentError> {
         self.no_keys_beside_parameters(raw)?;
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
@@ -764,8 +765,9 @@ impl Reader<'_> {
         work.map_err(|what| self.at(&span, what))
     }
 
-    /// The workload, or one for each section of its job file: with the options there as parameters, but for those that it
-    /// has itself. Options that the lab chooses are left out, with a note.
+    /// Returns the workload, or one for each section of its job file. Options of the section become
+    /// parameters, unless the workload sets them itself. Options that the lab chooses are left out,
+    /// with a note.
     pub(super) fn jobs_of(
         &self,
         raw: &RawWorkload,
@@ -820,7 +822,7 @@ impl Reader<'_> {
         Ok(sections.into_iter().map(of_section).collect())
     }
 
-    /// The command of a workload that makes a file system, in words.
+    /// Returns the words of the command that makes a file system.
     fn newfs(&self, raw: &RawWorkload) -> Result<Vec<String>, ExperimentError> {
         self.no_keys_beside_parameters(raw)?;
         let span = raw
@@ -842,7 +844,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// A number, a size, or a word.
+    /// Reads a number, a size, or a word.
     pub(super) fn parameter(
         &self,
         name: &str,
@@ -865,7 +867,7 @@ impl Reader<'_> {
     }
 }
 
-/// A key of workloads on blocks that is given.
+/// Returns a key of workloads on blocks that is present, if any.
 fn key_of_blocks(raw: &RawWorkload) -> Option<(&'static str, &Spanned<Value>)> {
     let keys = [
         ("size", &raw.size),
@@ -880,7 +882,7 @@ fn key_of_blocks(raw: &RawWorkload) -> Option<(&'static str, &Spanned<Value>)> {
     given.find_map(|(key, value)| Some((key, value.as_ref()?)))
 }
 
-/// What a system is, as far as options ask.
+/// Describes a system for checking its options.
 fn subject(raw: &RawSystem, members: &Members) -> Subject {
     let mut subject = Subject::new(raw.target.get_ref(), members);
     subject.is_mounted = raw.fs.is_some();
@@ -888,7 +890,8 @@ fn subject(raw: &RawSystem, members: &Members) -> Subject {
     subject
 }
 
-/// The smallest scale that leaves so much of a size, in thousandths rounded up.
+/// Returns the smallest scale at which `size_bytes` leaves at least `least`, in thousandths rounded
+/// up.
 #[expect(clippy::cast_precision_loss, reason = "shown with three decimals")]
 fn smallest_scale(least: u64, size_bytes: u64) -> f64 {
     (least * 1000).div_ceil(size_bytes.max(1)) as f64 / 1000.0

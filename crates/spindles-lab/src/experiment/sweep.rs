@@ -1,4 +1,5 @@
-//! Lists in a workload: it is run once for each of their values, and for all pairs where there are two.
+//! Lists in a workload: it runs once for each value, or for each combination of values of several
+//! lists.
 
 use super::raw::RawWorkload;
 use toml::{Spanned, Value};
@@ -6,7 +7,8 @@ use toml::{Spanned, Value};
 /// A key with a list, and its values.
 type Axis = (String, Vec<Spanned<Value>>);
 
-/// The workload once for each combination of the values in its lists, each with a name of its own.
+/// Expands the workload into one for each combination of the values in its lists, each with its own
+/// name.
 pub(super) fn expand(raw: &RawWorkload) -> Vec<RawWorkload> {
     let axes = axes(raw);
     let mut all = vec![raw.clone()];
@@ -38,7 +40,7 @@ fn axes(raw: &RawWorkload) -> Vec<Axis> {
     axes
 }
 
-/// The values of a list that holds some.
+/// Returns the values of a non-empty list.
 fn list(value: &Spanned<Value>) -> Option<Vec<Spanned<Value>>> {
     let Value::Array(values) = value.get_ref() else {
         return None;

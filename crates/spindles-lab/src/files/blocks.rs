@@ -1,6 +1,8 @@
-//! Carries a phase out on a bare target, with the files where a [`Layout`] has them: one thread plays all actors,
-//! as the target is driven by one, and each has one operation in flight. What is no multiple of the target's
-//! blocks is read as whole blocks, and written by reading the blocks at its ends first: there is no cache.
+//! Runs a phase on a bare target, with files placed by a [`Layout`]. One thread plays all actors,
+//! because one thread drives the target; each actor has one operation in flight.
+//!
+//! Unaligned reads fetch whole blocks, and unaligned writes first read the blocks at their ends:
+//! there is no cache.
 
 use super::hands::{self, named};
 use super::{Measured, counted_of, moved, usage_of};
@@ -43,7 +45,7 @@ impl<'t> Blocks<'t> {
         })
     }
 
-    /// Runs a phase of a plan; those before it have run.
+    /// Runs a phase of a plan; the phases before it have run.
     pub(crate) fn run(
         &mut self,
         plan: &FilePlan,
@@ -53,7 +55,7 @@ impl<'t> Blocks<'t> {
         let facts = &plan.phases()[phase];
         let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
         let block_bytes = self.target.facts().block_size.bytes();
-        // One more: an operation may begin within a block.
+        // One more block: an operation may begin within a block.
         let area_blocks = facts.buffer_bytes.div_ceil(block_bytes) + 1;
         let areas = Areas::new(self.target, facts.actors, area_blocks);
         let mut random = Draw::new(plan.seed, 4, 0);
@@ -120,7 +122,7 @@ impl<'t> Blocks<'t> {
 struct Open {
     file: FileId,
     position: u64,
-    /// Whether each write is durable when it is answered.
+    /// True if each write is durable when answered.
     syncs: bool,
 }
 
@@ -128,7 +130,7 @@ struct Open {
 struct Actor {
     open: Vec<Option<Open>>,
     doing: Option<Doing>,
-    /// Since when it waits for another.
+    /// Since when it waits for another actor.
     waits: Option<Instant>,
 }
 
@@ -137,9 +139,9 @@ struct Doing {
     issue: FileIssue,
     answer: Answer,
     began: Instant,
-    /// Where its first byte lies in the actor's area.
+    /// Offset of its first byte in the actor's area.
     skew: usize,
-    /// What is still to be asked of the target.
+    /// Parts that are yet to be carried out.
     parts: VecDeque<Part>,
     /// Requests not yet answered.
     out: u32,
@@ -147,11 +149,11 @@ struct Doing {
 
 /// A part of an operation.
 enum Part {
-    /// A request; the place in the buffer counts from the start of the actor's area.
+    /// A request; its position in the buffer counts from the start of the actor's area.
     Ask(Request),
-    /// What comes after it begins when all before it is answered.
+    /// Waits until everything before it is answered.
     Await,
-    /// The bytes that are to be written are made.
+    /// Generates the bytes to write.
     Fill,
 }
 
@@ -174,13 +176,13 @@ struct Play<'p> {
     request_blocks_max: u32,
     areas: Areas,
     actors: Vec<Actor>,
-    /// Actors that may go on.
+    /// Actors that can continue.
     ready: VecDeque<u32>,
-    /// Actors for whose next request the target had no room.
+    /// Actors whose next request the target did not accept.
     stalled: VecDeque<u32>,
     in_flight: u32,
     recorder: Recorder<'p>,
-    /// CPU time that actors computed for.
+    /// CPU time of the actors' own computations.
     computed_ns: u64,
 }
 
@@ -207,7 +209,7 @@ impl Play<'_> {
         }
     }
 
-    /// Takes steps of an actor until it has something in flight, waits, or is done.
+    /// Steps an actor until it has something in flight, waits, or is done.
     fn go_on(&mut self, actor: u32, mut answer: Option<Answer>) -> Result<(), Failure> {
         if let Some(since) = self.actors[index(actor)].waits.take() {
             self.recorder.waited(since, Instant::now());
@@ -234,7 +236,7 @@ impl Play<'_> {
         }
     }
 
-    /// Does what needs no target at once, and leaves the rest in the actor's parts.
+    /// Carries out at once what needs no target; queues the rest in the actor's parts.
     fn begin(&mut self, actor: u32, issue: FileIssue) -> Result<(), Failure> {
         let mut doing = Doing {
             issue,
@@ -308,7 +310,7 @@ impl Play<'_> {
         open.expect("a workload uses what it opened")
     }
 
-    /// Where an operation begins. From the position, it moves that by `bytes`.
+    /// Returns the offset of an operation. An operation at the position advances it by `bytes`.
     fn place(&mut self, actor: u32, slot: Slot, at: At, bytes: u64) -> u64 {
         match at {
             At::Offset(offset) => offset,
@@ -360,7 +362,7 @@ impl Play<'_> {
         }
         doing.answer.bytes = bytes.into();
         doing.skew = self.skew(offset);
-        // The bytes of its first and last block that are not written.
+        // Read the parts of the first and last block that are not overwritten.
         let first = offset / block * block;
         let last = end / block * block;
         if offset > first && first < there {
@@ -376,12 +378,12 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Where in its first block an operation begins.
+    /// Returns the offset of an operation in its first block.
     fn skew(&self, offset: u64) -> usize {
         usize::try_from(offset % u64::from(self.block_bytes)).expect("less than a block")
     }
 
-    /// The requests for the whole blocks that hold a part of a file; the first has its place in the buffer
+    /// Queues the requests for the whole blocks that hold a part of a file. The first goes
     /// `area_block` blocks after the start of the area.
     fn ask(
         &self,
@@ -418,7 +420,7 @@ impl Play<'_> {
         }
     }
 
-    /// Submits what may be in flight of an actor's operation.
+    /// Submits the next parts of an actor's operation, as far as possible.
     fn submit(&mut self, actor: u32) -> Result<(), Failure> {
         let area = self.areas.of(index(actor));
         loop {
@@ -452,7 +454,7 @@ impl Play<'_> {
         }
     }
 
-    /// Makes what an operation writes.
+    /// Generates the bytes that an operation writes.
     fn fill(&mut self, actor: u32, issue: &FileIssue, skew: usize) {
         match (issue.action, issue.touch) {
             (Action::PutBytes(_, bytes), _) => self.compute(actor, skew, |memory| {
@@ -467,7 +469,8 @@ impl Play<'_> {
         }
     }
 
-    /// Lets an actor compute on its area, from a byte on, and counts the time as its own.
+    /// Runs an actor's computation on its area, from byte `skew` on, and counts the CPU time as the
+    /// actor's.
     fn compute(&mut self, actor: u32, skew: usize, compute: impl FnOnce(&mut [u8])) {
         let before = clock::thread_cpu_ns();
         let memory = self.target.buffer_mut(self.areas.buffer());
@@ -497,7 +500,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Counts an actor's operation if it has come to its end: its answer.
+    /// Counts an actor's operation if it is complete, and returns its answer.
     fn ended(&mut self, actor: u32) -> Option<Answer> {
         let over = |doing: &mut Doing| doing.out == 0 && doing.parts.is_empty();
         let doing = self.actors[index(actor)].doing.take_if(over)?;
@@ -543,7 +546,7 @@ mod tests {
     const OTHER: FileId = FileId(1);
     const SLOT: Slot = Slot(0);
 
-    /// Goes through a list.
+    /// A workload that plays a list.
     struct Listed(VecDeque<Action>);
 
     impl FileWorkload for Listed {
@@ -585,8 +588,8 @@ mod tests {
         (play.play(&AtomicBool::new(false)), layout)
     }
 
-    /// Writes of all lengths at all places, over the ends of blocks and extents, change what they write and nothing
-    /// else.
+    /// Writes of all lengths at all offsets, across the ends of blocks and extents, change exactly
+    /// the bytes they write.
     #[test]
     fn what_is_written_is_there_and_all_else_stays() {
         let mut target = open_device("mem:16M", &OpenOptions::default()).unwrap();
@@ -598,7 +601,7 @@ mod tests {
         let mut model = vec![0_u8; 4 << 20];
         let mut end = 0;
         for round in 0..400 {
-            // No holes: each begins at most where the file ends.
+            // No holes: each write begins at or before the end of the file.
             let at = usize::try_from(random.number() % (end + 1)).unwrap();
             let most = if round % 10 == 0 { 2 << 20 } else { 9000 };
             let bytes = usize::try_from(random.number() % most + 1).unwrap();

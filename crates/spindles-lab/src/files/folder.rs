@@ -1,5 +1,5 @@
-//! Carries a phase out in a folder: an actor is a thread, as the processes of the classic tools are, and waits
-//! for each system call.
+//! Runs a phase in a folder. Each actor is a thread that waits for each system call, like the
+//! processes of the classic tools.
 
 use super::hands::{self, Hands};
 use super::{Measured, counted_of, moved, usage_of};
@@ -20,10 +20,10 @@ use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// What is shared by the actors of a phase.
+/// State shared by the actors of a phase.
 struct Shared<'a> {
     workload: Mutex<Box<dyn FileWorkload>>,
-    /// Of each actor.
+    /// One for each actor.
     seats: Vec<Seat>,
     stop: AtomicBool,
     failed: OnceLock<String>,
@@ -31,10 +31,10 @@ struct Shared<'a> {
     name: &'a Path,
 }
 
-/// How much of the files in a folder is in memory, in thousandths, by the first of them; `None` where there is nothing
-/// in them, or the kernel does not say.
+/// Returns how much of the first files in a folder is cached, in thousandths. `None` if they are
+/// empty or the kernel does not report it.
 fn resident_permille(folder: &Path) -> Option<u32> {
-    /// Looking at each of 100,000 small files would take as long as a phase.
+    /// Checking each of 100,000 small files would take as long as a phase.
     const FILES_MAX: usize = 1000;
     let mut folders = vec![folder.to_owned()];
     let (mut files, mut bytes, mut cached) = (0, 0, 0);
@@ -62,30 +62,31 @@ struct Seat {
     woken: AtomicBool,
 }
 
-/// What one actor leaves.
+/// The figures of one actor.
 struct Left {
     window: Option<(Instant, Instant)>,
     class_ns: ClassNs,
     thread: ThreadUse,
-    /// At its begin and at its end.
+    /// Usage at its begin and at its end.
     usage: (ThreadUsage, ThreadUsage),
 }
 
-/// How a phase goes: what its plan does not say.
+/// Settings of a phase beyond its plan.
 pub(crate) struct Course<'a> {
-    /// Set when it is to end early.
+    /// Set to end the phase early.
     pub(crate) interrupt: &'a AtomicBool,
-    /// Called once all actors are there, right before their first operation. Its error ends the phase.
+    /// Called once all actors have started, right before their first operation. Its error ends the
+    /// phase.
     pub(crate) begin: &'a dyn Fn() -> Result<(), Failure>,
     /// Called right after the last operation.
     pub(crate) end: &'a dyn Fn(),
-    /// Where the figures so far are.
+    /// Collects the figures.
     pub(crate) collector: &'a Collector,
-    /// Whether the warm-up of what goes on for a time is left in its figures.
+    /// True if the figures of a timed phase include its warm-up.
     pub(crate) with_warm_up: bool,
 }
 
-/// How often the one who waits for the end looks whether the user wants one.
+/// How often the waiting thread checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs a phase of a plan in `folder`, in which the phases before it have run.
@@ -109,7 +110,7 @@ pub(crate) fn run(
     };
     let resident_permille = resident_permille(folder);
     let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
-    // Buffers are made before the clock starts, which is set once all are there.
+    // Buffers are allocated before the clock starts, once all actors are ready.
     let ready = Barrier::new(shared.seats.len() + 1);
     let begin = Barrier::new(shared.seats.len() + 1);
     let clock = OnceLock::new();
@@ -123,7 +124,8 @@ pub(crate) fn run(
                 let (ready, begin, clock, waiter) = (&ready, &begin, &clock, &waiter);
                 let buffer_bytes = facts.buffer_bytes;
                 scope.spawn(move || {
-                    // As the processes of the classic tools have: without it each operation costs more.
+                    // A descriptor table of its own, as the classic tools' processes have: a shared
+                    // one makes each operation slower.
                     drop(spindles_io::use_own_descriptors(shared.folder.as_fd()));
                     let mut hands = Hands::new(shared.folder, buffer_bytes, plan.seed, actor);
                     let seat = &shared.seats[index(actor)];
@@ -169,7 +171,7 @@ pub(crate) fn run(
             let rest = started
                 .until
                 .map(|until| until.saturating_duration_since(now));
-            // Short phases are not to wait for us.
+            // Don't delay the end of short phases.
             let wait = rest
                 .filter(|rest| !rest.is_zero())
                 .unwrap_or(LOOK)
@@ -251,7 +253,7 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// All operations of an actor, until it is done or all are to stop.
+    /// Runs the operations of an actor until it is done or the phase stops.
     fn act(
         &self,
         actor: u32,
@@ -279,7 +281,7 @@ impl Shared<'_> {
                         .map_err(|errno| self.why(&issue, &path, errno))?;
                     answer = Some(done);
                     if issue.class == Class::Seek {
-                        continue; // Nothing moves yet: its time is that of the operation after it.
+                        continue; // Its time counts with the operation after it.
                     }
                     let ended = Instant::now();
                     if issue.timed {
@@ -292,7 +294,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// The next thing to do, and the path of the file that it names.
+    /// Returns the next step, and the path of the file that it names.
     fn step(&self, actor: u32, answer: Option<Answer>) -> (FileNext, String) {
         let mut workload = self.workload.lock().unwrap_or_else(PoisonError::into_inner);
         let next = workload.step(actor, answer);

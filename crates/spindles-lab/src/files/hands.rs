@@ -1,4 +1,4 @@
-//! Carries operations out on a folder of a mounted file system, for one actor.
+//! Carries operations out in a folder of a mounted file system, for one actor.
 
 use crate::schedule::Draw;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ pub(super) struct Hands<'a> {
     buffer: Vec<u8>,
 }
 
-/// The file or folder that an action names.
+/// Returns the file or folder that an action names.
 pub(super) fn named(action: Action) -> Option<FileId> {
     match action {
         Action::Mkdir(file)
@@ -34,7 +34,7 @@ pub(super) fn named(action: Action) -> Option<FileId> {
 }
 
 impl<'a> Hands<'a> {
-    /// The buffer holds bytes that don't compress.
+    /// Creates the state of an actor, with a buffer of incompressible bytes.
     pub(super) fn new(folder: &'a File, buffer_bytes: u32, seed: u64, actor: u32) -> Self {
         let mut buffer = vec![0; usize::try_from(buffer_bytes).expect("32 bits fit")];
         Draw::new(seed, 4, actor.into()).fill(&mut buffer);
@@ -45,7 +45,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Carries one out; `path` is that of the file it names, if it names one.
+    /// Carries out an operation; `path` is the path of the file it names, if any.
     pub(super) fn act(&mut self, issue: &FileIssue, path: &str) -> Result<Answer, Errno> {
         let folder = self.folder.as_fd();
         let mut bytes = 0;
@@ -59,7 +59,7 @@ impl<'a> Hands<'a> {
                 let file = rustix::fs::openat(folder, path, flags(access), FILE_MODE)?;
                 self.keep(slot, file);
             }
-            // An error of close has nothing to say that fsync does not.
+            // An error of close adds nothing to that of fsync.
             Action::Close(slot) => drop(self.open[index(slot.0)].take()),
             Action::Read(slot, at, count) => {
                 bytes = self.read(slot, at, count)?;
@@ -147,7 +147,7 @@ impl<'a> Hands<'a> {
         Ok(u64::try_from(read).expect("at most the buffer"))
     }
 
-    /// Writes all of it: a short write is followed by one of the rest.
+    /// Writes all bytes: continues after a short write.
     fn write(&mut self, slot: Slot, at: At, count: u32) -> Result<u64, Errno> {
         let file = self.file(slot);
         let mut done = 0;
@@ -183,7 +183,7 @@ pub(super) fn get_bytes(buffer: &[u8]) {
     }
 }
 
-/// Keeps a processor busy: a loop that stores one byte, so many times.
+/// Keeps a processor busy: stores one byte, `rounds` times.
 pub(super) fn think(buffer: &mut [u8], rounds: u32) {
     for round in 0..rounds {
         buffer[0] = std::hint::black_box(round.to_le_bytes()[0]);

@@ -1,7 +1,7 @@
-//! Carries a phase of a workload on files out: in a folder, or on a bare target.
+//! Runs a phase of a workload on files: in a folder, or on a bare target.
 //!
-//! The timed window goes from the first timed operation of any actor to the end of the last, or until the
-//! time of an endless phase is over. Knows nothing of arrays or experiments.
+//! The timed window lasts from the first timed operation of any actor to the end of the last, or
+//! until the time of an endless phase is over. This module knows nothing of arrays or experiments.
 
 mod blocks;
 mod folder;
@@ -18,35 +18,37 @@ use spindles_workload::file::{Action, Answer, FileCounted, FileIssue, FileNext, 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// What a phase showed.
+/// The result of a phase.
 pub(crate) struct Measured {
-    /// The first timed operation and the end of the last.
+    /// Begin of the first timed operation and end of the last.
     pub(crate) window: (Instant, Instant),
-    /// The timed window without its warm-up.
+    /// Length of the timed window without its warm-up.
     pub(crate) elapsed_ns: u64,
     pub(crate) operations: u64,
     pub(crate) counted: u64,
     pub(crate) application: Traffic,
     pub(crate) latency: BTreeMap<String, Histogram>,
     pub(crate) series: Series,
-    /// Time of all actors by what they did, see `Evidence::actor_ns`.
+    /// Time of all actors by class of operation, see `Evidence::actor_ns`.
     pub(crate) actor_ns: BTreeMap<String, u64>,
     /// CPU time of the threads that play the actors.
     pub(crate) threads: Vec<ThreadUse>,
-    /// CPU time of the workload by itself: where the engine has threads of its own, all of its threads.
+    /// CPU time of the workload by itself; of all its threads if the engine has threads of its own.
     pub(crate) workload_cpu_ns: u64,
-    /// What the members of a bare target did, in the order of its devices.
+    /// Counters of the members of a bare target, in the order of its devices.
     pub(crate) members: Vec<MemberUse>,
-    /// How much of the files was in memory before it, in thousandths; `None`: unknown, or there were none.
+    /// Share of the files that was cached before the phase, in thousandths. `None` if unknown, or
+    /// there were no files.
     pub(crate) resident_permille: Option<u32>,
-    /// What the kernel counted for all of them together.
+    /// The kernel's counts for all threads together.
     pub(crate) usage: Usage,
     pub(crate) process_cpu_ns: (u64, u64),
     pub(crate) machine: (MachineTicks, MachineTicks),
 }
 
-/// What the harness counts a second in a phase if no operation takes any time: its own ceiling, measured for
-/// about so long: what ends earlier begins anew. One thread plays all actors, so several threads may reach more.
+/// Measures the harness's own ceiling: the rate of a phase whose operations take no time. Repeats
+/// the phase until `duration` has passed. One thread plays all actors, so several threads may
+/// exceed it.
 pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 {
     let facts = &plan.phases()[phase];
     let collector = Collector::default();
@@ -79,7 +81,7 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
             }
         }
         if before == began {
-            break; // It does nothing.
+            break; // The phase has no operations.
         }
         elapsed += before - began;
     }
@@ -90,7 +92,7 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
     crate::calibrate::per_second(counted_of(facts.counted, &all), elapsed_ns)
 }
 
-/// The answer to an operation that moved all that was asked for.
+/// Returns the answer to an operation that moved all requested bytes.
 fn as_asked(issue: &FileIssue) -> Answer {
     let bytes = match issue.action {
         Action::Read(_, _, bytes)
@@ -115,7 +117,7 @@ fn counted_of(counted: Option<FileCounted>, all: &Counted) -> u64 {
     }
 }
 
-/// Bytes that an operation moved.
+/// Returns the bytes that an operation moved.
 fn moved(issue: &FileIssue, answer: Answer) -> Traffic {
     let reads = matches!(
         issue.action,
@@ -134,7 +136,7 @@ fn moved(issue: &FileIssue, answer: Answer) -> Traffic {
     }
 }
 
-/// What the kernel counted for threads together, each before and after.
+/// Adds up the kernel's counts of threads, each from its begin to its end.
 fn usage_of(threads: &[(ThreadUsage, ThreadUsage)]) -> Usage {
     let sum = |of: fn(&ThreadUsage) -> u64| {
         let each = threads

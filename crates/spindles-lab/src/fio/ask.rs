@@ -1,4 +1,4 @@
-//! Asks the installed fio whether it takes the options of a workload, before anything is written.
+//! Asks the installed fio whether it accepts the options of a workload, before anything is written.
 
 use super::{FIO, FioWork};
 use std::io::{self, Write as _};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 /// Why fio can't run a workload.
 pub(crate) enum Refusal {
-    /// It can't be asked: why.
+    /// fio can't be run; holds the reason.
     NotThere(String),
-    /// It refuses an option: which, in its words.
+    /// fio refuses an option; holds its message.
     Option(String),
 }
 
 impl FioWork {
-    /// Has fio read the options, without any I/O.
+    /// Lets fio parse the options, without any I/O.
     pub(crate) fn ask(&self) -> Result<(), Refusal> {
         let asked = parse_only(&self.job());
         let output = asked.map_err(|error| {
@@ -24,7 +24,7 @@ impl FioWork {
         }
         let both = [output.stdout, output.stderr].concat();
         let both = String::from_utf8_lossy(&both);
-        // Lists of values are indented, and that the job is dropped says nothing more.
+        // Drop indented lists of values, and the line that says that the job is dropped.
         let said = both.lines().filter(|line| {
             !line.is_empty() && !line.starts_with(' ') && !line.ends_with("dropped")
         });
@@ -38,7 +38,8 @@ impl FioWork {
         )))
     }
 
-    /// A job file: names on the command line may be shortened, and others than those of jobs are known there.
+    /// Formats the options as a job file. On the command line, fio would accept abbreviated names
+    /// and options that are not for jobs.
     fn job(&self) -> String {
         let lines = self.options.iter().map(|(name, value)| match &**value {
             "" => format!("{name}\n"),
@@ -60,7 +61,7 @@ fn parse_only(job: &str) -> io::Result<std::process::Output> {
         .take()
         .map(|mut it| it.write_all(job.as_bytes()));
     let output = child.wait_with_output()?;
-    // It may end at the first wrong line: what it says of that counts.
+    // fio may exit at the first wrong line: then its message counts.
     match written {
         Some(Err(error)) if output.status.success() => Err(error),
         _ => Ok(output),

@@ -1,4 +1,5 @@
-//! Job files of fio. Each section is a workload by itself, with the options of the `[global]` sections before it.
+//! Job files of fio. Each section is a workload by itself, with the options of the `[global]`
+//! sections before it.
 
 use super::options::{Fate, canonical, fate};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::path::Path;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) name: String,
-    /// By their first names; without a value where the file has none.
+    /// Values by the first names of the options; empty if the file has no value.
     pub(crate) options: BTreeMap<String, String>,
     /// Options that the lab chooses instead.
     pub(crate) left_out: Vec<String>,
@@ -18,7 +19,7 @@ pub(crate) struct Section {
 /// Reads a job file.
 ///
 /// # Errors
-/// What is wrong, with the file and the line.
+/// The first mistake, with the file and the line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Section>, String> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
@@ -30,7 +31,7 @@ fn parse(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<Section>, String> {
-    /// A section of this name is for the sections after it.
+    /// A section of this name applies to the sections after it.
     const GLOBAL: &str = "global";
     let new = |name: &str| Section {
         name: name.to_owned(),
@@ -96,7 +97,7 @@ fn parse(
     Ok(sections)
 }
 
-/// Puts in the environment's values for `${NAME}`.
+/// Replaces `${NAME}` by the environment's values.
 fn replaced(line: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut text, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once('$') {

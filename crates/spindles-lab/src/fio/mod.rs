@@ -1,5 +1,5 @@
-//! Driving fio: a well-kept tool is not rewritten. It is given a block device, or a file in a folder, and its
-//! JSON is read.
+//! Runs fio on a block device, or on a file in a folder, and reads its JSON. The lab drives this
+//! well-kept tool instead of rewriting it.
 
 mod ask; // Not a row: asks the installed fio.
 pub(crate) mod jobfile; // Not a row: reads job files.
@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
 
-/// What experiments call it.
+/// The name of the workload in experiments.
 pub const FIO: &str = "fio";
 
-/// Options of fio by their first names, as they were given; the rest is chosen here.
+/// Options of fio by their first names, as given; the lab chooses the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FioWork {
     options: BTreeMap<String, String>,
 }
 
-/// Where options come from, and so what holds where they say nothing.
+/// Where options come from, which determines the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The parameters of an experiment: the lab's defaults.
@@ -37,14 +37,14 @@ pub(crate) enum Source {
     JobFile,
 }
 
-/// An option that is set where nobody says otherwise.
+/// The default of an option.
 struct Default {
     name: &'static str,
     /// For parameters of an experiment.
     lab: &'static str,
     /// For job files.
     fio: &'static str,
-    /// Options that take its place.
+    /// Options that replace it.
     unless: &'static [&'static str],
 }
 
@@ -77,16 +77,16 @@ const DEFAULTS: &[Default] = &[
 /// Options that end a run by its work, which a run for a time would ignore.
 const AMOUNTS: &[&str] = &["fill_device", "io_size", "loops", "number_ios"];
 
-/// Seconds of a run for a time where nobody says otherwise.
+/// Default run time of timed runs, in seconds.
 const RUNTIME_DEFAULT: &str = "10";
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl FioWork {
-    /// From what was given. `runtime_s` takes the place of its run time.
+    /// Checks the given options and adds defaults. `runtime_s` overrides the run time.
     ///
     /// # Errors
-    /// What is wrong, and the remedy.
+    /// The mistake and the remedy.
     pub(crate) fn new(
         given: BTreeMap<String, String>,
         source: Source,
@@ -143,27 +143,27 @@ impl FioWork {
         Ok(work)
     }
 
-    /// An option that was given, or has a default.
+    /// Returns an option that was given or has a default; empty if there is none.
     fn option(&self, name: &str) -> &str {
         self.options.get(name).map_or("", String::as_str)
     }
 
-    /// Returns true if it goes on for a time, whatever its work.
+    /// Returns true if it runs for a time, whatever its work.
     fn is_timed(&self) -> bool {
         self.options.get("time_based").is_some_and(|it| it != "0")
     }
 
-    /// What it does: `randread` of `randread:8`.
+    /// Returns the kind of I/O: `randread` of `randread:8`.
     fn direction(&self) -> &str {
         direction_of(self.option("rw"))
     }
 
-    /// Whether it only reads.
+    /// Returns true if it only reads.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(self.direction(), "read" | "randread")
     }
 
-    /// What its result counts.
+    /// Returns the unit of its result.
     pub(crate) fn rate(&self) -> Rate {
         if self.direction().starts_with("rand") {
             Rate::Operations
@@ -172,7 +172,7 @@ impl FioWork {
         }
     }
 
-    /// Its options by their first names, with the defaults.
+    /// Returns its options by their first names, with the defaults.
     pub fn options(&self) -> &BTreeMap<String, String> {
         &self.options
     }
@@ -181,7 +181,7 @@ impl FioWork {
         number(self.option(name)).unwrap_or(0)
     }
 
-    /// Bytes of an operation, where that is one number.
+    /// Returns the bytes of an operation; 0 if they vary.
     pub(crate) fn operation_bytes(&self) -> u64 {
         self.number("bs")
     }
@@ -195,7 +195,7 @@ impl FioWork {
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
-    /// One line that says what it does.
+    /// Summarizes the workload in one line.
     pub(crate) fn summary(&self) -> String {
         let mut sizes = ["bs", "bsrange", "bssplit"].into_iter();
         let size = sizes.find_map(|name| self.options.get(name));
@@ -203,8 +203,8 @@ impl FioWork {
         format!("fio: {rw} of {size}, {} in flight", self.in_flight())
     }
 
-    /// Returns true if the lab empties the cache of the file before the run. By itself fio does so each time that it has
-    /// gone through the file, and nothing that is read again would be in the cache.
+    /// Returns true if the lab drops the file from the cache once before the run. fio by itself
+    /// drops it after each pass over the file, so repeated reads would never hit the cache.
     fn empties_cache_once(&self) -> bool {
         !self.options.contains_key("invalidate")
     }
@@ -212,7 +212,7 @@ impl FioWork {
     /// Makes the file ready for a run.
     ///
     /// # Errors
-    /// It can't be opened or written out.
+    /// When the file can't be opened or written out.
     pub(crate) fn make_ready(&self, file: &str) -> Result<(), String> {
         if !self.empties_cache_once() {
             return Ok(());
@@ -222,22 +222,22 @@ impl FioWork {
             Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
         });
         match made_ready {
-            // fio lays it out itself.
+            // fio creates the file itself.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             made_ready => made_ready.map_err(|error| format!("{file}: {error}")),
         }
     }
 
-    /// How long it runs; 0 where its work ends it.
+    /// Returns how long it runs; 0 if its work ends it.
     pub(crate) fn runtime_ns(&self) -> u64 {
         let runtime_ns = time_ns(self.option("runtime"));
         runtime_ns.filter(|_| self.is_timed()).unwrap_or(0)
     }
 
-    /// How it is called for that device or file.
+    /// Returns fio's arguments for that device or file.
     ///
     /// # Errors
-    /// fio would work on another file.
+    /// When fio would work on another file.
     pub(crate) fn arguments(&self, file: &str) -> Result<Vec<String>, String> {
         if file.contains(COMMENT) {
             return Err(format!(
@@ -258,9 +258,9 @@ impl FioWork {
         if self.empties_cache_once() {
             arguments.push("--invalidate=0".to_owned());
         }
-        // A colon would begin another name.
+        // A colon would begin another file name.
         arguments.push(format!("--filename={}", file.replace(':', "\\:")));
-        // Options of an engine are known once it is.
+        // fio knows the options of an engine only after `ioengine`.
         arguments.push(format!("--ioengine={}", self.option("ioengine")));
         let others = self.options.iter().filter(|(name, _)| *name != "ioengine");
         arguments.extend(others.map(|(name, value)| match &**value {
@@ -270,12 +270,12 @@ impl FioWork {
         Ok(arguments)
     }
 
-    /// Bytes of the file that it works on, where it makes one; 0 for a share of a device.
+    /// Returns the bytes of the file that fio creates; 0 if the size is a share of a device.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.number("size")
     }
 
-    /// Makes the file, which is no part of the work.
+    /// Creates the file, which does not count as work.
     pub(crate) fn lay_out(&self, file: &str) -> Result<(), Failure> {
         let mut arguments = self.arguments(file).map_err(Failure::Failed)?;
         arguments.push("--create_only=1".to_owned());
@@ -284,7 +284,7 @@ impl FioWork {
         made.map_err(|error| Failure::Failed(format!("{file}: {error}")))
     }
 
-    /// Runs it on that device or file.
+    /// Runs fio on that device or file.
     pub(crate) fn run(
         &self,
         file: &str,
@@ -305,10 +305,10 @@ impl FioWork {
     }
 }
 
-/// What begins a comment in values, on the command line too.
+/// Characters that begin a comment in values, on the command line too.
 const COMMENT: [char; 2] = ['#', ';'];
 
-/// The options by their first names, each given once.
+/// Renames options to their first names. Each may be given once.
 fn by_first_names(given: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     let mut named: BTreeMap<String, String> = BTreeMap::new();
     let mut options = BTreeMap::new();
@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// A second name must not be overridden by the default of the first.
+    /// The default of an option's first name must not override a value given by its second name.
     #[test]
     fn every_name_of_an_option_is_honoured() {
         for (text, expected) in [
@@ -461,12 +461,12 @@ mod tests {
             ("psync", "0")
         );
         assert_eq!(job.runtime_ns(), 0);
-        // An agent gets all of them, and must come to the same.
+        // An agent receives all of them, and must come to the same result.
         let again = FioWork::new(job.options.clone(), Source::Parameters, None, 1.0);
         assert_eq!(again, Ok(job));
     }
 
-    /// The second names of options that the lab understands, beside the installed fio's.
+    /// Compares the lab's second names of options with those of the installed fio.
     #[test]
     fn fio_has_these_names() {
         let help = |name: &str| {
@@ -496,7 +496,7 @@ mod tests {
             Ok(()) => String::new(),
             Err(Refusal::Option(why) | Refusal::NotThere(why)) => why,
         };
-        // An option of the engine, which its name follows in the alphabet.
+        // An option of the engine whose name precedes `ioengine` in the alphabet.
         for fine in [
             "rw=randread bssplit=4k/50:8k/50 time_based= norandommap=",
             "rw=read ioengine=io_uring hipri=1 runtime=1500ms",
@@ -505,7 +505,8 @@ mod tests {
         }
         for (text, words) in [
             ("rw=read blocksiz=4k", "blocksiz"),
-            // The command line takes a name that is cut short, and this one for its own.
+            // On the command line, fio accepts abbreviated names, and takes `version` for its own
+            // option.
             ("rw=read runtim=1", "runtim"),
             ("rw=read version=1", "version"),
             ("rw=reed", "rw=reed"),

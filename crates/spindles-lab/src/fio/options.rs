@@ -1,6 +1,6 @@
 //! The options of fio that the lab must understand: their names, and the numbers in them.
 
-/// Each second name that fio has for an option, and the first.
+/// Each second name of an option, and its first name.
 pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("blockalign", "ba"),
     ("blocksize", "bs"),
@@ -24,7 +24,7 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("wait_for_previous", "stonewall"),
 ];
 
-/// Options that are set where they have no value.
+/// Options that are set if given without a value.
 const FLAGS: &[&str] = &[
     "bs_unaligned",
     "norandommap",
@@ -35,7 +35,7 @@ const FLAGS: &[&str] = &[
     "zero_buffers",
 ];
 
-/// Options that say the same in different ways: one of each group may be given.
+/// Options that specify the same thing in different ways: one of each group may be given.
 const RIVALS: &[&[&str]] = &[&["bs", "bsrange", "bssplit"]];
 
 /// Options that the lab chooses.
@@ -89,21 +89,21 @@ const REFUSED: &[(&str, &str)] = &[
     ("write_lat_log", WRITES_A_LOG),
 ];
 
-/// Engines that do their I/O on the file that they are given, one operation of a job at a time.
+/// Engines that do their I/O on the given file, one operation of a job at a time.
 const SYNCHRONOUS: &[&str] = &[
     "mmap", "psync", "pvsync", "pvsync2", "sg", "splice", "sync", "vsync",
 ];
 
-/// The others of these.
+/// Engines that do their I/O on the given file, several operations at a time.
 const ASYNCHRONOUS: &[&str] = &["io_uring", "libaio", "posixaio"];
 
-/// What happens to an option.
+/// How the lab treats an option.
 pub(super) enum Fate {
-    /// fio gets it.
+    /// Passed to fio.
     Passed,
-    /// The lab chooses it.
+    /// Chosen by the lab.
     Chosen,
-    /// It is refused: why.
+    /// Refused; holds the reason.
     Refused(&'static str),
 }
 
@@ -117,7 +117,7 @@ pub(super) fn fate(name: &str) -> Fate {
     }
 }
 
-/// An option by its first name. `buffered` becomes `direct` with the opposite value.
+/// Returns an option with its first name. `buffered` becomes `direct` with the opposite value.
 pub(super) fn canonical(name: &str, value: &str) -> (String, String) {
     let negated = match (name, value) {
         ("buffered", "0") => Some("1"),
@@ -135,7 +135,7 @@ pub(super) fn canonical(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// The first names of the options that can't be given with this one, and its own.
+/// Returns the first names of the options that exclude this one, its own name included.
 pub(crate) fn rivals(name: &str) -> Vec<String> {
     let (name, _) = canonical(name, "0");
     match RIVALS.iter().find(|group| group.contains(&&*name)) {
@@ -144,7 +144,8 @@ pub(crate) fn rivals(name: &str) -> Vec<String> {
     }
 }
 
-/// Checks that an engine does its I/O on the system. Returns true if one operation of a job is in flight at a time.
+/// Checks that an engine does its I/O on the system. Returns true if one operation of a job is in
+/// flight at a time.
 pub(super) fn is_synchronous(engine: &str) -> Result<bool, String> {
     if SYNCHRONOUS.contains(&engine) {
         return Ok(true);
@@ -159,7 +160,8 @@ pub(super) fn is_synchronous(engine: &str) -> Result<bool, String> {
     ))
 }
 
-/// A number as fio reads it: `4096`, `0x1000`, `4k`, `1GiB`. `None` for anything else, such as `50%` or `4k,64k`.
+/// Parses a number as fio does: `4096`, `0x1000`, `4k`, `1GiB`. `None` for anything else, such as
+/// `50%` or `4k,64k`.
 pub(super) fn number(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     if let Some(digits) = text.strip_prefix("0x") {
@@ -179,7 +181,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << (10 * steps))
 }
 
-/// A time as fio reads it, in seconds where there is no unit: `30`, `90s`, `5m`, `1500ms`.
+/// Parses a time as fio does, in seconds without a unit: `30`, `90s`, `5m`, `1500ms`.
 pub(super) fn time_ns(text: &str) -> Option<u64> {
     const UNITS: &[(&str, u64)] = &[
         // Longer names first: `ms` ends in `s`.
@@ -201,7 +203,7 @@ pub(super) fn time_ns(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// A time for fio: whole seconds without a unit.
+/// Formats a time for fio: whole seconds without a unit.
 pub(super) fn time_text(time_ns: u64) -> String {
     match time_ns {
         whole if whole.is_multiple_of(1_000_000_000) => (whole / 1_000_000_000).to_string(),

@@ -1,14 +1,14 @@
-//! Reads what fio printed into the record of a run.
+//! Reads fio's output into the record of a run.
 
 use serde_json::Value;
 use spindles_measure::{Histogram, Rate, Run};
 
-/// Fills in the record. One without a result is left without a time.
+/// Fills in the record. Leaves it without a time if there is no result.
 ///
 /// # Errors
 /// Why there is no result.
 pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
-    // Notes may come before the document, and after it.
+    // Notes may precede and follow the document.
     let from = said.find("{\n").or_else(|| said.find('{'));
     let from = from.ok_or("fio printed no JSON")?;
     let mut documents = serde_json::Deserializer::from_str(&said[from..]).into_iter::<Value>();
@@ -16,7 +16,7 @@ pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
     let document = document.map_err(|error| format!("what fio printed is no JSON: {error}"))?;
     let job = &document["jobs"][0];
     let count = |key: &str| job[key].as_u64().unwrap_or(0);
-    // Errors that `continue_on_error` and `ignore_error` passed over are counted, too.
+    // Errors skipped by `continue_on_error` and `ignore_error` count, too.
     if let (Some(code), _) | (None, Some(code)) =
         (above_zero(&job["error"]), above_zero(&job["first_error"]))
     {
@@ -40,7 +40,7 @@ pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
         operations += number("total_ios");
         runtime_ms = runtime_ms.max(number("runtime"));
         let mut latency = Histogram::new();
-        // From the submission on, which waits for the device where that does not answer later by itself.
+        // Latency since submission: synchronous engines wait for the device in the submission.
         let bins = side["lat_ns"]["bins"].as_object();
         for (value, count) in bins.into_iter().flatten() {
             let value = value.parse::<u64>().unwrap_or(0);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_fio_prints_is_read() {
-        // With one in flight, 10 operations in 2 s: their submission took the time.
+        // One operation in flight, 10 operations in 2 s: the submissions took the time.
         let said = "note: {both} iodepth >= 1\n{\n\"jobs\": [{\"error\": 0, \"usr_cpu\": 10.0, \"sys_cpu\": 15.0, \
                     \"read\": {\"io_bytes\": 40960, \"total_ios\": 10, \"runtime\": 2000, \
                     \"slat_ns\": {\"mean\": 198000000}, \

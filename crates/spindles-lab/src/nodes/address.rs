@@ -1,22 +1,22 @@
-//! Where a node is reached: `10.0.0.2`, `node3:7200`, `[fd00::2]:7117`.
+//! The address of a node: `10.0.0.2`, `node3:7200`, `[fd00::2]:7117`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The port of agents, unless said otherwise.
+/// The default port of agents.
 pub const PORT: u16 = 7117;
 
 /// The address of a node's agent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeAddress {
-    /// A name or an address of IP, without brackets.
+    /// A host name or an IP address, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-/// An address of IP, also in the brackets that those of version 6 have before a port.
+/// Parses an IP address. Accepts version 6 in brackets, as it is written before a port.
 #[must_use]
 pub fn ip_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));

@@ -1,4 +1,4 @@
-//! The agent: takes connections, greets who knows the token, and serves them.
+//! The agent: accepts connections, authenticates controllers by the token, and serves them.
 
 use super::handshake::{greet, limit};
 use super::places::{Place, Places};
@@ -16,64 +16,64 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a peer that is silent is taken to be there.
+/// How long a silent peer is presumed alive.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
-/// What an agent is given.
+/// Settings of an agent.
 #[derive(Debug)]
 pub struct AgentOptions {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Files of tasks are made below it, and removed.
+    /// The folder in which tasks create and remove files.
     pub folder: PathBuf,
-    /// Devices that fio may be run on. What they hold may be lost.
+    /// Devices that fio may run on. Their contents may be destroyed.
     pub devices: Vec<String>,
-    /// Take these devices also where something else uses them.
+    /// Use these devices even if something else uses them.
     pub force: bool,
-    /// What controllers must know.
+    /// The token that controllers must know.
     pub token: Token,
 }
 
-/// Why an agent can't begin.
+/// Why an agent can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Its folder is none.
+    /// The folder does not exist.
     #[error("{} is no folder: make it, or name another with --folder", .folder.display())]
     Folder {
-        /// What was named.
+        /// The folder.
         folder: PathBuf,
     },
-    /// It can't make files in its folder.
+    /// The agent can't create files in its folder.
     #[error("{}: can't make files there: {source}: give it to this user, or name another with --folder", .folder.display())]
     Unwritable {
-        /// What was named.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A device is no device of the kernel's.
+    /// A device is neither a block device nor a file.
     #[error(
         "{device} is neither a block device nor a file, and fio needs one: name another with --device"
     )]
     NoDevice {
-        /// What was named.
+        /// The device.
         device: String,
     },
-    /// Something else has a device.
+    /// Something else uses a device.
     #[error("{source}, or say --force if fio may disturb it")]
     Busy {
-        /// Who.
+        /// The error, which names the user.
         source: OpenError,
     },
     /// A device can't be opened.
     #[error(transparent)]
     Device(OpenError),
-    /// It can't listen there.
+    /// The agent can't listen at its address.
     #[error("{address}: can't listen there: {source}: choose another address with --listen")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -87,17 +87,19 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Looks at its folder and devices, and listens.
+    /// Checks the folder and the devices, and listens.
     ///
     /// # Errors
-    /// When the folder or a device is not there or can't be written, or the address can't be had.
+    /// When the folder or a device is missing or not writable, or the agent can't listen at the
+    /// address.
     pub fn new(options: AgentOptions) -> Result<Self, AgentError> {
         if !options.folder.is_dir() {
             return Err(AgentError::Folder {
                 folder: options.folder,
             });
         }
-        // The first folder of a task, which goes at once; with it go those that agents left which were killed.
+        // Creates and drops a scratch folder to test write access. This also removes the folders of
+        // killed agents.
         if let Err(source) = Scratch::new(&options.folder) {
             return Err(AgentError::Unwritable {
                 folder: options.folder,
@@ -120,13 +122,13 @@ impl Agent {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address where the agent listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves controllers until `interrupt` is set; then ends what is under way and removes its files. `said`
-    /// is told what happens, a line each.
+    /// Serves controllers until `interrupt` is set; then ends running tasks and removes their
+    /// files. Calls `said` with a line for each event.
     pub fn run(&self, interrupt: &AtomicBool, said: &dyn Fn(&str)) {
         let shop = Shop {
             folder: &self.options.folder,
@@ -164,7 +166,7 @@ impl Agent {
                         Ok(()) => format!("{peer} was served"),
                         Err(why) => format!("{peer}: {why}"),
                     };
-                    // It is heard as long as there are threads like this one.
+                    // The receiver outlives all of these threads.
                     drop(news.send(what));
                 });
             }
@@ -190,7 +192,7 @@ impl Agent {
     }
 }
 
-/// Whether fio may be run on a device: one that is there, can be written, and is not used otherwise.
+/// Checks that fio may run on a device: it exists, is writable, and nothing else uses it.
 fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
     if !Backend::of(device).facts.is_path {
         let device = device.to_owned();
@@ -206,7 +208,7 @@ fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// A peer that is gone without a word is noticed: by what it does not acknowledge, or else by asking it.
+/// Detects a silently lost peer: by unacknowledged data, or else by keepalive probes.
 pub(super) fn stay_alert(stream: &TcpStream) -> io::Result<()> {
     limit(stream, SILENCE).map_err(io::Error::other)?;
     stream.set_read_timeout(None)?;

@@ -1,5 +1,5 @@
-//! The controller's side: the nodes of a run, which begin together, and of which one that fails or is lost
-//! ends it for all.
+//! The controller's side of a run on nodes. All nodes begin together; if one fails or is lost, the
+//! run ends for all.
 
 use super::address::NodeAddress;
 use super::agent::{SILENCE, stay_alert};
@@ -18,16 +18,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// How long a place at an agent is waited for that has none, and how often it is asked.
+/// How long to wait for a busy agent, and how often to retry.
 const PLACE_TIME: Duration = Duration::from_secs(10);
 const PLACE_LOOK: Duration = Duration::from_millis(100);
-/// How often it is looked whether the user wants to end.
+/// How often interrupts are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Round trips from which the fastest is taken.
+/// Round trips of which the fastest counts.
 const PINGS: u32 = 12;
-/// How far ahead the start is, in addition to several round trips: until then counters are read.
+/// Lead of the start, in addition to several round trips: counters are read meanwhile.
 const LEAD: Duration = Duration::from_millis(40);
 
 /// One moment on two clocks.
@@ -36,12 +36,13 @@ const LEAD: Duration = Duration::from_millis(40);
 struct Moment {
     ours_ns: u64,
     theirs_ns: u64,
-    /// How far these may be apart.
+    /// The error of this pairing, at most.
     uncertainty_ns: u64,
 }
 
 impl Moment {
-    /// From a question, its answer, and what that says.
+    /// Computes the moment from the times of question and answer on our clock and the answered
+    /// time.
     fn of(asked_ns: u64, answered_ns: u64, theirs_ns: u64) -> Self {
         let took_ns = answered_ns.saturating_sub(asked_ns);
         Self {
@@ -51,13 +52,13 @@ impl Moment {
         }
     }
 
-    /// A time on our clock, not before it, on theirs.
+    /// Converts a time on our clock, not before this moment, to theirs.
     fn to_theirs(self, ours_ns: u64) -> u64 {
         self.theirs_ns
             .saturating_add(ours_ns.saturating_sub(self.ours_ns))
     }
 
-    /// A time on their clock, not before it, on ours.
+    /// Converts a time on their clock, not before this moment, to ours.
     fn to_ours(self, theirs_ns: u64) -> u64 {
         self.ours_ns
             .saturating_add(theirs_ns.saturating_sub(self.theirs_ns))
@@ -71,11 +72,11 @@ struct Node {
     voice: Voice,
     cpus: u32,
     moment: Moment,
-    /// What it has done up to the last that was heard of it.
+    /// The node's progress, as last reported.
     so_far: SoFar,
 }
 
-/// The end of a connection on which two threads may speak, a frame each time.
+/// The sending end of a connection, shared by two threads; sends whole frames.
 #[derive(Clone)]
 struct Voice(Arc<Mutex<TcpStream>>);
 
@@ -94,7 +95,7 @@ pub(crate) struct Crew<'a> {
     base: Instant,
 }
 
-/// What a node did in a part, on our clock.
+/// A node's result of a part, on our clock.
 pub(super) struct NodeDone {
     pub(super) name: String,
     pub(super) cpus: u32,
@@ -104,7 +105,7 @@ pub(super) struct NodeDone {
     pub(super) done: Done,
 }
 
-/// What was seen of this machine while the nodes did a part.
+/// Counters of this machine while the nodes ran a part.
 pub(super) struct Seen {
     pub(super) counters: (Counters, Counters),
     pub(super) ticks: MachineTicks,
@@ -137,7 +138,7 @@ impl<'a> Crew<'a> {
             let (reading, writing) = (cloned(&stream)?, cloned(&stream)?);
             let voice = Voice(Arc::new(Mutex::new(writing)));
             let (number, said, answering) = (crew.nodes.len(), said.clone(), voice.clone());
-            // It ends with the connection, which ends when the crew is dropped.
+            // This thread ends with the connection, which is closed when the crew is dropped.
             std::thread::spawn(move || read(reading, &answering, number, &said));
             crew.nodes.push(Node {
                 name,
@@ -151,7 +152,7 @@ impl<'a> Crew<'a> {
         Ok(crew)
     }
 
-    /// Connects to a node. While others have all places of its agent, it is asked again for a while.
+    /// Connects to a node. Retries for a while if other controllers occupy its agent.
     fn connect(&self, address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Failure> {
         let ends = Instant::now() + PLACE_TIME;
         let for_s = PLACE_TIME.as_secs();
@@ -177,7 +178,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// The address of ours that all nodes are connected to.
+    /// Returns our address that all nodes are connected to.
     pub(super) fn our_address(&self) -> Result<IpAddr, Failure> {
         let mut addresses = self.nodes.iter().map(|node| {
             let address = node.stream.local_addr();
@@ -196,17 +197,17 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub(super) fn name(&self, node: usize) -> &str {
         &self.nodes[node].name
     }
 
-    /// Has each make ready for a task of its own.
+    /// Lets each node prepare a task of its own.
     pub(super) fn prepare(&mut self, tasks: Vec<Task>) -> Result<(), Failure> {
         assert_eq!(tasks.len(), self.nodes.len());
         for (node, task) in tasks.into_iter().enumerate() {
@@ -216,7 +217,7 @@ impl<'a> Crew<'a> {
         self.hear_all(prepared).map(drop)
     }
 
-    /// Has all do a part, begun together.
+    /// Runs a part on all nodes, begun together.
     pub(super) fn run_part(
         &mut self,
         part: usize,
@@ -271,7 +272,8 @@ impl<'a> Crew<'a> {
         Ok((done.collect(), seen))
     }
 
-    /// Of several round trips to a node the fastest says best what time it is there.
+    /// Compares the clock of each node with ours. The fastest of several round trips is the most
+    /// accurate.
     fn compare_clocks(&mut self) -> Result<(), Failure> {
         for node in 0..self.nodes.len() {
             let mut best: Option<Moment> = None;
@@ -303,7 +305,7 @@ impl<'a> Crew<'a> {
     fn say(&mut self, node: usize, request: &Request) -> Result<(), Failure> {
         let sent = self.nodes[node].voice.say(request);
         sent.map_err(|error| {
-            // It may have said why before it went.
+            // The node may have sent its reason before it closed.
             let last = std::iter::from_fn(|| self.heard.recv_timeout(LOOK).ok());
             let mut whys = last.filter_map(|(from, reply)| match reply {
                 Ok(Reply::Failed { why }) if from == node => Some(why),
@@ -325,7 +327,7 @@ impl<'a> Crew<'a> {
         ))
     }
 
-    /// One answer of a node.
+    /// Waits for one answer of a node.
     fn hear<T>(
         &mut self,
         node: usize,
@@ -335,13 +337,13 @@ impl<'a> Crew<'a> {
         Ok(answers.pop().expect("one for each that was asked"))
     }
 
-    /// One answer of each node.
+    /// Waits for one answer of each node.
     fn hear_all<T>(&mut self, is_meant: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, Failure> {
         let all: Vec<usize> = (0..self.nodes.len()).collect();
         self.hear_from(&all, is_meant)
     }
 
-    /// One answer of each of these nodes, in their order.
+    /// Waits for one answer of each of these nodes. Returns the answers in node order.
     fn hear_from<T>(
         &mut self,
         asked: &[usize],
@@ -358,7 +360,7 @@ impl<'a> Crew<'a> {
         Ok(answers.collect())
     }
 
-    /// When something was last heard of each node: now.
+    /// Returns the initial times of the nodes' last messages: now.
     fn listening(&self) -> Vec<Instant> {
         vec![Instant::now(); self.nodes.len()]
     }
@@ -370,14 +372,14 @@ impl<'a> Crew<'a> {
         ))
     }
 
-    /// The next answer of any node. Whatever ends one of them ends it for all.
+    /// Waits for the next answer of any node. The failure of one node ends the run for all.
     fn hear_any(&mut self, last_heard: &mut [Instant]) -> Result<(usize, Reply), Failure> {
         loop {
             self.check_interrupt()?;
             let (node, reply) = match self.heard.recv_timeout(LOOK) {
                 Ok(heard) => heard,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    // All say each second that they are there, from the first task on.
+                    // From the first task on, each node sends a sign of life each second.
                     let mut silent = last_heard.iter().map(Instant::elapsed);
                     match silent.position(|silent| silent > SILENCE) {
                         Some(node) => {
@@ -403,17 +405,17 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// The agents end what they do with their connections.
+/// Closes the connections: the agents then end their tasks.
 impl Drop for Crew<'_> {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // One that is closed already is what we want.
+            // The connection may be closed already.
             let _closed = node.stream.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// Connects to an agent: its connection, and how many CPUs it has.
+/// Connects to an agent. Returns the connection and the agent's number of CPUs.
 fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Unmet> {
     let found = (address.host.as_str(), address.port).to_socket_addrs();
     let found = found.map_err(|error| format!("its address is not known: {error}"))?;
@@ -433,8 +435,8 @@ fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Unm
     )))
 }
 
-/// Reads what a node says until the connection ends. Its agent hears each second that we are there, whatever the
-/// others of our threads do.
+/// Reads a node's messages until the connection ends. Answers each sign of life, so that the agent
+/// hears from us each second whatever our other threads do.
 fn read(
     mut stream: TcpStream,
     voice: &Voice,
@@ -444,7 +446,7 @@ fn read(
     loop {
         let reply = receive(&mut stream, FRAME_BYTES_MAX).map_err(|error| error.to_string());
         if matches!(reply, Ok(Reply::Alive { .. })) {
-            // Where this fails the connection is gone, and the next reading says so.
+            // If this fails, the connection is gone, and the next read reports it.
             let _lost = voice.say(&Request::Here);
         }
         let is_last = reply.is_err();
@@ -465,13 +467,13 @@ mod tests {
         assert_eq!((moment.ours_ns, moment.uncertainty_ns), (1_200, 200));
         assert_eq!(moment.to_theirs(5_000), 80_800);
         assert_eq!(moment.to_ours(80_800), 5_000);
-        // A clock that is behind.
+        // A clock that is behind ours.
         let moment = Moment::of(1_000_000, 1_000_001, 3);
         assert_eq!(moment.to_ours(moment.to_theirs(2_000_000)), 2_000_000);
         assert_eq!(moment.uncertainty_ns, 1);
     }
 
-    /// An agent without a place is asked again; one that has none for long is named with the remedy.
+    /// A busy agent is asked again; the error for one that stays busy names the remedy.
     #[test]
     fn a_busy_agent_is_asked_again() {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -488,7 +490,8 @@ mod tests {
                 super::super::handshake::greet(&mut stream, &token, 7, &|| true).unwrap();
             });
             let gathered = Crew::gather(&[address], &token, &interrupt);
-            // If the controller did not try again, the other side would wait for connections for ever.
+            // Without a retry by the controller, the other side would wait for connections for
+            // ever.
             let _queued = [(); 3].map(|()| TcpStream::connect(listener.local_addr().unwrap()));
             gathered.map(|crew| (crew.count(), crew.nodes[0].cpus))
         });

@@ -1,5 +1,6 @@
-//! The streams of a copy: a file or memory at each end, and [`BUFFER_BYTES`] at a time in between. A stream
-//! begins with the ticket that the server gave out over the control connection; what has none is closed.
+//! The streams of a copy: a file or memory at each end, with transfers of [`BUFFER_BYTES`]. A
+//! stream begins with a ticket that the server issued over the control connection; a connection
+//! without one is closed.
 
 use super::handshake::random;
 use super::wire::{SAME, from_hex, in_words, to_hex};
@@ -17,29 +18,29 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a ticket.
 const TICKET_BYTES: usize = 32;
-/// How long a stream may take to show its ticket.
+/// How long a stream may take to present its ticket.
 const TICKET_TIME: Duration = Duration::from_secs(2);
-/// What each end says once: the ticket is good, begin, all of it is there.
+/// The signal byte: ticket accepted, begin, or everything received.
 const GOOD: u8 = b'+';
 
 /// Why a stream ended early.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The place of this end: nobody else knows why.
+    /// The file at this end failed; only this end knows the reason.
     Place(String),
-    /// The connection: the other end, or who ended that, knows better.
+    /// The connection failed; the other end may know the real reason.
     Connection(String),
 }
 
 impl Trouble {
-    /// In words.
+    /// Describes the trouble.
     pub(super) fn why(self) -> String {
         match self {
             Self::Place(why) | Self::Connection(why) => why,
         }
     }
 
-    /// The same of the server's end of the stream of a node.
+    /// Describes the trouble at the server's end of the stream of a node.
     pub(super) fn at_server(&self, node: &str) -> String {
         match self {
             Self::Place(why) => format!("the server's end of the copy of node {node}: {why}"),
@@ -54,16 +55,16 @@ impl From<Trouble> for Failure {
     }
 }
 
-/// Where one end of a stream has its bytes.
+/// The source or destination of the bytes at one end of a stream.
 pub(super) enum Place {
-    /// A buffer to send again and again, or nowhere to put them.
+    /// A buffer that is sent repeatedly, or received bytes that are dropped.
     Memory,
-    /// A file, open for it.
+    /// An open file.
     File(File, PathBuf),
 }
 
 impl Place {
-    /// A new file of that name in a folder, or else memory.
+    /// Creates a file of that name in a folder; without a folder, uses memory.
     pub(super) fn to_write(folder: Option<&Path>, name: &str) -> Result<Self, Failure> {
         let Some(folder) = folder else {
             return Ok(Self::Memory);
@@ -73,7 +74,7 @@ impl Place {
         Ok(Self::File(file, path))
     }
 
-    /// A file of so many bytes that don't compress, or memory.
+    /// Creates a file of incompressible bytes; without a folder, uses memory.
     pub(super) fn to_read(
         folder: Option<&Path>,
         name: &str,
@@ -112,7 +113,7 @@ impl Place {
         }
     }
 
-    /// Makes what was written durable.
+    /// Makes the written bytes durable.
     pub(super) fn sync(&self) -> Result<(), Trouble> {
         match self {
             Self::Memory => Ok(()),
@@ -129,14 +130,14 @@ fn broken(error: &io::Error) -> Trouble {
     Trouble::Connection(format!("the data connection broke: {}", in_words(error)))
 }
 
-/// A buffer of bytes that don't compress.
+/// Returns a buffer of incompressible bytes.
 pub(super) fn buffer() -> Vec<u8> {
     let mut buffer = vec![0; usize::try_from(BUFFER_BYTES).expect("32 bits fit")];
     Draw::new(0, 6, 1).fill(&mut buffer);
     buffer
 }
 
-/// The lengths of the pieces of so many bytes.
+/// Splits `bytes` into the lengths of its pieces.
 fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
     let whole = bytes / u64::from(BUFFER_BYTES);
     let piece = |bytes: u64| usize::try_from(bytes).expect("at most a buffer");
@@ -145,7 +146,7 @@ fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
     all.chain((rest > 0).then(|| piece(rest)))
 }
 
-/// Carries so many bytes through a buffer, piece by piece, and calls `moved` after each.
+/// Moves `bytes` through a buffer, piece by piece, and calls `moved` after each.
 fn carry(
     bytes: u64,
     moved: &mut dyn FnMut(Instant, usize),
@@ -160,7 +161,7 @@ fn carry(
     Ok(())
 }
 
-/// Sends so many bytes from a place, and calls `moved` after each piece.
+/// Sends `bytes` from a place, and calls `moved` after each piece.
 pub(super) fn send(
     mut stream: &TcpStream,
     from: &mut Place,
@@ -173,7 +174,7 @@ pub(super) fn send(
     })
 }
 
-/// Receives so many bytes into a place, and calls `moved` after each piece.
+/// Receives `bytes` into a place, and calls `moved` after each piece.
 pub(super) fn receive(
     mut stream: &TcpStream,
     into: &mut Place,
@@ -186,12 +187,12 @@ pub(super) fn receive(
     })
 }
 
-/// Tells the other end that it is so far.
+/// Signals the other end that this end is ready for the next step.
 pub(super) fn signal(mut stream: &TcpStream) -> Result<(), Trouble> {
     stream.write_all(&[GOOD]).map_err(|error| broken(&error))
 }
 
-/// Waits until the other end is so far.
+/// Waits for the signal of the other end.
 pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
     let mut said = [0];
     let read = stream.read_exact(&mut said);
@@ -233,16 +234,16 @@ pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<Tcp
     Ok(stream)
 }
 
-/// Takes the streams of a run: as many as it gave out tickets.
+/// Accepts the streams of a run, one for each ticket.
 pub(super) struct Door {
     listener: TcpListener,
-    /// Tickets are proofs of their numbers under it.
+    /// The key of the tickets: a ticket is the HMAC of its stream's number.
     key: hmac::Key,
     streams: u32,
 }
 
 impl Door {
-    /// Listens on that address, on any port that is free.
+    /// Listens on that address, at any free port.
     pub(super) fn open(address: IpAddr, streams: u32) -> Result<Self, String> {
         let listener = TcpListener::bind((address, 0)).map_err(|error| {
             format!("data connections can't be taken on {address}: {error}: give `listen` an address of this machine")
@@ -255,19 +256,19 @@ impl Door {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address where it listens.
     pub(super) fn address(&self) -> Result<SocketAddr, String> {
         let address = self.listener.local_addr();
         address.map_err(|error| error.to_string())
     }
 
-    /// The ticket of a stream.
+    /// Returns the ticket of a stream.
     pub(super) fn ticket(&self, stream: u32) -> String {
         to_hex(hmac::sign(&self.key, &stream.to_le_bytes()).as_ref())
     }
 
-    /// Takes streams until all tickets are used or `stop` is set: those that came, in the order of their
-    /// tickets. Each ticket is good for one.
+    /// Accepts streams until all tickets are used or `stop` is set. Returns them in the order of
+    /// their tickets; a ticket is valid once.
     pub(super) fn streams(&self, stop: &AtomicBool) -> Vec<Option<TcpStream>> {
         let mut all: Vec<Option<TcpStream>> = (0..self.streams).map(|_| None).collect();
         while all.iter().any(Option::is_none) && !stop.load(Ordering::Relaxed) {
@@ -292,7 +293,7 @@ impl Door {
         all
     }
 
-    /// The number of a stream by its ticket.
+    /// Reads the ticket of a stream and returns the stream's number.
     fn number_of(&self, mut stream: &TcpStream) -> Option<usize> {
         stream.set_nodelay(true).ok()?;
         let mut shown = [0; TICKET_BYTES];

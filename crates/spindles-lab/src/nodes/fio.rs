@@ -1,5 +1,5 @@
-//! fio on a node. Its command line is built here from options that are known to be harmless: some of fio's
-//! run programs or write to files of any name, and nobody gets those through an agent.
+//! Runs fio on a node. Accepts only options known to be harmless: others would run programs or
+//! write to arbitrary files, which no controller may do through an agent.
 
 use crate::execute::Failure;
 use crate::fio::FIO;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The options that are passed on.
+/// The accepted options.
 const OPTIONS: &[&str] = &[
     "bs",
     "bsrange",
@@ -45,18 +45,18 @@ const OPTIONS: &[&str] = &[
     "time_based",
 ];
 
-/// Engines that do nothing but I/O on the file.
+/// Engines that only do I/O on the file.
 const ENGINES: &[&str] = &[
     "io_uring", "libaio", "mmap", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync",
 ];
 
-/// How often it is asked whether it has ended.
+/// How often the end of fio is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Whether agents run fio with these options.
+/// Checks that agents accept these options of fio.
 ///
 /// # Errors
-/// What they don't, and the remedy.
+/// The option that agents refuse, and the remedy.
 pub(crate) fn check(options: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in options {
         if !OPTIONS.contains(&name.as_str()) {
@@ -81,7 +81,7 @@ pub(crate) fn check(options: &BTreeMap<String, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs it to its end, or until the flag is set: what it printed.
+/// Runs fio until it ends or the flag is set. Returns its output.
 pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String, Failure> {
     let wrong = |error: std::io::Error| {
         Failure::Failed(format!(
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String
         if status.success() {
             return Ok(said);
         }
-        // What it prints otherwise is the document, and that of its end.
+        // The rest of its output is the JSON document and its end.
         let complaints = complained.lines().chain(said.lines()).map(str::trim);
         let mut complaints =
             complaints.filter(|line| line.starts_with("fio:") || line.contains("error"));

@@ -1,6 +1,6 @@
-//! How the two ends show each other that they know the token: each answers the other's challenge, the
-//! controller first, so that a stranger learns nothing from an agent. Whoever is not known is told little and
-//! waited for shortly.
+//! The handshake: each end proves that it knows the token by answering the other's challenge. The
+//! controller proves first, so that a stranger learns nothing from an agent. An unauthenticated
+//! peer gets short frames and short timeouts.
 
 use super::token::{NONCE_BYTES, Nonces, Side, Token};
 use super::wire::{
@@ -12,17 +12,17 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long either waits for what the other says before they know each other.
+/// How long each end waits for a message of the handshake.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Why one end does not get to know the other.
+/// Why a handshake failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unmet {
-    /// Others have all places of the agent: it may have one soon.
+    /// Other connections occupy the agent; it may be free soon.
     Busy,
-    /// The connection ended: an agent has no time to say why to all of many strangers.
+    /// The connection ended: an agent flooded by strangers closes connections without a reason.
     Closed,
-    /// Something else, and the remedy.
+    /// Any other reason, with the remedy.
     Wrong(String),
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Greets a controller: whether it may ask for something. `keep` is asked once it has shown that it knows the token:
-/// whether there is a place for it.
+/// Authenticates a controller. Calls `keep` once the controller has proved that it knows the token;
+/// `keep` returns true if there is a place for it.
 ///
 /// # Errors
-/// Why it may not.
+/// Why the controller is refused.
 pub(super) fn greet(
     stream: &mut TcpStream,
     token: &Token,
@@ -64,7 +64,7 @@ pub(super) fn greet(
         controller: nonce_of(&nonce)?,
         agent: ours,
     };
-    // Versions are no secret: who has another one is told so.
+    // Versions are no secret: a controller of another version learns ours.
     say(
         stream,
         &Reply::Challenge {
@@ -83,7 +83,7 @@ pub(super) fn greet(
     let proof = from_hex(&proof).unwrap_or_default();
     if !token.is_proof(Side::Controller, &nonces, &proof) {
         let why = "the token is another one".to_owned();
-        // It may be gone already.
+        // The peer may be gone already.
         let _gone = say(stream, &Reply::Failed { why: why.clone() });
         return Err(Unmet::Wrong(why));
     }
@@ -95,10 +95,10 @@ pub(super) fn greet(
     say(stream, &Reply::Welcome { proof, cpus })
 }
 
-/// Introduces a controller to an agent: how many CPUs it has.
+/// Authenticates to an agent. Returns its number of CPUs.
 ///
 /// # Errors
-/// What is wrong, and the remedy.
+/// The reason of the failure, and the remedy.
 pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, Unmet> {
     limit(stream, ANSWER_TIME)?;
     let ours = random()?;
@@ -152,7 +152,7 @@ fn wrong(why: &str) -> Unmet {
     Unmet::Wrong(why.to_owned())
 }
 
-/// How long one read or write may take.
+/// Sets the time that a read or a write may take.
 pub(super) fn limit(stream: &TcpStream, time: Duration) -> Result<(), String> {
     stream
         .set_read_timeout(Some(time))
@@ -182,7 +182,7 @@ fn is_late(error: &io::Error) -> bool {
     )
 }
 
-/// A frame that comes byte by byte does not take longer.
+/// Limits the time of a whole frame, even if it arrives byte by byte.
 struct Bounded<'a> {
     stream: &'a mut TcpStream,
     ends: std::time::Instant,
@@ -207,7 +207,7 @@ fn say<T: serde::Serialize>(stream: &mut TcpStream, message: &T) -> Result<(), U
     })
 }
 
-/// Bytes that nobody can guess.
+/// Returns unpredictable bytes.
 pub(super) fn random<const BYTES: usize>() -> Result<[u8; BYTES], String> {
     let mut bytes = [0; BYTES];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
@@ -226,7 +226,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Ipv4Addr, TcpListener};
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -237,7 +237,7 @@ mod tests {
         Token::of_bytes(&[byte; 32])
     }
 
-    /// What both ends say.
+    /// Runs a handshake and returns the results of both ends.
     fn meet(controller: u8, agent: u8, has_place: bool) -> (Result<u32, Unmet>, Result<(), Unmet>) {
         let (mut near, mut far) = pair();
         std::thread::scope(|scope| {
@@ -258,7 +258,7 @@ mod tests {
         assert!(greeted.is_err());
     }
 
-    /// What an agent makes of a stranger that sends these bytes and closes.
+    /// Returns the agent's error and its output for a stranger that sends these bytes and closes.
     fn stranger(bytes: &[u8]) -> (String, Vec<u8>) {
         let (mut near, mut far) = pair();
         near.write_all(bytes).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         let error = greet(&mut far, &token(1), 3, &|| true).unwrap_err();
         drop(far);
         let mut heard = Vec::new();
-        // A reset is an end as well.
+        // A reset ends the connection as well.
         let _reset = near.read_to_end(&mut heard);
         (error.to_string(), heard)
     }
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// One that knows no token can't pass for an agent by sending back what it was sent.
+    /// A peer without the token can't pose as an agent by echoing the controller's messages.
     #[test]
     fn a_mirror_is_no_agent() {
         let (mut near, mut far) = pair();

@@ -1,4 +1,4 @@
-//! The network interface that a connection goes through: what it can carry, and what it carried.
+//! The network interface of a connection: its speed, and its counters.
 
 use serde_json::Value;
 use spindles_io::{TcpCounters, interface_of};
@@ -8,25 +8,25 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// An interface that is watched.
+/// A watched interface.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     name: String,
 }
 
-/// Its counters at one moment, and what it can carry.
+/// Its counters at one moment, and its speed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkCounters(LinkUse);
 
 impl Link {
-    /// The one that has this address of ours.
+    /// Returns the interface that has this address of ours.
     pub(super) fn of(address: IpAddr) -> Option<Self> {
         interface_of(address).map(|name| Self { name })
     }
 
-    /// Its counters now.
+    /// Reads the counters.
     pub(super) fn now(&self) -> LinkCounters {
-        // The names under /sys may be those of another network namespace; these are ours.
+        // /sys may list the interfaces of another network namespace; /proc/net/dev lists ours.
         let all = fs::read_to_string("/proc/net/dev").unwrap_or_default();
         let (received, sent) = carried(&all, &self.name).unwrap_or_default();
         let queue = queue(&self.name).unwrap_or_default();
@@ -44,7 +44,7 @@ impl Link {
 }
 
 impl LinkCounters {
-    /// What it carried since `earlier`, and what its connections waited for meanwhile.
+    /// Returns the traffic since `earlier`, and what its connections waited for meanwhile.
     pub(super) fn since(&self, earlier: &Self, connections: &[TcpCounters]) -> LinkUse {
         let (now, before) = (&self.0, &earlier.0);
         let less = u64::saturating_sub;
@@ -65,7 +65,7 @@ impl LinkCounters {
     }
 }
 
-/// Bytes received and sent by an interface, from `/proc/net/dev`.
+/// Returns the bytes received and sent by an interface, from `/proc/net/dev`.
 fn carried(text: &str, name: &str) -> Option<(u64, u64)> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, numbers) = lines.find(|(known, _)| known.trim() == name)?;
@@ -76,16 +76,16 @@ fn carried(text: &str, name: &str) -> Option<(u64, u64)> {
     ))
 }
 
-/// What the queue of an interface says of itself.
+/// The state of an interface's queue.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Queue {
-    /// To how much it is shaped.
+    /// The rate that traffic is shaped to.
     bits_per_s: Option<u64>,
     overlimits: u64,
     drops: u64,
 }
 
-/// Asks `tc`, where there is one.
+/// Asks `tc`; `None` if it is not installed.
 fn queue(name: &str) -> Option<Queue> {
     let said = Command::new("tc")
         .args(["-s", "-j", "qdisc", "show", "dev", name])
@@ -95,7 +95,7 @@ fn queue(name: &str) -> Option<Queue> {
     read_queue(&said.stdout)
 }
 
-/// From what `tc -s -j qdisc show` prints. Rates are in bytes a second there.
+/// Parses the output of `tc -s -j qdisc show`, whose rates are in bytes per second.
 fn read_queue(said: &[u8]) -> Option<Queue> {
     let said: Value = serde_json::from_slice(said).ok()?;
     let mut all = said.as_array()?.iter();
@@ -109,10 +109,11 @@ fn read_queue(said: &[u8]) -> Option<Queue> {
     })
 }
 
-/// So many interfaces may lie one on another.
+/// Most interfaces stacked on each other.
 const LOWER_MAX: u32 = 8;
 
-/// Bits a second of an interface that has hardware, itself or beneath it: what virtual ones say is made up.
+/// Returns the bits per second of an interface that is hardware, or lies on hardware. Purely
+/// virtual interfaces report invented speeds.
 fn speed(folder: &Path, name: &str, depth: u32) -> Option<u64> {
     let own = folder.join(name);
     let has_hardware = own.join("device").exists();
@@ -125,7 +126,7 @@ fn speed(folder: &Path, name: &str, depth: u32) -> Option<u64> {
         depth < LOWER_MAX && lower.any(|lower| speed(folder, &lower, depth + 1).is_some());
     let said = fs::read_to_string(own.join("speed")).ok()?;
     let megabits = said.trim().parse::<u64>().ok().filter(|it| *it > 0);
-    // A driver that does not know says the largest number.
+    // A driver that does not know the speed reports the largest number.
     let megabits = megabits.filter(|it| *it < u64::from(u32::MAX));
     megabits
         .filter(|_| has_hardware || lies_on_some)
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(read_queue(b"Cannot find device"), None);
     }
 
-    /// A veth says 10 Gbit/s whatever it carries.
+    /// A veth reports 10 Gbit/s whatever it can carry.
     #[test]
     fn only_hardware_has_a_speed() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What several nodes did at once, added up into one record.
+//! Adds up what several nodes did at once into one record.
 
 use super::controller::{NodeDone, Seen};
 use super::wire::Done;
@@ -11,19 +11,19 @@ use spindles_measure::{
 };
 use std::collections::BTreeMap;
 
-/// What this machine had to do with it.
+/// The part of this machine.
 pub(super) struct OwnPart {
     /// CPU time of threads that served the nodes.
     pub(super) threads: Vec<ThreadUse>,
-    /// Connections that carried it.
+    /// Connections that carried the traffic.
     pub(super) connections: Vec<TcpCounters>,
-    /// How busy the machine is without us.
+    /// How busy the machine is without the lab.
     pub(super) idle_permille: u64,
 }
 
-/// Fills in the record: from the first begin to the last end.
+/// Fills in the record, from the first begin to the last end.
 ///
-/// `settled` is what moved at the devices of this machine until everything written was on them.
+/// `settled` holds the counters of this machine's devices once all written data had reached them.
 pub(super) fn merge(
     nodes: Vec<NodeDone>,
     seen: &Seen,
@@ -102,7 +102,7 @@ fn add(node: NodeDone, begin_ns: u64, evidence: &mut Evidence, series: &mut Seri
         all.file_bytes = all.file_bytes.max(one.file_bytes);
         all.settle_ns = all.settle_ns.max(one.settle_ns);
         all.resident_permille = all.resident_permille.max(one.resident_permille);
-        // Emptied on every node, or it does not count.
+        // True only if every node emptied its caches.
         all.emptied = one.emptied && (all.emptied || run.nodes.is_empty());
     }
     evidence.links.extend(link.map(|link| LinkUse {

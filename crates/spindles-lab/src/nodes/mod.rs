@@ -1,5 +1,6 @@
-//! Runs on several machines. An agent on each node ([`Agent`]) does what a controller asks it to; the
-//! controller, in the runner of experiments, has all nodes begin at one time and adds up what they did.
+//! Runs on several machines. An agent on each node ([`Agent`]) carries out the requests of a
+//! controller. The controller is part of the runner: it starts all nodes at the same time and adds
+//! up their results.
 //!
 //! A run, part by part:
 //!
@@ -15,9 +16,10 @@
 //!     Here      ──────────────────▶            to each of these
 //! ```
 //!
-//! So each end notices when the other one is stopped or its cable is pulled, and does not wait for it.
+//! Thus each end notices when the other one is stopped or its cable is pulled, and stops waiting.
 //!
-//! The token shows who may ask; nothing is encrypted, and nothing holds against who can change packets.
+//! The token authenticates requests. Nothing is encrypted, and there is no protection against an
+//! attacker who can modify packets.
 
 mod address;
 mod agent;

@@ -1,5 +1,6 @@
-//! The connections of an agent. A connection that has not shown yet that it knows the token holds one of a few places,
-//! and loses it to a later one: strangers can't keep a controller out, which needs its place for a moment only.
+//! The connections of an agent. A connection that is not yet authenticated holds one of a few
+//! places, and loses it to a later connection. Strangers thus can't keep a controller out, which
+//! needs such a place only for a moment.
 
 use super::wire::{Reply, send};
 use std::collections::BTreeMap;
@@ -7,16 +8,16 @@ use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many connections of strangers at once.
+/// Most unauthenticated connections at once.
 const STRANGERS_MAX: usize = 8;
-/// So many connections of those who know the token.
+/// Most authenticated connections at once.
 const KNOWN_MAX: usize = 8;
 
 /// All connections of an agent.
 #[derive(Debug, Default)]
 pub(super) struct Places(Mutex<All>);
 
-/// In the order in which they came.
+/// Connections by number, in the order of their arrival.
 #[derive(Debug, Default)]
 struct All {
     held: BTreeMap<u64, Held>,
@@ -30,7 +31,7 @@ struct Held {
     is_known: bool,
 }
 
-/// The place of a connection, free again when this is dropped.
+/// The place of a connection; freed on drop.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     places: &'a Places,
@@ -42,7 +43,8 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a stranger. Where all are held, the address that holds the most gives up its oldest.
+    /// Takes a place for a stranger. If all are taken, the address with the most places loses its
+    /// oldest.
     pub(super) fn take(&self, stream: &TcpStream, from: IpAddr) -> io::Result<Place<'_>> {
         let stream = stream.try_clone()?;
         let mut all = self.all();
@@ -58,7 +60,7 @@ impl Places {
             && let Some(number) = all.first_to_go()
             && let Some(mut held) = all.held.remove(&number)
         {
-            // It has room for so little, or is gone already.
+            // The frame fits the socket's buffer; the peer may be gone already.
             let _gone = send(&mut held.stream, &Reply::Busy);
             let _closed = held.stream.shutdown(Shutdown::Both);
         }
@@ -87,7 +89,8 @@ impl All {
 }
 
 impl Place<'_> {
-    /// It has shown that it knows the token: it keeps its place. `false` where it has lost that already, or too many do.
+    /// Keeps the place of an authenticated connection. Returns `false` if the place is lost
+    /// already, or too many connections are authenticated.
     pub(super) fn keep(&self) -> bool {
         let mut all = self.places.all();
         let known = all.held.values().filter(|held| held.is_known).count();
@@ -96,7 +99,7 @@ impl Place<'_> {
         own.map(|own| own.is_known = true).is_some()
     }
 
-    /// Whether a later connection has taken it.
+    /// Returns true if a later connection has taken the place.
     pub(super) fn is_lost(&self) -> bool {
         !self.places.all().held.contains_key(&self.number)
     }
@@ -127,14 +130,15 @@ mod tests {
         let honest = take(2);
         let many: Vec<_> = (1..STRANGERS_MAX).map(|_| take(3)).collect();
         assert!(many.iter().all(|place| !place.is_lost()));
-        // The next of the same address costs its oldest, one of another address too.
+        // The next connection of this address takes its oldest place; so does one of another
+        // address.
         let more = take(3);
         assert!(many[0].is_lost() && !many[1].is_lost() && !more.is_lost());
         let other = take(4);
         assert!(many[1].is_lost() && !many[2].is_lost() && !other.is_lost());
         assert!(!honest.is_lost() && honest.keep() && !many[0].keep());
         drop((more, many));
-        // Each of another address: the oldest.
+        // One from each of several other addresses: the oldest goes.
         let others: Vec<_> = (5..12).map(take).collect();
         assert!(!other.is_lost());
         let last = take(12);

@@ -1,5 +1,5 @@
-//! One controller at an agent. The session's thread alone writes to the connection and knows how far things
-//! are; one thread beside it reads requests, another one does the work.
+//! The session of one controller at an agent. The session's thread alone writes to the connection
+//! and knows the stage. A second thread reads requests, a third one does the work.
 //!
 //! ```text
 //!           Prepare          Prepared          Arm          Armed          Start
@@ -9,8 +9,8 @@
 //!                                      └───────────────────────────────────── Ended
 //! ```
 //!
-//! A `Ping` and `Here` may come at any time, everything else only there. The end of the connection, or a controller
-//! of which nothing is heard any more, ends the task at any time, and removes its files.
+//! `Ping` and `Here` may come at any time, every other request only at its stage. A closed
+//! connection or a silent controller ends the task at any stage, and removes its files.
 
 use super::link::Link;
 use super::task::{Brake, Site, carry_out, prepare};
@@ -27,16 +27,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How often the controller hears of it.
+/// How often `Alive` is sent.
 const ALIVE: Duration = Duration::from_secs(1);
-/// How often it is looked whether all is to end.
+/// How often interrupts and silence are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a run may take to go away: longer than it takes until its controller is known to be lost.
+/// How long to wait for the end of the previous run: longer than the detection of a lost
+/// controller.
 const TURN_TIME: Duration = Duration::from_secs(20);
 /// The furthest ahead that a start may be.
 const START_MAX: Duration = Duration::from_mins(1);
 
-/// How far a session is.
+/// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Greeted,
@@ -48,7 +49,7 @@ enum Stage {
     Ended,
 }
 
-/// What moves a session on.
+/// A transition to the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Prepare,
@@ -61,7 +62,7 @@ enum Step {
 }
 
 impl Stage {
-    /// All legal moves. `None`: out of turn.
+    /// Returns the stage after a legal step; `None` if the step is out of turn.
     fn next(self, step: Step) -> Option<Self> {
         Some(match (self, step) {
             (Self::Greeted, Step::Prepare) => Self::Preparing,
@@ -82,7 +83,7 @@ enum Order {
     Start(Instant),
 }
 
-/// What the session's thread hears.
+/// Events for the session's thread.
 enum Event {
     Said(Request),
     Gone(String),
@@ -94,7 +95,7 @@ enum Event {
 }
 
 impl Stage {
-    /// What the agent is doing then.
+    /// Describes what the agent is doing.
     const fn words(self) -> &'static str {
         match self {
             Self::Greeted => "it has no task yet",
@@ -109,7 +110,7 @@ impl Stage {
 }
 
 impl Step {
-    /// What the other end, or the worker, does with it.
+    /// Describes the step as an action of the other end or the worker.
     const fn words(self) -> &'static str {
         match self {
             Self::Prepare => "gives it a task",
@@ -120,24 +121,24 @@ impl Step {
     }
 }
 
-/// What sessions of one agent share.
+/// State shared by the sessions of an agent.
 pub(super) struct Shop<'a> {
-    /// Folders of tasks are made here.
+    /// Parent of the folders of tasks.
     pub(super) folder: &'a Path,
     /// Devices that may be written.
     pub(super) devices: &'a [String],
-    /// Held by who does something: two at once would disturb each other.
+    /// Held by the running task: two tasks at once would disturb each other.
     pub(super) turn: Mutex<()>,
-    /// How long a controller that says nothing is taken to be there.
+    /// How long a silent controller is presumed alive.
     pub(super) silence: Duration,
     /// Set when the agent ends.
     pub(super) interrupt: &'a AtomicBool,
 }
 
-/// Serves a controller that has shown who it is, until it goes.
+/// Serves an authenticated controller until it disconnects.
 ///
 /// # Errors
-/// Why it ended early.
+/// Why the session ended early.
 pub(super) fn serve(stream: &TcpStream, shop: &Shop<'_>) -> Result<(), String> {
     let brake = Brake::default();
     let reading = stream.try_clone().map_err(|error| error.to_string())?;
@@ -166,18 +167,18 @@ pub(super) fn serve(stream: &TcpStream, shop: &Shop<'_>) -> Result<(), String> {
         };
         let ended = session.go_on(&heard, shop);
         if let Err(why) = &ended {
-            // It may be gone already.
+            // The peer may be gone already.
             let _gone = session.say(&Reply::Failed { why: why.clone() });
         }
         brake.pull();
         drop(session);
-        // The reader ends with it.
+        // This also ends the reader.
         let _gone = stream.shutdown(Shutdown::Both);
         ended
     })
 }
 
-/// The figures of the part that is under way.
+/// The figures of the running part.
 #[derive(Default)]
 struct Live(Mutex<Arc<Collector>>);
 
@@ -209,7 +210,7 @@ fn read(mut stream: TcpStream, events: &Sender<Event>) {
                 }
             }
             Err(error) => {
-                // Whoever listened may have ended first.
+                // The session may have ended first.
                 let _nobody = events.send(Event::Gone(error.to_string()));
                 return;
             }
@@ -217,7 +218,7 @@ fn read(mut stream: TcpStream, events: &Sender<Event>) {
     }
 }
 
-/// Does what is ordered until nobody orders any more.
+/// Carries out orders until the session ends.
 fn work(
     orders: &Receiver<Order>,
     events: &Sender<Event>,
@@ -228,7 +229,7 @@ fn work(
     let Ok(Order::Prepare(task)) = orders.recv() else {
         return;
     };
-    // The session may have ended first: then nobody is to hear it.
+    // The session may have ended: then the event is dropped.
     let tell = |event| drop(events.send(event));
     let Some(_turn) = take(turn, site.brake) else {
         let why = "its agent is busy with another run: wait for that".to_owned();
@@ -264,11 +265,12 @@ fn work(
             Err(failure) => return tell(Event::Failed(failure)),
         }
     }
-    // Its files stay until the controller has what it wants.
+    // Keep the files until the controller has the results.
     drop(orders.recv());
 }
 
-/// Waits for the turn: the run before may still be removing its files. `None`: it goes on.
+/// Waits for the turn, because the previous run may still be removing its files. `None` if the
+/// brake is pulled or the previous run is still going.
 fn take<'a>(turn: &'a Mutex<()>, brake: &Brake) -> Option<MutexGuard<'a, ()>> {
     let ends = Instant::now() + TURN_TIME;
     loop {
@@ -283,7 +285,7 @@ fn take<'a>(turn: &'a Mutex<()>, brake: &Brake) -> Option<MutexGuard<'a, ()>> {
     }
 }
 
-/// What a session's thread has.
+/// The state of the session's thread.
 struct Session<'a> {
     stream: &'a TcpStream,
     stage: Stage,
@@ -310,7 +312,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// To the end of the connection; without an error where that comes between tasks.
+    /// Serves until the connection ends. Returns an error unless it ends between tasks.
     fn go_on(&mut self, events: &Receiver<Event>, shop: &Shop<'_>) -> Result<(), String> {
         let (mut told, mut last_heard) = (Instant::now(), Instant::now());
         loop {
@@ -393,7 +395,7 @@ impl Session<'_> {
                 return Err(format!("the controller introduces itself twice: {SAME}"));
             }
         };
-        // A worker that has failed says so itself.
+        // A failed worker reports its error itself.
         let _failed = self.orders.send(order);
         Ok(())
     }
@@ -423,7 +425,7 @@ mod tests {
         Step::Done,
     ];
 
-    /// One way leads on from each stage.
+    /// Exactly one step is legal at each stage.
     #[test]
     fn every_other_order_is_out_of_turn() {
         for stage in STAGES {
@@ -443,14 +445,14 @@ mod tests {
         }
     }
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (near, listener.accept().unwrap().0)
     }
 
-    /// A controller that says nothing more, as one that was stopped, is left; one that is there is not.
+    /// A controller that falls silent, because it was stopped, is dropped; a live one is not.
     #[test]
     fn a_silent_controller_is_left() {
         let folder = tempfile::tempdir().unwrap();
@@ -471,7 +473,7 @@ mod tests {
             while !served.is_finished() && began.elapsed() < Duration::from_secs(10) {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // One that waits on ends with the connection.
+            // Closing the connection ends a session that still waits.
             near.shutdown(Shutdown::Write).unwrap();
             let why = served.join().unwrap().expect_err("it is left");
             assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
@@ -481,11 +483,11 @@ mod tests {
         assert!(matches!(last, Some(Reply::Failed { .. })), "{last:?}");
     }
 
-    /// What an agent answers to these requests, its last word included.
+    /// Returns the agent's answers to these requests, its last message included.
     fn talk(requests: &[Request]) -> Vec<Reply> {
         let folder = tempfile::tempdir().unwrap();
         let (mut near, far) = pair();
-        // An answer that does not come is none.
+        // A missing answer times out.
         near.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
         let interrupt = AtomicBool::new(false);
@@ -510,7 +512,7 @@ mod tests {
         replies
     }
 
-    /// A task that would go on for long ends with the connection, wherever it is.
+    /// A long task ends with the connection, at any stage.
     #[test]
     fn a_lost_controller_ends_its_task() {
         let parameters = [("filesize", "1048576"), ("seconds", "60")];
@@ -536,7 +538,7 @@ mod tests {
             };
             let start = Request::Start { at_ns: 0 };
             ask(&long, |reply| matches!(reply, Reply::Prepared));
-            // The first part only makes its files.
+            // The first part only creates its files.
             ask(&Request::Arm { part: 0 }, |reply| {
                 matches!(reply, Reply::Armed)
             });

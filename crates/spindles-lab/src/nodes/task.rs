@@ -1,4 +1,4 @@
-//! What an agent does: the tasks, each made ready as a whole and then part by part. Knows nothing of
+//! The tasks of an agent: each is prepared as a whole and then run part by part. Knows nothing of
 //! connections to controllers.
 
 use super::copies::{self, Place, await_signal, connect, signal};
@@ -25,22 +25,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often who waits for a time looks whether all is to end.
+/// How often a waiting task checks the brake.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a data connection may take to come about.
+/// How long connecting a data stream may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// Where tasks are done, and what may stop them.
+/// The environment of tasks.
 pub(super) struct Site<'a> {
-    /// Folders of tasks are made here.
+    /// Parent of the folders of tasks.
     pub(super) folder: &'a Path,
     /// Devices that may be written.
     pub(super) devices: &'a [String],
-    /// What `begin_ns` and `end_ns` count from.
+    /// The origin of `begin_ns` and `end_ns`.
     pub(super) base: Instant,
     /// The interface to the controller.
     pub(super) link: Option<Link>,
-    /// What stops a task.
+    /// Stops a task.
     pub(super) brake: &'a Brake,
 }
 
@@ -48,22 +48,22 @@ pub(super) struct Site<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Brake {
     pulled: AtomicBool,
-    /// Connections that it may wait for.
+    /// Connections that the task may be waiting for.
     streams: Mutex<Vec<TcpStream>>,
 }
 
 impl Brake {
-    /// From now on nothing goes on.
+    /// Stops the task.
     pub(super) fn pull(&self) {
         self.pulled.store(true, Ordering::SeqCst);
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         for stream in streams.iter() {
-            // One that is closed already is what we want.
+            // The connection may be closed already.
             let _closed = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Set when all is to end.
+    /// Returns the flag that is set when the task must stop.
     pub(super) fn pulled(&self) -> &AtomicBool {
         &self.pulled
     }
@@ -72,7 +72,7 @@ impl Brake {
         self.pulled.load(Ordering::SeqCst)
     }
 
-    /// Waits for a time, or for the end.
+    /// Waits until `at`. Fails with `Interrupted` if the brake is pulled.
     fn wait_until(&self, at: Instant) -> Result<(), Failure> {
         while !self.is_pulled() {
             let rest = at.saturating_duration_since(Instant::now());
@@ -84,7 +84,7 @@ impl Brake {
         Err(Failure::Interrupted)
     }
 
-    /// Whoever waits for this stream is woken too.
+    /// Adds a stream that `pull` shuts down, so that its waiters wake up.
     pub(super) fn add(&self, stream: &TcpStream) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.extend(stream.try_clone());
@@ -95,27 +95,27 @@ impl Brake {
     }
 }
 
-/// Told once all is ready; answers when the first operation is to begin.
+/// Called when a part is ready; returns the time of its first operation.
 pub(super) type Armed<'a> = &'a dyn Fn() -> Result<Instant, Failure>;
 
-/// A task that is ready for its parts, in their order.
+/// A prepared task. Its parts are run in order.
 pub(super) trait Job {
-    /// How many there are.
+    /// Returns the number of parts.
     fn parts(&self) -> usize;
 
-    /// Carries one out: the first operation, the end of the last, and the figures.
+    /// Runs a part. Returns the begin of the first operation, the end of the last, and the figures.
     fn run(&mut self, part: usize, course: &Course<'_>) -> Result<Ran, Failure>;
 }
 
-/// What a part showed.
+/// The result of a part.
 pub(super) struct Ran {
     window: (Instant, Instant),
     run: Run,
-    /// Connections that carried it.
+    /// Connections that carried its data.
     connections: Vec<TcpCounters>,
 }
 
-/// Makes ready for a task.
+/// Prepares a task.
 pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job + 'a>, Failure> {
     match task {
         Task::Copy(task) => Ok(Box::new(CopyJob::new(task, site)?)),
@@ -170,9 +170,9 @@ fn failed(why: String) -> Failure {
     Failure::Failed(why)
 }
 
-/// A new folder that goes with its `Scratch`, where there is room for so much.
+/// Creates a folder that is removed with its `Scratch`, if `bytes` fit there.
 fn own_folder(parent: &Path, bytes: u64) -> Result<(PathBuf, Scratch), Failure> {
-    // Before the first byte: a disk that is full is others' trouble too.
+    // Checked before the first byte: a full disk would affect other users, too.
     if let Ok(stat) = rustix::fs::statvfs(parent) {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free < bytes {
@@ -193,8 +193,8 @@ fn own_folder(parent: &Path, bytes: u64) -> Result<(PathBuf, Scratch), Failure> 
     })
 }
 
-/// Carries a part out, and sees what the machine and its interface did meanwhile. `ended` is told right
-/// after its last operation.
+/// Runs a part, and reads the counters of the machine and its interface around it. Calls `ended`
+/// right after the last operation.
 pub(super) fn carry_out(
     job: &mut dyn Job,
     part: usize,
@@ -207,7 +207,7 @@ pub(super) fn carry_out(
     let link_now = || site.link.as_ref().map(Link::now);
     let begin = || {
         let at = armed()?;
-        // That takes a moment: nobody's first operation is to wait for it.
+        // Takes a moment, so do it before the start.
         let link = link_now();
         site.brake.wait_until(at)?;
         before.set(Some((link, MachineTicks::now())));
@@ -319,7 +319,7 @@ impl Job for CopyJob {
             signal(stream)?;
             copies::receive(stream, place, task.bytes, &mut moved)?;
         }
-        // The end of a file: the server has all of it, or it is durable here.
+        // End of file: the server has received everything, or the file is durable here.
         let began = Instant::now();
         if task.writes {
             await_signal(stream)?;
@@ -443,7 +443,7 @@ impl Job for FioJob {
         if let Some(evidence) = &mut run.evidence {
             evidence.actors = self.work.in_flight();
         }
-        // It says how long its I/O took, which ends with it.
+        // fio reports the duration of its I/O; it exits when the I/O ends.
         let took = Duration::from_nanos(run.elapsed_ns);
         let began = end.checked_sub(took).unwrap_or(end);
         Ok(Ran {

@@ -1,4 +1,4 @@
-//! From what an experiment asks for to what each node is told.
+//! Turns the workloads of an experiment into tasks for the nodes.
 
 use super::controller::Crew;
 use super::copies::{self, Door, Place, Trouble, await_signal, signal};
@@ -19,27 +19,28 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is known of this machine while nodes work.
+/// This machine while nodes work.
 pub(crate) struct Home<'a> {
-    /// What is looked at meanwhile.
+    /// Counters of this machine that are recorded meanwhile.
     pub(crate) watched: &'a Watched,
-    /// The address at which nodes reach it, where it is said.
+    /// The address at which nodes reach this machine, if given.
     pub(crate) listen: Option<IpAddr>,
-    /// Whether caches are emptied before what is timed.
+    /// True if caches are emptied before timed phases.
     pub(crate) empty_caches: bool,
-    /// How busy the machine is without us.
+    /// How busy the machine is without the lab.
     pub(crate) idle_permille: u64,
-    /// Set when the user wants to end.
+    /// Set when the user interrupts the run.
     pub(crate) interrupt: &'a AtomicBool,
 }
 
-/// Each node does something else at random.
+/// Each node draws different random numbers.
 fn seed_of(seed: u64, node: usize) -> u64 {
     Draw::new(seed, 7, u64::try_from(node).expect("few")).number()
 }
 
 impl Crew<'_> {
-    /// The same workload on files in the folder of each node, each phase with a result into one of `runs`.
+    /// Runs the same workload on files in the folder of each node. Each phase with a result fills
+    /// in one of `runs`.
     pub(crate) fn files(
         &mut self,
         plan: &FilePlan,
@@ -64,7 +65,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// fio on a file in the folder of each node, or on a device of each.
+    /// Runs fio on a file in the folder of each node, or on a device of each.
     pub(crate) fn fio(
         &mut self,
         work: &FioWork,
@@ -82,7 +83,8 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// A copy between a folder here, or else memory, and each node.
+    /// Copies between this machine and each node; on this machine from or to `folder`, or memory if
+    /// `None`.
     pub(crate) fn copy(
         &mut self,
         plan: &CopyPlan,
@@ -110,7 +112,7 @@ impl Crew<'_> {
             })
         });
         let streams = self.let_in(&door, tasks.collect())?;
-        // Caches are emptied last: nothing of ours is to fill them again.
+        // Caches are emptied last, so that no preparation fills them again.
         let emptied = folder.is_some_and(|folder| make_ready(folder, home.empty_caches));
         let wrong_here = OnceLock::new();
         let (ran, ends) = std::thread::scope(|scope| {
@@ -123,7 +125,7 @@ impl Crew<'_> {
                             if let Trouble::Place(_) = why {
                                 wrong_here.get_or_init(|| why.at_server(&name));
                             }
-                            // Its node is not to wait for more.
+                            // Closing the stream stops the node from waiting.
                             let _closed = stream.shutdown(Shutdown::Both);
                         }
                         end
@@ -144,7 +146,7 @@ impl Crew<'_> {
         });
         let (nodes, here) = match ran {
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
-            // A node does not know what a disk here said.
+            // Prefer our error: a node does not know about a failed disk here.
             Err(why) => return Err(wrong_here.into_inner().map_or(why, Failure::Failed)),
             Ok(ran) => ran,
         };
@@ -169,7 +171,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Has all nodes make ready, and takes their streams.
+    /// Lets all nodes prepare, and accepts their streams.
     fn let_in(&mut self, door: &Door, tasks: Vec<Task>) -> Result<Vec<TcpStream>, Failure> {
         let stop = AtomicBool::new(false);
         let (prepared, streams) = std::thread::scope(|scope| {
@@ -189,7 +191,7 @@ impl Crew<'_> {
         streams.collect()
     }
 
-    /// The address of this machine for nodes, where there is one for all.
+    /// Returns the address of this machine for nodes, if the same for all.
     fn address(&self, home: &Home<'_>) -> Option<IpAddr> {
         home.listen.or_else(|| self.our_address().ok())
     }
@@ -205,7 +207,7 @@ impl Home<'_> {
     }
 }
 
-/// The server's end of each stream.
+/// Creates the server's end of each stream.
 fn places(
     plan: &CopyPlan,
     folder: Option<&Path>,
@@ -223,7 +225,7 @@ fn places(
     (0..plan.nodes()).map(place).collect()
 }
 
-/// Serves the stream of a node: what that took of the CPUs.
+/// Serves the stream of a node. Returns the CPU time this took.
 fn serve(
     plan: &CopyPlan,
     node: usize,

@@ -1,5 +1,5 @@
-//! The secret that an agent and its controllers share, from a file that nobody else may read, and what is
-//! proved with it.
+//! The secret that an agent and its controllers share, read from a file that only its owner may
+//! access. Also the proofs computed from it.
 
 use ring::hmac;
 use rustix::fs::OFlags;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 /// The shortest token that is accepted, in bytes: 128 bits in hexadecimal.
 const BYTES_MIN: usize = 32;
-/// The longest.
+/// The longest token that is accepted, in bytes.
 const BYTES_MAX: u64 = 4096;
-/// How long a challenge is.
+/// Bytes of a challenge.
 pub(super) const NONCE_BYTES: usize = 32;
 
-/// What only the two ends know.
+/// The shared secret.
 pub struct Token(hmac::Key);
 
 impl fmt::Debug for Token {
@@ -25,30 +25,30 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a file can't be the token.
+/// Why a file can't be used as token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{}: the token can't be read: {source}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It is no file.
+    /// The path is not a regular file.
     #[error("{} is no file: make one with `openssl rand -hex 32`", .path.display())]
     NoFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// Others know it.
+    /// Other users may access the file.
     #[error("others may read {}, so it is no secret: make a new token and `chmod 600` it", .path.display())]
     Open {
         /// The file.
         path: PathBuf,
     },
-    /// It can be guessed.
+    /// The token is too short.
     #[error(
         "the token in {} has {bytes} characters and needs {BYTES_MIN}: make one with \
          `openssl rand -hex 32`",
@@ -57,10 +57,10 @@ pub enum TokenError {
     Short {
         /// The file.
         path: PathBuf,
-        /// How many it has.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// It is something else.
+    /// The file is too long for a token.
     #[error("{} has more than {BYTES_MAX} bytes and is no token", .path.display())]
     Long {
         /// The file.
@@ -68,8 +68,8 @@ pub enum TokenError {
     },
 }
 
-/// Who proves that it knows the token. The two say different things, so that neither can be handed the
-/// other's own proof.
+/// The side that proves its knowledge of the token. The sides sign different texts, so that a
+/// peer's own proof can't be echoed back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Controller,
@@ -77,17 +77,18 @@ pub(super) enum Side {
 }
 
 impl Token {
-    /// From a file of which nobody but its owner may read or write. White space around the token is left out.
+    /// Reads the token from a file that only its owner may access. Strips white space around the
+    /// token.
     ///
     /// # Errors
-    /// When it can't be read, others may, or it is too short to be a secret.
+    /// When the file can't be read, others may access it, or the token is too short to be a secret.
     pub fn from_file(path: &Path) -> Result<Self, TokenError> {
         let path_owned = || path.to_owned();
         let unreadable = |source| TokenError::Unreadable {
             path: path_owned(),
             source,
         };
-        // A pipe is not waited for.
+        // Don't wait if the path is a pipe.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
         let opened = File::options().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(unreadable)?;
@@ -117,18 +118,18 @@ impl Token {
         Self(hmac::Key::new(hmac::HMAC_SHA256, token))
     }
 
-    /// What one side says to show that it knows the token.
+    /// Returns the proof of one side.
     pub(super) fn proof(&self, side: Side, nonces: &Nonces) -> Vec<u8> {
         hmac::sign(&self.0, &said(side, nonces)).as_ref().to_vec()
     }
 
-    /// Whether that is what the side would say. Takes as long whatever it is.
+    /// Verifies the proof of a side, in constant time.
     pub(super) fn is_proof(&self, side: Side, nonces: &Nonces, proof: &[u8]) -> bool {
         hmac::verify(&self.0, &said(side, nonces), proof).is_ok()
     }
 }
 
-/// What each side has chosen at random, once.
+/// The random challenges of both sides, each used once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nonces {
     pub(super) controller: [u8; NONCE_BYTES],

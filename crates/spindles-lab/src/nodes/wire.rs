@@ -1,5 +1,5 @@
-//! What goes over the control connection: a length of 32 bits, the least byte first, and so many bytes of
-//! JSON. Lengths are bounded; before the other side has shown that it knows the token, to very little.
+//! The frames of the control connection: a length of 32 bits, little-endian, and this many bytes of
+//! JSON. Lengths are bounded, before authentication to very little.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,61 +7,61 @@ use spindles_measure::{Histogram, LinkUse, Run, Traffic};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-/// The version of all that is said here. The two ends must have the same.
+/// The version of this protocol. Both ends must have the same.
 pub(super) const VERSION: u32 = 2;
 
-/// The longest frame from who has not shown yet that it knows the token.
+/// The longest frame before authentication, in bytes.
 pub(super) const STRANGER_BYTES_MAX: u32 = 1 << 10;
-/// The longest frame afterwards: what a node did, with histograms of every operation.
+/// The longest frame after authentication, in bytes: results contain histograms of every operation.
 pub(super) const FRAME_BYTES_MAX: u32 = 16 << 20;
 
-/// What a controller says.
+/// A message of the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// The first: which version, and a number chosen at random.
+    /// The first message: the version and a random number.
     Hello { version: u32, nonce: String },
-    /// It knows the token.
+    /// Proof that the controller knows the token.
     Proof { proof: String },
-    /// What time is it there?
+    /// Asks for the agent's time.
     Ping,
-    /// To `Alive`: the controller is there too.
+    /// Answers `Alive`: the controller is alive, too.
     Here,
-    /// Make ready for this.
+    /// Prepare this task.
     Prepare { task: Task },
-    /// Make all ready for a part of it, up to its first operation.
+    /// Get ready for a part of the task, up to its first operation.
     Arm { part: usize },
-    /// Begin then, on the agent's clock.
+    /// Begin at this time on the agent's clock.
     Start { at_ns: u64 },
 }
 
-/// What an agent answers.
+/// A message of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// To `Hello`.
+    /// Answers `Hello`.
     Challenge { version: u32, nonce: String },
-    /// To `Proof`: it knows the token too.
+    /// Answers `Proof`: the agent's proof that it knows the token.
     Welcome { proof: String, cpus: u32 },
-    /// To `Ping`, on the agent's clock.
+    /// Answers `Ping` with the time on the agent's clock.
     Pong { now_ns: u64 },
-    /// To `Prepare`.
+    /// Answers `Prepare`.
     Prepared,
-    /// To `Arm`.
+    /// Answers `Arm`.
     Armed,
-    /// Each second: what the part did so far.
+    /// Sent each second, with the figures of the part so far.
     Alive { so_far: SoFar },
-    /// To `Start`, right after the last operation of the part.
+    /// Answers `Start`, right after the last operation of the part.
     Ended,
-    /// After that: what it did.
+    /// Follows `Ended`, with the result.
     Done { done: Box<Done> },
-    /// It can't, or could not. Nothing follows.
+    /// A request failed. Last message.
     Failed { why: String },
-    /// Instead of `Challenge` or `Welcome`: others have all its places. Nothing follows.
+    /// Replaces `Challenge` or `Welcome`: all places of the agent are taken. Last message.
     Busy,
 }
 
-/// What an agent does.
+/// A task for an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
@@ -69,20 +69,20 @@ pub(super) enum Task {
     Copy(CopyTask),
     /// A workload on files in a folder of its own.
     Files {
-        /// Which.
+        /// The workload.
         kind: String,
-        /// All its parameters, in words.
+        /// All its parameters, as words.
         parameters: BTreeMap<String, String>,
-        /// Everything random follows from it.
+        /// Seed of everything random.
         seed: u64,
-        /// Whether caches are emptied before each phase.
+        /// True if caches are emptied before each phase.
         empty_caches: bool,
     },
-    /// fio on a file of its own, or on one of the devices that the agent was given.
+    /// fio on a file of its own, or on one of the agent's devices.
     Fio {
         /// Its options by name.
         options: BTreeMap<String, String>,
-        /// The device.
+        /// The device; `None` for a file.
         device: Option<String>,
     },
 }
@@ -91,25 +91,25 @@ pub(super) enum Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is chosen by itself")]
 pub(super) struct CopyTask {
-    /// Where the server takes data connections: `10.0.0.1:40123`.
+    /// Where the server accepts data connections: `10.0.0.1:40123`.
     pub(super) server: String,
-    /// What a data connection begins with, so that the server knows it.
+    /// Sent first on the data connection, so that the server accepts it.
     pub(super) ticket: String,
     /// Bytes of the file.
     pub(super) bytes: u64,
-    /// Whether it goes to the server.
+    /// True if the data goes to the server.
     pub(super) writes: bool,
-    /// Whether this end has it in a file.
+    /// True if this end uses a file, otherwise memory.
     pub(super) disk: bool,
-    /// Whether a file that was written is made durable, at whichever end that is.
+    /// True if a written file is made durable, at whichever end.
     pub(super) fsync: bool,
-    /// The contents follow from it.
+    /// Seed of the contents.
     pub(super) seed: u64,
-    /// Whether caches are emptied before it is read.
+    /// True if caches are emptied before the file is read.
     pub(super) empty_caches: bool,
 }
 
-/// What was done up to now.
+/// The figures so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SoFar {
@@ -118,48 +118,48 @@ pub(super) struct SoFar {
     pub(super) latency: BTreeMap<String, Histogram>,
 }
 
-/// What a part did.
+/// The result of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Done {
-    /// Its first operation, on the agent's clock.
+    /// Begin of its first operation, on the agent's clock.
     pub(super) begin_ns: u64,
-    /// The end of its last.
+    /// End of its last operation, on the agent's clock.
     pub(super) end_ns: u64,
-    /// Its figures. Who and what it was is the controller's to fill in.
+    /// Its figures. The controller fills in the system and the workload.
     pub(super) run: Run,
-    /// The interface that it went through.
+    /// Traffic of the interface to the controller.
     pub(super) link: Option<LinkUse>,
 }
 
-/// Why a frame was not read.
+/// Why a frame could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
     /// The connection ended between frames.
     #[error("the connection was closed")]
     Closed,
-    /// It ended, or nothing came in time.
+    /// The connection ended within a frame, or timed out.
     #[error("the connection broke: {}", in_words(.0))]
     Broken(io::Error),
-    /// It is longer than may be.
+    /// The frame is too long.
     #[error(
         "what it says is not understood, {bytes} bytes at once where {most} are the most: {SAME}"
     )]
     TooLong {
-        /// What it says.
+        /// Its announced length.
         bytes: u32,
-        /// What may be.
+        /// The limit.
         most: u32,
     },
-    /// It says nothing that is known.
+    /// The frame is no known message.
     #[error("what it says is not understood, {0}: {SAME}")]
     Unknown(serde_json::Error),
 }
 
-/// The remedy where the two ends misunderstand each other.
+/// The remedy if the two ends misunderstand each other.
 pub(super) const SAME: &str = "use the same spindles on both machines";
 
-/// What an error of a connection means, in words for administrators.
+/// Describes an error of a connection in words for administrators.
 pub(super) fn in_words(error: &io::Error) -> String {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,
@@ -185,7 +185,7 @@ pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result
     to.write_all(&frame)
 }
 
-/// Receives a frame of at most so many bytes. No more memory is taken than has come.
+/// Receives a frame of at most `most` bytes. Allocates memory only for bytes that have arrived.
 pub(super) fn receive<T: DeserializeOwned>(
     from: &mut impl Read,
     most: u32,
@@ -211,7 +211,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     serde_json::from_slice(&frame).map_err(WireError::Unknown)
 }
 
-/// Bytes as text.
+/// Formats bytes as hexadecimal digits.
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -221,7 +221,7 @@ pub(super) fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes from text; `None` where it is something else.
+/// Parses hexadecimal digits; `None` for any other text.
 pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
     pairs

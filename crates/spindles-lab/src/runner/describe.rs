@@ -1,4 +1,5 @@
-//! Opens every system once before the first run, and says what it, the members and the machine are.
+//! Opens every system once before the first run, and records the systems, the members and the
+//! machine.
 
 use super::{RunError, Runner, Stop, go_on, holds_files};
 use crate::calibrate::Parts;
@@ -16,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the machine is watched before the first run, to know how busy it is without us.
+/// How long the machine is watched before the first run, to measure other load.
 const IDLE_WATCH: Duration = Duration::from_millis(500);
 
 impl Runner<'_> {
-    /// Opens every system once: what it is goes into the first records. Answers whether all
-    /// members lie on one physical device.
+    /// Opens every system once and describes it for the first records. Returns true if all members
+    /// lie on one physical device.
     pub(super) fn describe_systems(&mut self) -> Result<bool, Stop> {
         let mut devices = BTreeSet::new();
         let mut beneath = Vec::new();
@@ -72,7 +73,7 @@ impl Runner<'_> {
         Ok(shared_device)
     }
 
-    /// Says what a system is: what makes it, and how much it holds. The names of the physical devices beneath.
+    /// Describes a system. Returns the names of the physical devices beneath it.
     fn describe(
         &mut self,
         side: usize,
@@ -101,7 +102,7 @@ impl Runner<'_> {
         let place = system.folder()?;
         let mut record = described_folder(spec, &place);
         if let Some(array) = facts {
-            // What the array is, and how much its file system offers.
+            // The description of the array, with the capacity of its file system.
             record = System {
                 capacity_bytes: record.capacity_bytes,
                 options: record.options,
@@ -110,7 +111,7 @@ impl Runner<'_> {
         }
         self.sides[side].record = record;
         system.leave_folder()?;
-        // Not what carries the file system to them.
+        // Without the devices that only carry the file system to the members.
         let devices = place.watched.devices.into_iter();
         let members = devices.filter(|(_, is_member)| *is_member);
         Ok(members.map(|(name, _)| name).collect())
@@ -138,7 +139,7 @@ impl Runner<'_> {
         self.observer
             .progress(0, self.total, "measuring the parts by themselves");
         let devices = matches!(self.experiment.members, Members::Devices(_));
-        // New devices in memory have nothing to say; the others were laid out, or may be written.
+        // New devices in memory are not calibrated; the others were laid out, or may be written.
         let mut members: Vec<(String, bool)> = Vec::new();
         if devices || self.pool.folder().is_some() {
             members.extend(self.pool.names.iter().map(|name| (name.clone(), true)));
@@ -155,7 +156,7 @@ impl Runner<'_> {
         Ok(self.record(Record::Calibration(Box::new(calibration)))?)
     }
 
-    /// The folder whose file system holds what is measured, if there is one.
+    /// Returns the folder on the measured file system, if there is one.
     fn folder(&self) -> Option<PathBuf> {
         let ours = self.pool.folder().map(Path::to_owned);
         ours.or_else(|| {
@@ -177,7 +178,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether every workload fits the system.
+    /// Checks that every workload fits the system.
     fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
         let spec = &self.sides[side].spec;
         for workload in &self.experiment.workloads {
@@ -220,8 +221,8 @@ impl Runner<'_> {
     }
 }
 
-/// Whether all of these devices lie on one physical device, from the names of those beneath. `files`: they are files in
-/// one folder, which share it where nobody says which it is.
+/// Returns true if all devices lie on one physical device. `beneath` names the physical device of
+/// each. Files in one folder (`files`) share a device even if it is unknown.
 fn all_on_one(beneath: &[Option<String>], files: bool) -> bool {
     let Some((first, others)) = beneath.split_first() else {
         return false;

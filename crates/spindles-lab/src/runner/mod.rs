@@ -1,5 +1,5 @@
-//! Runs an experiment: in each repetition block every system once, in random order; on each system
-//! every workload, in the order of the file. Records go out as they are made.
+//! Runs an experiment. In each repetition block every system runs once, in random order; on each
+//! system every workload runs, in the order of the file. Records are emitted immediately.
 
 mod describe;
 mod trials;
@@ -28,37 +28,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use works::UnderTest;
 
-/// How to run: what the experiment does not say.
+/// Settings beyond the experiment.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// Lose what named devices hold.
+    /// Allow the contents of named devices to be lost.
     pub force: bool,
-    /// Write to existing arrays also where that gives up what members hold that are away.
+    /// Write to degraded arrays even if that discards newer data on absent members.
     pub degraded: bool,
     /// How devices are opened.
     pub open: OpenOptions,
-    /// This program, which serves arrays that are to be block devices of the kernel.
+    /// Path of this program, to start servers that export arrays as block devices.
     pub program: PathBuf,
-    /// Measure the parts by themselves before the first run.
+    /// Calibrate the parts before the first run.
     pub calibrate: bool,
-    /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
+    /// Set to interrupt: the current run is dropped, records stay.
     pub interrupt: &'a AtomicBool,
 }
 
-/// What a run tells whoever started it.
+/// Receives the events of a run.
 pub trait Observer {
-    /// A record is made. An error ends the run.
+    /// A record was made. An error ends the run.
     fn record(&mut self, record: &Record) -> Result<(), RecordsError>;
 
-    /// So many of so many runs are done; what comes now.
+    /// `done` of `total` runs are done, and `what` comes next.
     fn progress(&mut self, done: u64, total: u64, what: &str);
 
-    /// Something about a system that is no result of a workload.
+    /// Reports a problem of a system that is no result of a workload.
     fn trouble(&mut self, system: &str, what: &str) {
         let _ = (system, what);
     }
 
-    /// What went wrong on the devices of a system while workloads ran on it.
+    /// Reports incidents on the devices of a system while workloads ran on it.
     fn incidents(&mut self, system: &str, incidents: &[Incident]) {
         let _ = (system, incidents);
     }
@@ -71,56 +71,56 @@ pub struct Outcome {
     pub blocks: u32,
     /// Runs recorded, failed ones and trials included.
     pub runs: u32,
-    /// Runs that failed, and those that were discarded.
+    /// Runs that failed or were discarded.
     pub failed: u32,
-    /// Whether the user ended it.
+    /// True if the user interrupted it.
     pub interrupted: bool,
-    /// Whether the time limit ended it.
+    /// True if the time limit ended it.
     pub out_of_time: bool,
 }
 
-/// Why an experiment could not begin or go on.
+/// Why an experiment could not begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It does not fit what there is; the line is that of the experiment file.
+    /// The experiment can't be run on this machine.
     #[error("{file}{}: {what}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Experiment {
         /// The experiment file.
         file: String,
-        /// The line, where one is at fault.
+        /// The line in it, if one is at fault.
         line: Option<usize>,
         /// What is wrong, and the remedy.
         what: String,
     },
-    /// Several things are wrong with it.
+    /// Several errors.
     #[error("{}", lines(.0))]
     Several(Vec<RunError>),
-    /// The members could not be made.
+    /// The members could not be created.
     #[error("{}: the members can't be made there: {source}", .folder.display())]
     Members {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is too little room.
+    /// There is too little free space.
     #[error(
         "{} has room for {free_mib} MiB and the members need {needed_mib} MiB: choose another \
          folder or a smaller size",
         .folder.display()
     )]
     NoRoom {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// What there is.
+        /// Free space.
         free_mib: u64,
-        /// What is needed.
+        /// Needed space.
         needed_mib: u64,
     },
-    /// A node can't be asked.
+    /// A node does not answer.
     #[error("{what}")]
     Nodes {
-        /// Which, what is wrong, and the remedy.
+        /// The node, the reason, and the remedy.
         what: String,
     },
     /// The records could not be written.
@@ -128,7 +128,7 @@ pub enum RunError {
     Records(#[from] RecordsError),
 }
 
-/// A line for each.
+/// Formats one error per line.
 fn lines(errors: &[RunError]) -> String {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.join("\n")
@@ -137,8 +137,8 @@ fn lines(errors: &[RunError]) -> String {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When it can't begin, or records can't be written. A system or workload that fails is recorded
-/// as failed instead, and the others go on.
+/// When it can't begin, or records can't be written. A failing system or workload is recorded as
+/// failed instead, and the others continue.
 pub fn run(
     experiment: &Experiment,
     options: &Options<'_>,
@@ -176,9 +176,9 @@ struct Runner<'a> {
     idle_permille: u64,
     total: u64,
     outcome: Outcome,
-    /// What was recorded, where intervals are looked at between blocks.
+    /// The records so far, if intervals are checked between blocks or trials follow.
     records: Vec<Record>,
-    /// Users' devices on which it made arrays: their superblocks go at the end.
+    /// Users' devices that got superblocks of the lab's arrays; these are removed at the end.
     labelled: RefCell<BTreeSet<String>>,
 }
 
@@ -241,7 +241,8 @@ impl<'a> Runner<'a> {
 
     fn everything(&mut self) -> Result<(), Stop> {
         self.greet_nodes()?;
-        // Between two systems nothing has the devices open: another run of the lab must not take them then.
+        // Between two systems no process has the devices open: another run of the lab must not take
+        // them then.
         let _claims =
             preflight::check_devices(self.experiment, &self.pool.names, &self.options.open)
                 .map_err(Stop::Error)?;
@@ -259,20 +260,20 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Notes the devices of an array that is about to be made, or was.
+    /// Remembers the devices of an array that was or will be created.
     fn note_labelled(&self, spec: &SystemSpec, devices: impl IntoIterator<Item = String>) {
         if targets::kind_of(&spec.target).exists || spec.commands.is_some() {
             return;
         }
-        // Files of ours go as they are.
+        // The lab's own files are deleted anyway.
         let is_own = |name: &String| self.pool.folder().is_some() && self.pool.names.contains(name);
         let devices = devices.into_iter().chain(spec.journal.clone());
         let mut labelled = self.labelled.borrow_mut();
         labelled.extend(devices.filter(|name| !is_own(name)));
     }
 
-    /// Takes the superblocks of its arrays off the devices of users: later these would count as members of an array that
-    /// lacks the others.
+    /// Removes the superblocks of the lab's arrays from users' devices. Otherwise these would later
+    /// be found as members of incomplete arrays.
     fn wipe(&mut self) {
         for device in self.labelled.take() {
             if !spindles_io::holds_superblock(&device) {
@@ -311,7 +312,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Whether the interval of every ratio to the baseline is narrow.
+    /// Returns true if the interval of every ratio to the baseline is narrow.
     fn is_resolved(&self) -> bool {
         let analysis = Analysis::of(&self.records);
         analysis.is_ok_and(|analysis| analysis.unresolved(HALF_WIDTH_TARGET).is_empty())
@@ -319,7 +320,7 @@ impl<'a> Runner<'a> {
 
     fn record(&mut self, record: Record) -> Result<(), RecordsError> {
         self.observer.record(&record)?;
-        // Only where they are asked for.
+        // Kept only if needed later.
         if self.experiment.blocks_max > self.experiment.blocks || self.experiment.confirm {
             self.records.push(record);
         }
@@ -362,8 +363,8 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Files take their places in the systems in random order, block by block. Devices keep
-    /// theirs: they may differ, and were listed so on purpose.
+    /// Assigns files to systems in random order, block by block. Devices keep their order: they may
+    /// differ, and the user listed them on purpose.
     fn members_for(&self, block: u32, side: usize) -> Vec<String> {
         let names = &self.pool.names;
         if self.pool.folder().is_none() {
@@ -424,7 +425,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// A record for each result of a workload, before it has run.
+    /// Creates the records of a workload's results before it has run.
     fn blank_runs(
         &self,
         side: usize,
@@ -449,7 +450,7 @@ impl<'a> Runner<'a> {
         records.map(blank).collect()
     }
 
-    /// Makes a system ready for its workloads, or says why that can't be.
+    /// Prepares a system for its workloads. The inner error says why that failed.
     fn begin(&mut self, block: u32, side: usize) -> Result<Result<UnderTest<'a>, String>, Stop> {
         let members = self.members_for(block, side);
         let spec = self.sides[side].spec.clone();
@@ -459,14 +460,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Takes a system down. Answers why nothing that was measured on it counts, if that is so.
+    /// Takes a system down. Returns the reason if nothing that was measured on it counts.
     fn end(&mut self, mut under_test: UnderTest<'_>, name: &str) -> Option<String> {
         if let Some(target) = under_test.open.take() {
             self.observer.incidents(name, &target.incidents());
             drop(target.close());
         }
         drop(under_test.leave_folder());
-        // A job may have put another device in the place of one.
+        // A job may have replaced a device.
         let side = self.sides.iter().find(|side| side.spec.name == name);
         if let Some(side) = side {
             self.note_labelled(&side.spec, under_test.system.devices());
@@ -478,8 +479,8 @@ impl<'a> Runner<'a> {
         damage
     }
 
-    /// The system, filled if it is new: reads of what was never written would measure nothing, and
-    /// first writes something else than later ones.
+    /// Fills a new system: reads of never-written blocks would measure nothing, and first writes
+    /// differ from later ones.
     fn filled(
         &mut self,
         spec: &SystemSpec,
@@ -520,7 +521,7 @@ impl<'a> Runner<'a> {
 /// Why a workload that ended without an error has no result.
 const NOTHING_DONE: &str = "nothing was done in its time: let it go on longer";
 
-/// Notes in all runs without a result why that is: how many these are.
+/// Marks all runs without a result as failed. Returns their number.
 fn fail(runs: &mut [Run], why: &str) -> u32 {
     let mut failed = 0;
     let has_result = |run: &Run| run.elapsed_ns > 0 && run.counted > 0;
@@ -531,7 +532,7 @@ fn fail(runs: &mut [Run], why: &str) -> u32 {
     failed
 }
 
-/// Whether a system is a file system or holds one. What commands made may be a device.
+/// Returns true if a system is a file system or holds one. The result of commands may be a device.
 fn holds_files(spec: &SystemSpec, system: &mut dyn targets::System) -> bool {
     let is_known = spec.commands.is_none() || spec.mounting.is_some();
     has_file_system(spec) && (is_known || system.folder().is_ok())

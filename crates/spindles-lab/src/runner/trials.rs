@@ -1,5 +1,6 @@
-//! After all blocks: the changes that would confirm what the records say of bottlenecks and caches, as far as they can be
-//! made here. Each is tried in pairs of runs on a system made anew, one as it was and one with the change.
+//! Trials after all blocks: changes that would confirm the verdicts on bottlenecks and caches, if
+//! they can be made here. Each is tried in pairs of runs on a fresh system, one unchanged and one
+//! with the change.
 
 use super::works::UnderTest;
 use super::{NOTHING_DONE, Runner, Stop, fail, go_on};
@@ -15,32 +16,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pairs of each trial: the fewest whose interval says something.
+/// Pairs of each trial: the fewest that give a meaningful interval.
 const PAIRS: u32 = 3;
 
-/// A change that is to be tried.
+/// A planned trial.
 struct Planned {
     side: usize,
-    /// Number of the workload in the experiment.
+    /// Index of the workload in the experiment.
     workload: usize,
     change: Intervention,
     how: How,
-    /// Numbers of the workload's records whose verdicts asked for it.
+    /// Indexes of the workload's records whose verdicts asked for it.
     records: Vec<usize>,
 }
 
 /// How a change is made.
 enum How {
-    /// Another workload runs.
+    /// Runs another workload.
     Workload(Box<WorkloadSpec>),
-    /// The caches are emptied before each phase.
+    /// Empties the caches before each phase.
     EmptyCaches,
-    /// A fifth of each CPU is taken away.
+    /// Takes a fifth of each CPU away.
     LessCpu,
 }
 
 impl Runner<'_> {
-    /// Tries what the verdicts on all records so far ask for.
+    /// Tries the changes that the verdicts on all records so far ask for.
     pub(super) fn trials(&mut self, shared_device: bool) -> Result<(), Stop> {
         let Ok(analysis) = Analysis::of(&self.records) else {
             return Ok(());
@@ -69,10 +70,11 @@ impl Runner<'_> {
     fn planned(&self, analysis: &Analysis) -> Vec<Planned> {
         let mut planned: Vec<Planned> = Vec::new();
         for (side, it) in self.sides.iter().enumerate() {
-            // The baseline's second self is there for the noise.
+            // The control only serves to show the noise.
             let is_control = self.control.as_ref() == Some(&it.spec.name);
             for (workload, spec) in self.experiment.workloads.iter().enumerate() {
-                // Nodes are sent parameters: a change that is none would not reach them, and seem to have no effect.
+                // Nodes receive parameters. A change that is no parameter would not reach them, and
+                // would seem to have no effect.
                 let is_elsewhere = spec.nodes() > 0 || spec.beside.is_some();
                 if is_control || is_elsewhere || !spec.runs_on(workloads_as(&it.spec)) {
                     continue;
@@ -103,7 +105,7 @@ impl Runner<'_> {
         planned
     }
 
-    /// How a change is made for a record of a workload; `None` where that can't be done here.
+    /// Returns how a change is made for a record of a workload; `None` if it can't be made here.
     fn how(&self, spec: &WorkloadSpec, record: usize, change: &Intervention) -> Option<How> {
         let changed = match change {
             Intervention::DoubleActors => with_actors(&spec.work, |actors| actors * 2)?,
@@ -134,7 +136,7 @@ impl Runner<'_> {
             work: changed,
             ..spec.clone()
         };
-        // The parameter may be that of another phase.
+        // The parameter may affect only another phase.
         let actors = |spec: &WorkloadSpec| {
             let records = workload_records(spec);
             records.get(record).map(|it| it.in_flight_max)
@@ -143,7 +145,7 @@ impl Runner<'_> {
         is_other.then(|| How::Workload(Box::new(changed)))
     }
 
-    /// `which` it is, for the line of progress: `trial 3 of 18, 6 runs`.
+    /// Runs a trial. `which` is for the line of progress: `trial 3 of 18, 6 runs`.
     fn one_trial(
         &mut self,
         number: u64,
@@ -208,7 +210,7 @@ impl Runner<'_> {
                 }
             }
         }
-        // They count together or not at all, so they are recorded when it is known which.
+        // They count together or not at all, so they are recorded after the system was checked.
         let damage = self.end(under_test, &spec.name);
         for mut run in tried {
             run.failed = run.failed.or_else(|| damage.clone());
@@ -220,7 +222,7 @@ impl Runner<'_> {
     }
 }
 
-/// Runs a workload into records that `blank` makes for it.
+/// Runs a workload into records that `blank` creates for it.
 fn run(
     under_test: &mut UnderTest<'_>,
     workload: &WorkloadSpec,
@@ -252,7 +254,7 @@ impl How {
     }
 }
 
-/// The same work with another number of those who ask.
+/// Returns the same work with another number of actors.
 fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
     match work {
         Work::Blocks(work) if work.arrivals_per_s.is_none() => {
@@ -268,7 +270,8 @@ fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
     }
 }
 
-/// Whether the phase of a record is one flush and nothing else: without it nothing would be left to measure.
+/// Returns true if the phase of a record is a single flush: without it nothing would be left to
+/// measure.
 fn is_flush(plan: &FilePlan, record: usize) -> bool {
     let phases = plan.phases();
     let mut recorded = (0..)
@@ -285,12 +288,12 @@ fn is_flush(plan: &FilePlan, record: usize) -> bool {
         && workload.step(0, Some(Answer::default())) == FileNext::Done
 }
 
-/// Does something while a thread on each CPU computes for a fifth of the time.
+/// Runs `work` while a thread on each CPU computes for a fifth of the time.
 fn with_less_cpu<T>(work: impl FnOnce() -> T) -> T {
-    /// Short, so that what runs beside it is slowed evenly.
+    /// Short intervals slow everything down evenly.
     const BUSY: Duration = Duration::from_millis(2);
     const IDLE: Duration = Duration::from_millis(8);
-    /// Also when the work panics.
+    /// Stops the threads, even if the work panics.
     struct Over<'a>(&'a AtomicBool);
     impl Drop for Over<'_> {
         fn drop(&mut self) {

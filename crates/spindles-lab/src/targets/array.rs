@@ -1,4 +1,5 @@
-//! An array expression: a fresh array with superblocks on files and devices, without on memory.
+//! An array expression: a fresh array, with superblocks on files and devices, without them on
+//! memory.
 
 use super::device::named;
 use super::{Kind, Needs, Site, System, facts_of};
@@ -60,7 +61,7 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
     }))
 }
 
-/// The expression with the experiment's members in place of numbers.
+/// Replaces the numbers in an expression by the experiment's members.
 fn filled_in<'a>(
     expression: &Expression,
     members: &mut impl Iterator<Item = &'a String>,
@@ -86,21 +87,21 @@ fn filled_in<'a>(
 struct Array {
     expression: Expression,
     devices: Vec<String>,
-    /// Devices that jobs may take, the next one last.
+    /// Devices for jobs, the next one last.
     spares: Vec<String>,
     journal: Option<String>,
-    /// Whether it is assembled from superblocks at each opening.
+    /// True if the array is assembled from superblocks at each opening.
     superblocks: bool,
     chunk_bytes: Option<u64>,
     options: OpenOptions,
 }
 
-/// Of what only an array with superblocks can do.
+/// Error for operations that need an array with superblocks.
 const ON_MEMORY: &str =
     "an array in memory has no superblocks to rebuild or to grow by: give files";
 
 impl Array {
-    /// Opens it on these of its devices, and that of its journal.
+    /// Assembles the array from these of its devices, and its journal.
     fn assemble(&self, devices: &[String]) -> Result<Box<dyn Target>, String> {
         let all: Vec<_> = devices.iter().chain(&self.journal).cloned().collect();
         let options = AssembleOptions {

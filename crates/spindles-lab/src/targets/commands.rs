@@ -1,5 +1,5 @@
-//! A system that commands of the user's make and take down: mdadm, ZFS, LVM, a controller's tool, a mount
-//! of a network file system.
+//! A system that the user's commands set up and tear down: mdadm, ZFS, LVM, a controller's tool, a
+//! mount of a network file system.
 
 use super::{Kind, Place, Site, System, check_unused, kind_of, names};
 use crate::export::{Exported, attach, of_devices};
@@ -16,21 +16,22 @@ use std::path::Path;
 /// The commands of a system, run by `sh -e`.
 #[derive(Clone, Debug)]
 pub struct Commands {
-    /// Makes it.
+    /// Sets up the system.
     pub up: String,
-    /// Takes it down, whatever state it is in.
+    /// Tears it down, whatever state it is in.
     pub down: Option<String>,
-    /// How many members of the experiment it takes.
+    /// Members of the experiment that it uses.
     pub members: usize,
-    /// Whether members that are files come as loop devices.
+    /// True if files are passed as loop devices.
     pub loops: bool,
 }
 
 impl Commands {
-    /// Whether the shell takes each of those that are in `$MEMBERS` for one word: else commands would get others.
+    /// Checks that the shell takes each name in `$MEMBERS` for one word: otherwise commands would
+    /// get other files.
     pub(crate) fn can_name(&self, members: &[String]) -> Result<(), String> {
         let down = self.down.as_deref().unwrap_or_default();
-        // However it is written: $MEMBERS, ${MEMBERS}.
+        // Covers both $MEMBERS and ${MEMBERS}.
         let name = MEMBERS.trim_start_matches('$');
         if ![&*self.up, down].iter().any(|it| it.contains(name)) {
             return Ok(());
@@ -48,17 +49,17 @@ impl Commands {
     }
 }
 
-/// What stands for all members in commands.
+/// Stands for all members in commands.
 const MEMBERS: &str = "$MEMBERS";
-/// What stands for the folder of the system's own in its target.
+/// Stands for the system's own folder in its target.
 pub(crate) const DIR: &str = "$DIR";
 
-/// A system that was made by a command. Fields are dropped in their order.
+/// A system set up by commands. Fields are dropped in their order.
 pub(crate) struct Made {
     inner: Box<dyn System>,
     /// The members that it was made of.
     members: Vec<String>,
-    /// What counts the bytes of these, if they are devices.
+    /// Counters of the members, if all are devices.
     counters: Option<OwnCounters>,
     down: Option<Undo>,
     _loops: Vec<Undo>,
@@ -66,7 +67,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Runs `up`, and makes ready what the target names then.
+    /// Runs `up`, and prepares the target, which may exist only now.
     pub(crate) fn prepare(
         target: &str,
         commands: &Commands,
@@ -94,7 +95,7 @@ impl Made {
         for (number, member) in members.iter().enumerate() {
             environment.push((format!("MEMBER{number}"), member.clone()));
         }
-        // What was half made is taken down as well.
+        // `down` also cleans up after a failed `up`.
         let down = commands.down.clone();
         let down = down.map(|down| Undo::new(What::Up(down, environment.clone())));
         shell(&commands.up, &environment)?;
@@ -123,11 +124,12 @@ impl Made {
     }
 }
 
-/// Whether a file or device that a target names by the folder of the lab is none of the lab's: behind a link, on
-/// something that was mounted there, or a file with another name elsewhere. Folders are not overwritten.
+/// Returns true if a file or device named below the lab's folder does not belong to the lab: behind
+/// a link, on something mounted there, or a file with another hard link. Folders are not
+/// overwritten.
 fn is_of_others(target: &str, folder: &str) -> bool {
     let (Ok(facts), Ok(real)) = (fs::metadata(target), fs::canonicalize(target)) else {
-        return false; // There is nothing yet.
+        return false; // It does not exist yet.
     };
     let mounts = mounts::below(Path::new(folder)).unwrap_or_default();
     let at_home = fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))
@@ -179,7 +181,7 @@ impl System for Made {
         } = *self;
         drop(inner);
         let ended = down.map_or(Ok(()), Undo::now);
-        // Nothing of a file system that is not ours to empty may be removed with the folder.
+        // Removing the folder must not delete files of a foreign file system that is still mounted.
         let left = mounts::below(scratch.path()).unwrap_or_default();
         let left = left.first().map(|mount| {
             format!(

@@ -1,5 +1,5 @@
-//! A device, a file, memory or nothing, as it is: whatever the kernel shows as a disk, be it a
-//! hardware controller's or another software's array.
+//! A device, a file, memory or nothing, as it is: any disk of the kernel's, including those of
+//! hardware controllers and other software's arrays.
 
 use super::{Kind, Needs, Raw};
 use spindles_io::Backend;
@@ -26,7 +26,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Those that hold something when they are opened.
+/// Returns the devices whose contents outlive a process.
 pub(super) fn named(devices: &[&str]) -> Vec<String> {
     let fresh = |device: &str| !Backend::of(device).facts.outlives_process;
     devices

@@ -37,12 +37,12 @@ fn path(text: &str) -> &str {
     text.strip_prefix("folder:").unwrap_or(text)
 }
 
-/// A folder of others, in which we make files of our own.
+/// A user's folder, in which the lab creates files of its own.
 pub(super) struct Folder {
     path: PathBuf,
     size_bytes: u64,
     options: OpenOptions,
-    /// The file for workloads on blocks, once there was one.
+    /// The file for workloads on blocks, created at first use.
     file: Option<(Scratch, PathBuf)>,
 }
 

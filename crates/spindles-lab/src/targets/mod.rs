@@ -1,4 +1,5 @@
-//! What a workload can run on. A kind of target is one file here and two lines in this one.
+//! The targets that a workload can run on. Each kind of target is one file here and two lines in
+//! this one.
 
 mod array;
 mod assembled;
@@ -30,25 +31,26 @@ type Prepare = fn(&str, &Site<'_>) -> Result<Box<dyn System>, String>;
 /// A kind of target.
 #[derive(Debug)]
 pub struct Kind {
-    /// What help calls it.
+    /// Its name in help texts.
     pub name: &'static str,
-    /// How it is written.
+    /// Its syntax.
     pub syntax: &'static str,
     /// One line of help.
     pub summary: &'static str,
-    /// Whether it is there before the lab comes. What is not is filled before anything is measured.
+    /// True if the target exists before the lab runs. Otherwise it is filled before anything is
+    /// measured.
     pub(crate) exists: bool,
-    /// Whether a text means this kind. The first row that says so has it.
+    /// Returns true if a text means this kind. The first row that claims it wins.
     pub(crate) claims: fn(&str) -> bool,
-    /// Whether it is written rightly, whatever is there.
+    /// Checks the syntax only, whatever exists.
     pub(crate) check: fn(&str) -> Result<(), String>,
-    /// What can be said before anything is opened.
+    /// Returns the needs that are known before anything is opened.
     pub(crate) needs: fn(&str) -> Result<Needs, String>,
-    /// Makes everything ready for `System::open`.
+    /// Prepares everything for `System::open`.
     pub(crate) prepare: Prepare,
 }
 
-/// All kinds of targets. The last claims whatever the others don't.
+/// All kinds of targets. The last claims every remaining text.
 pub static KINDS: &[&Kind] = &[
     &single::KIND,
     &array::KIND,
@@ -57,49 +59,49 @@ pub static KINDS: &[&Kind] = &[
     &device::KIND,
 ];
 
-/// What a target needs.
+/// The needs of a target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Members of the experiment, by number.
     pub members: usize,
-    /// Devices and files that the target names: writing workloads destroy what they hold.
+    /// Devices and files that the target names: writing workloads destroy their contents.
     pub named: Vec<String>,
 }
 
-/// Where and from what a system is made.
+/// The members and settings from which a system is made.
 #[expect(clippy::struct_excessive_bools, reason = "each is chosen by itself")]
 pub(crate) struct Site<'a> {
-    /// The experiment's members in the order in which this system takes them. Those that are left are
-    /// free for its jobs.
+    /// The experiment's members in the order in which this system uses them. The rest is free for
+    /// its jobs.
     pub members: &'a [String],
-    /// How much the workloads need.
+    /// Bytes that the workloads need.
     pub size_bytes: u64,
-    /// Chunk of an array; `None` for the level's own.
+    /// Chunk of an array; `None` for the level's default.
     pub chunk_bytes: Option<u64>,
-    /// What is done about crashes in an array; `None` for the level's own.
+    /// Consistency policy of an array; `None` for the level's default.
     pub consistency: Option<&'static Policy>,
-    /// How an array sums up its blocks; `None` for as `create` does.
+    /// Checksum of an array's blocks; `None` for the default of `create`.
     pub checksum: Option<ChecksumKind>,
-    /// Where an array has its journal, if not on its members.
+    /// Device of an array's journal; `None` for its members.
     pub journal: Option<&'a str>,
-    /// Whether a device by itself is served as arrays are.
+    /// True if a device by itself is served as arrays are.
     pub is_served: bool,
     /// How devices are opened.
     pub open: &'a OpenOptions,
-    /// This program, to serve arrays.
+    /// Path of this program, to serve arrays.
     pub program: &'a Path,
-    /// Write to an existing array also where that gives up what members hold that are away.
+    /// Write to a degraded array even if that discards newer data on absent members.
     pub degraded: bool,
-    /// Whether no workload writes.
+    /// True if no workload writes.
     pub read_only: bool,
-    /// Lose what named devices hold.
+    /// Allow the contents of named devices to be lost.
     pub force: bool,
-    /// Asked now and then whether to go on.
+    /// Called regularly; its error ends the preparation.
     pub go_on: &'a dyn Fn() -> io::Result<()>,
 }
 
 impl Site<'_> {
-    /// How devices are opened that hold something.
+    /// Returns how existing devices and arrays are opened.
     fn open_as_is(&self) -> OpenOptions {
         OpenOptions {
             read_only: self.read_only,
@@ -110,10 +112,10 @@ impl Site<'_> {
 
 /// A system that is ready. At most one of its targets is open at a time.
 pub(crate) trait System {
-    /// Opens it.
+    /// Opens the system.
     fn open(&mut self) -> Result<Box<dyn Target>, String>;
 
-    /// Opens it without its first device, which is then free to be cleared.
+    /// Opens it without its first device, which can then be cleared.
     fn open_without_first(&mut self) -> Result<Box<dyn Target>, String> {
         Err(
             "no device of this system can be left out: give an array on files or devices"
@@ -121,7 +123,7 @@ pub(crate) trait System {
         )
     }
 
-    /// Begins to copy the first device onto a blank one, which is first from now on.
+    /// Begins to copy the first device onto a blank one, which then takes its place.
     fn replace_first(&mut self, _open: &mut dyn Target) -> Result<(), String> {
         Err(
             "no device of this system can be replaced: give an array on files or devices"
@@ -129,18 +131,18 @@ pub(crate) trait System {
         )
     }
 
-    /// Opens it with one more device, which it begins to grow onto.
+    /// Opens it with one more device, and begins to grow onto it.
     fn open_growing(&mut self) -> Result<Box<dyn Target>, String> {
         Err("this system can't grow: give an array on files or devices".to_owned())
     }
 
-    /// What it is, where a workload on files sees only the file system on it.
+    /// Describes the array beneath, if a workload on files only sees the file system on it.
     fn facts(&mut self) -> Result<Option<TargetFacts>, String> {
         Ok(None)
     }
 
-    /// A folder on the file system that it is or holds, for workloads on files. The system is not open
-    /// otherwise meanwhile.
+    /// Returns a folder on the file system that it is or holds, for workloads on files. The system
+    /// must not be opened otherwise meanwhile.
     fn folder(&mut self) -> Result<Place, String> {
         Err(
             "it has no file system for a workload on files: give a folder, or have one made and \
@@ -149,42 +151,43 @@ pub(crate) trait System {
         )
     }
 
-    /// Ends what `folder` began, and checks what it left. On an error nothing that was measured there counts.
+    /// Ends the use of `folder`, and checks the file system. After an error, nothing that was
+    /// measured there counts.
     fn leave_folder(&mut self) -> Result<(), String> {
         Ok(())
     }
 
-    /// A block device of the kernel that holds what this system does. `program` serves arrays.
+    /// Exports the system as a block device of the kernel. `program` serves arrays.
     fn export(&mut self, _program: &Path) -> Result<Exported, String> {
         Err("it can't be a block device of the kernel: give an array on files or devices, a file or a \
              device"
             .to_owned())
     }
 
-    /// How the kernel reaches what `export` makes, in words. Empty: not known.
+    /// Describes how the kernel reaches the exported device; empty if unknown.
     fn exported_how(&self) -> &'static str {
         ""
     }
 
-    /// Takes down what was made for it, and says why that failed.
+    /// Takes down everything that was made for it. Returns an error if that failed.
     fn end(self: Box<Self>) -> Result<(), String> {
         Ok(())
     }
 
-    /// The devices that each can be opened by itself while the system is not open.
+    /// Returns the devices that can be opened individually while the system is closed.
     fn devices(&self) -> Vec<String>;
 }
 
-/// A folder for workloads on files, and whose counters belong to it.
+/// A folder for workloads on files, and the counters that belong to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     pub(crate) watched: Watched,
-    /// How the kernel reaches what is beneath: `FUSE and a loop device`. Empty: by itself.
+    /// How the kernel reaches the device beneath: `FUSE and a loop device`. Empty if directly.
     pub(crate) how: &'static str,
 }
 
-/// The kind that a text means.
+/// Returns the kind that a text means.
 pub(crate) fn kind_of(target: &str) -> &'static Kind {
     let claims = |kind: &&&'static Kind| (kind.claims)(target);
     KINDS
@@ -193,8 +196,8 @@ pub(crate) fn kind_of(target: &str) -> &'static Kind {
         .expect("the last kind claims everything")
 }
 
-/// How much of a target there is to work on, where that is known before anything is made: the
-/// size of an existing device, file or array.
+/// Returns the usable size of an existing device, file or array; `None` if the target is yet to be
+/// created.
 ///
 /// # Errors
 /// What is wrong with the target.
@@ -225,7 +228,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
     Ok(Some(bytes))
 }
 
-/// Whether a text can be a target. What it names need not be there.
+/// Checks that a text can be a target. The devices that it names need not exist.
 ///
 /// # Errors
 /// What is wrong, and the remedy.
@@ -244,16 +247,16 @@ fn syntaxes() -> String {
 /// The members of an experiment: names to open, all of one size.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Files are removed with it.
+    /// Holds the files, which are removed with it.
     scratch: Option<Scratch>,
     pub(crate) names: Vec<String>,
 }
 
-/// Members are larger than what the workloads need by this and a 16th and a chunk: room for
-/// superblocks, bitmaps, journal and checksums, twice where arrays are nested.
+/// Members exceed the size that workloads need by this, a 16th and a chunk: space for superblocks,
+/// bitmaps, journal and checksums, twice if arrays are nested.
 const MEMBER_EXTRA_BYTES: u64 = 4 << 20;
 
-/// How large a member must be for `size_bytes` of data in chunks of at most `chunk_bytes`.
+/// Returns the size of a member for `size_bytes` of data in chunks of at most `chunk_bytes`.
 pub(crate) fn member_bytes(size_bytes: u64, chunk_bytes: u64) -> u64 {
     let extra = (size_bytes / 16).saturating_add(chunk_bytes);
     let extra = extra.saturating_add(MEMBER_EXTRA_BYTES);
@@ -262,7 +265,7 @@ pub(crate) fn member_bytes(size_bytes: u64, chunk_bytes: u64) -> u64 {
 }
 
 impl Pool {
-    /// Makes `count` members of `bytes` each. Files have no place on the medium yet.
+    /// Creates `count` members of `bytes` each. The blocks of files are not allocated yet.
     pub(crate) fn new(
         members: &Members,
         count: usize,
@@ -270,7 +273,7 @@ impl Pool {
         folder: &Path,
     ) -> io::Result<Self> {
         let (scratch, names) = match members {
-            // What no system needs is left alone.
+            // Devices that no system needs are left alone.
             Members::Devices(paths) => (None, paths[..count].to_vec()),
             Members::Fresh(backend) => {
                 let numbers = 0..count;
@@ -295,8 +298,9 @@ impl Pool {
         Ok(Self { scratch, names })
     }
 
-    /// Gives files of ours their place on the medium: once, so that it is the same for every
-    /// system and block. Of users' files, which may be larger than the medium, so much as is calibrated.
+    /// Allocates the blocks of the lab's files, once, so that their place is the same for every
+    /// system and block. Of users' files, which may be larger than the medium, only the calibrated
+    /// part.
     pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         if self.scratch.is_some() {
             let mut files = self.names.iter().map(Path::new);
@@ -305,20 +309,20 @@ impl Pool {
         fill_holes(&self.names, go_on)
     }
 
-    /// Where the files are, if they are files of ours.
+    /// Returns the folder of the files, if the lab created them.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.scratch.as_ref().map(Scratch::path)
     }
 }
 
-/// Gives users' files their place on the medium, as far as they are calibrated.
+/// Allocates the blocks of users' files, as far as they are calibrated.
 pub(crate) fn fill_holes(names: &[String], go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     let files = names.iter().map(Path::new);
     let mut files = files.filter(|path| hole_bytes(path, SIZE_BYTES) > 0);
     files.try_for_each(|path| lay_out(path, SIZE_BYTES, go_on))
 }
 
-/// Where temporary files go when nobody says: not into memory, if that can be helped.
+/// Returns the default folder for temporary files, preferably not in memory.
 pub(crate) fn temporary_folder() -> PathBuf {
     let standard = std::env::temp_dir();
     let on_disk = Path::new("/var/tmp");
@@ -328,7 +332,7 @@ pub(crate) fn temporary_folder() -> PathBuf {
     standard
 }
 
-/// A folder of our own there, for `what`, and what removes it.
+/// Creates a folder there, for `what`. The `Scratch` removes it.
 pub(crate) fn own_folder(what: &str) -> Result<(PathBuf, Scratch), String> {
     let place = temporary_folder();
     let made = Scratch::new(&place).and_then(|scratch| Ok((scratch.folder()?, scratch)));
@@ -345,7 +349,7 @@ fn is_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
 }
 
-/// What a target is, which is closed then.
+/// Returns the facts of a target, and closes it.
 fn facts_of(target: Box<dyn Target>) -> Result<Option<TargetFacts>, String> {
     let facts = target.facts().clone();
     let closed = target.close();
@@ -358,15 +362,15 @@ fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String
     spindles_io::open_device(name, options).map_err(|error| error.to_string())
 }
 
-/// Whether nothing else uses a device or file: it can be opened for writing.
+/// Checks that nothing else uses a device or file: it can be opened for writing.
 pub(crate) fn check_unused(name: &str, options: &OpenOptions) -> Result<(), String> {
     facts_of(open_raw(name, options)?).map(drop)
 }
 
-/// A device that each workload opens as it is.
+/// A device that each workload opens directly.
 struct Raw {
     name: String,
-    /// Whether the kernel gets it as it gets arrays.
+    /// True if it is exported to the kernel as arrays are.
     is_served: bool,
     options: OpenOptions,
 }
@@ -377,7 +381,7 @@ impl System for Raw {
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
-        // The kernel would make a loop device on any file, and mkfs asks for nothing.
+        // The kernel attaches a loop device to any file, and mkfs does not check either.
         check_unused(&self.name, &self.options)?;
         if self.is_served {
             Exported::as_it_is(&self.name, &self.options, program)
@@ -418,7 +422,7 @@ mod tests {
             assert_eq!(kind_of(text).name, kind, "{text}");
             assert_eq!(check(text), Ok(()), "{text}");
         }
-        // What exists is looked for.
+        // Names of existing files.
         let [a, b] = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
         let text = format!("array:{},{}", a.path().display(), b.path().display());
         assert_eq!(kind_of(&text).name, "assembled");
@@ -446,7 +450,7 @@ mod tests {
             let error = check(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-        // What is not there may be there another time.
+        // A missing file may exist another time.
         let absent = "array:a.img,b.img";
         assert_eq!(check(absent), Ok(()));
         let error = (kind_of(absent).needs)(absent).unwrap_err();

@@ -1,4 +1,4 @@
-//! Any system with a file system of its own on it: exported as a block device, made, mounted, and at the
+//! A system with a file system on it: exported as a block device, formatted, mounted, and at the
 //! end unmounted and checked.
 
 use super::folder::Folder;
@@ -13,28 +13,30 @@ use std::path::{Path, PathBuf};
 /// A kind of file system that the lab can make.
 #[derive(Debug)]
 pub struct FileSystem {
-    /// What `mount -t` calls it.
+    /// The name for `mount -t`.
     pub name: &'static str,
-    /// Arguments with which it is made over whatever is there, without a word.
+    /// Arguments of mkfs: overwrite existing contents, quietly.
     mkfs: &'static [&'static str],
-    /// Options of mount with which it does nothing on its own account while workloads run.
+    /// Mount options that prevent background work during workloads.
     mount: &'static str,
-    /// Bytes for its journal and tables, and the least that it accepts.
+    /// Bytes for its journal and tables; also covers its minimum size.
     pub(crate) overhead_bytes: u64,
     /// The command that checks it without changing it.
     check: &'static [&'static str],
 }
 
-/// Blocks of 4 KiB on every system. By itself mke2fs chooses 1 KiB on a small device with sectors of 512 bytes, and 4 KiB on an
-/// array, whose sectors are larger: then the disk is several times slower for that reason alone.
+/// 4 KiB blocks on every system. By default mke2fs chooses 1 KiB on a small device with sectors of
+/// 512 bytes, but 4 KiB on an array with its larger sectors. This alone would make the disk several
+/// times slower.
 const EXT: &[&str] = &["-q", "-F", "-b", "4096"];
 
-/// All of them.
+/// All kinds of file systems.
 pub static FILE_SYSTEMS: &[FileSystem] = &[
     FileSystem {
         name: "ext4",
         mkfs: EXT,
-        // It would write its tables of inodes after the mount, which short figures would contain.
+        // By default ext4 writes its inode tables after the mount, which would be part of short
+        // measurements.
         mount: "noinit_itable",
         overhead_bytes: 64 << 20,
         check: &["e2fsck", "-fn"],
@@ -55,7 +57,8 @@ pub static FILE_SYSTEMS: &[FileSystem] = &[
     },
     FileSystem {
         name: "xfs",
-        // The same on every system: by itself mkfs.xfs takes the sectors of the device, 512 bytes of a disk, 4096 of an array.
+        // The same sector size on every system: mkfs.xfs by default uses that of the device, 512
+        // bytes of a disk, 4096 of an array.
         mkfs: &["-q", "-f", "-s", "size=4096"],
         mount: "",
         overhead_bytes: 320 << 20,
@@ -71,7 +74,7 @@ pub static FILE_SYSTEMS: &[FileSystem] = &[
 ];
 
 impl FileSystem {
-    /// The file system of that name.
+    /// Returns the file system of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         FILE_SYSTEMS.iter().find(|one| one.name == name)
     }
@@ -89,7 +92,8 @@ pub struct Mounting {
 }
 
 impl Mounting {
-    /// All options of mount, separated by commas; may be empty. Of two that contradict each other the later one counts.
+    /// Returns all options of mount, separated by commas; may be empty. Of contradicting options,
+    /// the last wins.
     pub(crate) fn mount_options(&self) -> String {
         let all = [self.kind.mount, &self.options];
         let given: Vec<&str> = all.into_iter().filter(|it| !it.is_empty()).collect();
@@ -107,12 +111,12 @@ pub(crate) struct Mounted {
     mount: Option<Mount>,
 }
 
-/// Fields are dropped in their order.
+/// An active mount. Fields are dropped in their order.
 struct Mount {
     folder: Folder,
     mounted: Undo,
     exported: Exported,
-    /// Holds the folder on which it is mounted.
+    /// Holds the mount point.
     scratch: Scratch,
     path: PathBuf,
 }

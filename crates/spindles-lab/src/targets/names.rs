@@ -1,20 +1,20 @@
-//! What stands for something in the target of a system that commands make: `$DIR`, `$MEMBER0`, as in the commands.
+//! Variables in the target of a system made by commands: `$DIR`, `$MEMBER0`, as in the commands.
 
-/// Whether a name in a target stands for something that is not there yet.
+/// Returns true if a name in a target is a variable.
 pub(crate) fn stands_for_something(name: &str) -> bool {
     name.starts_with('$')
 }
 
-/// Those that a target may have which takes so many members.
+/// Returns the variables of a target whose commands use `members` members.
 fn known(members: usize) -> Vec<String> {
     let members = (0..members).map(|number| format!("MEMBER{number}"));
     std::iter::once("DIR".to_owned()).chain(members).collect()
 }
 
-/// Whether all that stands for something in a target is known, where its commands take so many members.
+/// Checks that all variables in a target are known, if its commands use `members` members.
 ///
 /// # Errors
-/// What is not, and what is.
+/// The unknown variable, and the known ones.
 pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
     let known = known(members);
     let checked = filled_in(target, |name| {
@@ -30,10 +30,10 @@ pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
     })
 }
 
-/// Whether a target without commands has nothing in it that only commands have.
+/// Checks that a target without commands has no variables that only commands define.
 ///
 /// # Errors
-/// What it has.
+/// The variable.
 pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
     let is_ours = |name: &str| {
         let number = name.strip_prefix("MEMBER");
@@ -51,10 +51,10 @@ pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
     })
 }
 
-/// The target with what its names stand for.
+/// Returns the target with its variables replaced.
 ///
 /// # Errors
-/// The first that stands for nothing.
+/// The first unknown variable.
 pub(crate) fn filled_in(
     target: &str,
     value: impl Fn(&str) -> Option<String>,
@@ -74,7 +74,7 @@ pub(crate) fn filled_in(
 /// A part of a target.
 enum Part<'a> {
     Text(&'a str),
-    /// A name, and how it is written: `$DIR` or `${DIR}`.
+    /// A variable's name, and its spelling: `$DIR` or `${DIR}`.
     Name(&'a str, &'a str),
 }
 

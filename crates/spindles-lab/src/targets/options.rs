@@ -1,4 +1,5 @@
-//! Which options of systems mean something for which targets. Each is a row of a table.
+//! Defines for which targets the options of systems are meaningful. Each option is a row of a
+//! table.
 
 use super::{Kind, array, assembled, device, kind_of, single};
 use crate::experiment::Members;
@@ -7,36 +8,36 @@ use spindles_layout::{Expression, LEVELS, Level, Redundancy};
 
 /// An option of systems.
 pub(crate) struct SystemOption {
-    /// As experiments have it.
+    /// Its name in experiments.
     pub(crate) name: &'static str,
     is_for: fn() -> String,
     pub(crate) means_something: fn(&Subject) -> bool,
 }
 
-/// A system, as far as options ask.
+/// The properties of a system that options depend on.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is asked by another option"
 )]
 pub(crate) struct Subject {
     kind: &'static Kind,
-    /// The outermost level of an array of ours.
+    /// The outermost level of a Spindles array.
     level: Option<&'static Level>,
-    /// What the levels of an array of ours have besides data, the levels of arrays in it too.
+    /// The redundancy of each level of a Spindles array, nested arrays included.
     redundancies: Vec<Redundancy>,
-    /// Whether it is on what outlives the process: an array has superblocks then, and the kernel can have it as a
-    /// device.
+    /// True if its members outlive the process: an array then has superblocks, and the kernel can
+    /// access it as a device.
     pub(crate) outlives: bool,
-    /// Whether a file system is made on it.
+    /// True if a file system is made on it.
     pub(crate) is_mounted: bool,
-    /// Whether commands make it.
+    /// True if commands make it.
     pub(crate) by_commands: bool,
-    /// Whether it is served as arrays are.
+    /// True if it is served as arrays are.
     pub(crate) is_served: bool,
 }
 
 impl Subject {
-    /// A target by itself, where systems count these members.
+    /// Describes a target by itself, whose counted members are `members`.
     pub(crate) fn new(target: &str, members: &Members) -> Self {
         let expression = array::parse(target).ok();
         let leaves = expression.as_ref().map(Expression::leaves);
@@ -77,22 +78,24 @@ impl Subject {
         }
     }
 
-    /// Whether it is a member by itself.
+    /// Returns true if it is a single member.
     pub(crate) fn is_single(&self) -> bool {
         self.is(&single::KIND)
     }
 
-    /// Whether it is an array that the lab makes with superblocks, which say of each device which member it is.
+    /// Returns true if it is an array that the lab creates with superblocks, which identify its
+    /// members.
     pub(crate) fn has_superblocks(&self) -> bool {
         self.is(&array::KIND) && self.outlives
     }
 
-    /// Whether a level of it keeps more than the data; of an array that exists it is known once that is opened.
+    /// Returns true if one of its levels is redundant. An existing array may be, which is known
+    /// only once it is opened.
     pub(crate) fn may_be_redundant(&self) -> bool {
         self.is(&assembled::KIND) || self.has(|it| it != Redundancy::None)
     }
 
-    /// Whether an array of its outermost level can become larger.
+    /// Returns true if an array of its outermost level can grow.
     pub(crate) fn grows(&self) -> bool {
         self.level.is_some_and(Level::grows)
     }
@@ -126,7 +129,7 @@ fn has_parity(redundancy: Redundancy) -> bool {
     matches!(redundancy, Redundancy::Parity(_))
 }
 
-/// The levels of that kind.
+/// Lists the levels of that kind.
 fn levels(is_meant: fn(Redundancy) -> bool) -> String {
     let levels = LEVELS.iter().filter(|level| is_meant(level.redundancy));
     levels
@@ -180,7 +183,7 @@ pub(crate) static FLUSHES: SystemOption = SystemOption {
         "arrays that the lab makes without `up`, and `single`, if it is served or without `fs`"
             .to_owned()
     },
-    // A single disk with a file system that is not served is driven by the kernel.
+    // The kernel itself drives a single disk with a file system, unless served.
     means_something: |it| {
         let is_ours = !it.is_mounted || it.is_served;
         !it.by_commands && (it.is(&array::KIND) || it.is(&single::KIND) && is_ours)
@@ -196,7 +199,7 @@ pub(crate) static THROUGH: SystemOption = SystemOption {
 };
 
 impl SystemOption {
-    /// What is wrong with it in a system that it means nothing for.
+    /// Returns the error for a system for which the option is meaningless.
     pub(crate) fn refused_by(&self, system: &str) -> String {
         let Self { name, is_for, .. } = self;
         format!(
@@ -206,7 +209,8 @@ impl SystemOption {
         )
     }
 
-    /// What is wrong with it at the head of an experiment of such systems only.
+    /// Returns the error for the head of an experiment, if the option is meaningless for all of its
+    /// systems.
     pub(crate) fn refused_by_all(&self) -> String {
         let Self { name, is_for, .. } = self;
         format!(
@@ -216,10 +220,10 @@ impl SystemOption {
     }
 }
 
-/// Whether a target that counts such members has chunks to choose.
+/// Checks that a target with such members has chunks to choose.
 ///
 /// # Errors
-/// It has none, and what has.
+/// When it has none; names the targets that have.
 pub fn check_chunk(target: &str, members: &Members) -> Result<(), String> {
     if (CHUNK.means_something)(&Subject::new(target, members)) {
         return Ok(());

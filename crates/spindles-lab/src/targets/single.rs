@@ -1,4 +1,4 @@
-//! `single`: one member by itself, without superblock or engine. What arrays are compared with.
+//! `single`: one member by itself, without superblock or engine. Arrays are compared with it.
 
 use super::{Kind, Needs, Raw};
 
@@ -24,7 +24,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Which member: 1 is the first.
+/// Parses the number of the member: 1 is the first.
 fn number(text: &str) -> Result<usize, String> {
     let Some((_, number)) = text.split_once(':') else {
         return Ok(1);

@@ -46,8 +46,8 @@ pub(super) struct Explorer<'a> {
     /// States by hash, with the number of crashes that were still to come.
     pub(super) visited: BTreeMap<u64, u8>,
     pub(super) moments: BTreeSet<u64>,
-    /// Crashes already explored, by a hash of the disks, the writes in flight and the legal
-    /// contents, with the number of crashes that were still to come.
+    /// Crashes already explored, each with the number of crashes that were still to come. The hash
+    /// covers the disks, the writes in flight and the legal contents.
     pub(super) crashed: BTreeSet<(u64, u8)>,
     pub(super) settled: BTreeSet<u64>,
     /// Set while a block is corrupt.

@@ -1,6 +1,6 @@
 //! Small arrays, enumerated. The real engine runs on disks of a few blocks, with a few overlapping
 //! requests in every order and a crash at every moment. All contents that it may leave on the disks
-//! are explored, with every set of members missing afterwards, and with a second crash at every
+//! are explored. Afterwards every set of members is missing once, and a second crash comes at every
 //! moment of the recovery.
 //!
 //! The contents of disks and caches, together with the legal contents of each atom, are a *state*.

@@ -356,8 +356,8 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
             ..whole.clone()
         });
     };
-    // Fewer requests for other layouts, which differ only in places. Also for copies under a policy
-    // that logs: it treats them like the policy that does not.
+    // Fewer requests for other layouts, which differ only in places. Also for copies under the
+    // policy without a log: the policy with one treats them the same.
     let repeats = !whole.has_parity() && whole.policy.write_hole == WriteHole::Refused;
     let step = match (bounds.all_arrays, first) {
         (true, _) => 1,

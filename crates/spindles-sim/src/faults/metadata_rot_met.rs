@@ -1,5 +1,5 @@
-//! While the array is open, blocks of a member's superblocks, bitmaps, checksums or bad-block lists
-//! are corrupt or unreadable. A scrub finds and repairs them before another member is lost.
+//! While the array is open, blocks of a member's bitmaps, checksums or bad-block lists are corrupt
+//! or unreadable. A scrub finds and repairs them before another member is lost.
 
 use super::Fault;
 use crate::world::World;

@@ -1,7 +1,8 @@
-//! A set of files as filebench keeps it: which are there, which is taken next.
+//! A set of files as filebench keeps it: which files exist, and which is taken next.
 //!
-//! Files are taken round robin in the order of their numbers: one rotor goes over those that are there,
-//! another over those that are not. Files in the middle of being made, opened or removed are passed over.
+//! Files are taken round robin in the order of their numbers. One rotor goes over the existing
+//! files, another over the missing ones. Files that are being created, opened or removed are
+//! skipped.
 
 use super::{FileId, sizes};
 use crate::stream::Random;
@@ -14,25 +15,25 @@ use alloc::vec::Vec;
 pub(crate) struct Fileset {
     there: Bits,
     absent: Bits,
-    /// So many actors have the file open.
+    /// Number of actors that have the file open.
     open: Vec<u16>,
     next_there: usize,
     next_absent: usize,
 }
 
-/// Which files are there at the begin: each with a probability of so many percent.
+/// Returns which files exist at the start: each with a probability of `percent`.
 pub(crate) fn preallocated(seed: u64, files: u64, percent: u64) -> Vec<bool> {
     let mut random = Random::new(seed, "fileset/there", 0);
     (0..files).map(|_| random.below(100) < percent).collect()
 }
 
-/// How large they are at the begin: around a mean, as filebench before 1.5 draws them.
+/// Returns their sizes at the start: spread around a mean, as filebench before 1.5 draws them.
 pub(crate) fn sizes_of(seed: u64, files: u64, mean: u64) -> impl Iterator<Item = u64> {
     let mut random = Random::new(seed, "fileset/sizes", 0);
     (0..files).map(move |_| sizes::gamma(&mut random, mean))
 }
 
-/// What filebench calls them where all lie in one folder.
+/// Returns filebench's name of a file when all are in one folder.
 pub(crate) fn name(file: FileId) -> String {
     format!("bigfileset/00000001/{:08}", file.0 + 1)
 }
@@ -56,7 +57,7 @@ impl Fileset {
         set
     }
 
-    /// The next file that is there, taken: nobody else gets it before it is given back.
+    /// Takes the next existing file: no other actor gets it until it is given back.
     pub(crate) fn take_there(&mut self) -> Option<FileId> {
         let at = self.there.next_from(self.next_there)?;
         self.there.clear(at);
@@ -64,7 +65,7 @@ impl Fileset {
         Some(id(at))
     }
 
-    /// The next file that is not there, taken.
+    /// Takes the next missing file.
     pub(crate) fn take_absent(&mut self) -> Option<FileId> {
         let at = self.absent.next_from(self.next_absent)?;
         self.absent.clear(at);
@@ -72,29 +73,29 @@ impl Fileset {
         Some(id(at))
     }
 
-    /// Whether somebody has it open.
+    /// Returns true if an actor has it open.
     pub(crate) fn is_open(&self, file: FileId) -> bool {
         self.open[index(file)] > 0
     }
 
-    /// A file that was taken is there and free again.
+    /// Gives back a taken file: it exists and is free again.
     pub(crate) fn give_back(&mut self, file: FileId) {
         self.there.set(index(file));
     }
 
-    /// A file that was taken is opened, and others may take it too.
+    /// Records that a taken file was opened; others may take it too.
     pub(crate) fn opened(&mut self, file: FileId) {
         self.open[index(file)] += 1;
         self.give_back(file);
     }
 
-    /// It was closed by one who had it open.
+    /// Records that an actor closed it.
     pub(crate) fn closed(&mut self, file: FileId) {
         let open = &mut self.open[index(file)];
         *open = open.checked_sub(1).expect("it was open");
     }
 
-    /// A file that was taken is not there any more.
+    /// Records that a taken file was removed.
     pub(crate) fn removed(&mut self, file: FileId) {
         self.absent.set(index(file));
     }
@@ -108,7 +109,7 @@ fn index(file: FileId) -> usize {
     usize::try_from(file.0).expect("32 bits fit")
 }
 
-/// A set of small numbers in which the next one is found fast.
+/// A set of small numbers that quickly finds the next one.
 struct Bits {
     words: Vec<u64>,
 }
@@ -128,7 +129,7 @@ impl Bits {
         self.words[at / 64] &= !(1 << (at % 64));
     }
 
-    /// The first member at or after `from`, or else the first of all.
+    /// Returns the first number at or after `from`, or else the first of all.
     fn next_from(&self, from: usize) -> Option<usize> {
         let start = from / 64;
         let above = self.words.get(start).map(|word| word & (!0 << (from % 64)));
@@ -165,7 +166,7 @@ mod tests {
         for expected in 3..129 {
             assert_eq!(set.take_there(), Some(FileId(expected)));
         }
-        // Round again: only the one that was opened is free.
+        // Second round: only the opened file is free.
         assert_eq!(set.take_there(), Some(FileId(1)));
         assert!(set.is_open(FileId(1)));
         assert_eq!(set.take_there(), None);
@@ -187,7 +188,7 @@ mod tests {
         let mean = sum / count;
         let variance = squares / count - mean * mean;
         assert!((mean - 10_000.0).abs() < 200.0, "{mean}");
-        // The variance of a gamma distribution is the square of its mean by its shape.
+        // The shape of a gamma distribution is the square of its mean divided by its variance.
         let shape = mean * mean / variance;
         assert!((shape - 1.5).abs() < 0.08, "{shape}");
         let there = preallocated(1, 10_000, 80);

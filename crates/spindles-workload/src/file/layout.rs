@@ -1,21 +1,21 @@
-//! Files on a bare target: each is a list of extents, taken from the front of the target as the file grows.
-//! There are no names, folders, times or journals, and nothing of it is written down: it lives as long as
-//! the workload. What is compared on it is the target, not a file system.
+//! Files on a bare target: each is a list of extents, taken from the front of the target as the
+//! file grows. There are no names, folders, times or journals. The layout is not stored: it lasts
+//! as long as the workload. So results compare targets, not file systems.
 
 use super::FileId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// Bytes of an extent: files that grow at the same time lie in each other's gaps, as they do on a file system.
+/// Bytes of an extent. Files that grow at the same time interleave, as on a file system.
 pub const EXTENT_BYTES: u64 = 1 << 20;
 
-/// Where the files of a workload lie.
+/// The places of a workload's files.
 #[derive(Debug)]
 pub struct Layout {
     extents: u64,
-    /// Extents below it were in use at some time.
+    /// Extents below this were in use at some time.
     fresh: u64,
-    /// Of those the ones that are free again.
+    /// Extents below `fresh` that are free again.
     free: BTreeSet<u64>,
     files: BTreeMap<FileId, Extents>,
 }
@@ -26,12 +26,12 @@ struct Extents {
     bytes: u64,
 }
 
-/// Bytes of a file that lie next to each other on the target.
+/// Contiguous bytes of a file on the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where on the target.
+    /// Offset on the target.
     pub target_bytes: u64,
-    /// How many.
+    /// Length.
     pub bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Piece {
 pub struct Full;
 
 impl Layout {
-    /// A layout without files on a target of that size.
+    /// Creates a layout without files on a target of that size.
     pub const fn new(target_bytes: u64) -> Self {
         Self {
             extents: target_bytes / EXTENT_BYTES,
@@ -50,13 +50,13 @@ impl Layout {
         }
     }
 
-    /// Makes an empty file, or empties the one there is.
+    /// Creates an empty file, or empties an existing one.
     pub fn create(&mut self, file: FileId) {
         self.remove(file);
         self.files.insert(file, Extents::default());
     }
 
-    /// Removes a file: whether it was there.
+    /// Removes a file. Returns true if it existed.
     pub fn remove(&mut self, file: FileId) -> bool {
         let removed = self.files.remove(&file);
         let was_there = removed.is_some();
@@ -65,18 +65,18 @@ impl Layout {
         was_there
     }
 
-    /// Bytes of a file; `None` when it is not there.
+    /// Returns the bytes of a file; `None` if it does not exist.
     pub fn bytes(&self, file: FileId) -> Option<u64> {
         self.files.get(&file).map(|it| it.bytes)
     }
 
-    /// Makes a file at least so long.
+    /// Makes a file at least this long.
     ///
     /// # Errors
-    /// The target is full. Then the file keeps what it got.
+    /// The target is full. The file then keeps the extents it got.
     ///
     /// # Panics
-    /// When the file is not there.
+    /// If the file does not exist.
     pub fn grow(&mut self, file: FileId, bytes: u64) -> Result<(), Full> {
         let all = self.files.get_mut(&file).expect("the file is there");
         let wanted = usize::try_from(bytes.div_ceil(EXTENT_BYTES)).expect("64 bits");
@@ -95,10 +95,11 @@ impl Layout {
         Ok(())
     }
 
-    /// Where a part of a file lies, in its order; the last extent counts whole.
+    /// Returns the pieces of a range of a file, in order. The range may extend to the end of the
+    /// last extent.
     ///
     /// # Panics
-    /// When the file is not there, or has no extents for all of it.
+    /// If the file does not exist, or has no extents for the whole range.
     pub fn pieces(&self, file: FileId, offset: u64, bytes: u64) -> Vec<Piece> {
         let places = &self.files[&file].places;
         let mut pieces: Vec<Piece> = Vec::new();
@@ -142,13 +143,13 @@ mod tests {
             target_bytes,
             bytes,
         };
-        // Over the end of the first extent, which the other file's follows.
+        // Across the end of the first extent, which is followed by the other file's.
         let across = layout.pieces(A, EXTENT_BYTES - 512, 1024);
         assert_eq!(
             across,
             [piece(EXTENT_BYTES - 512, 512), piece(2 * EXTENT_BYTES, 512)]
         );
-        // Neighbours are one piece.
+        // Adjacent extents are one piece.
         layout.create(A);
         layout.grow(A, 2 * EXTENT_BYTES).unwrap();
         assert_eq!(layout.grow(B, 9 * EXTENT_BYTES), Err(Full));

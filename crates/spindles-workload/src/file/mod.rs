@@ -1,6 +1,6 @@
-//! Workloads on files: actors, each of which waits for one answer at a time, as the processes and
-//! threads of the classic tools do. They say which operation comes next; they open no file, have no
-//! thread and read no clock: who carries them out does.
+//! Workloads on files. Each actor waits for one answer at a time, like the processes and threads of
+//! the classic tools. Workloads only decide which operation comes next; the driver opens files,
+//! runs threads and reads the clock.
 
 mod fileset;
 pub mod kinds;
@@ -21,7 +21,7 @@ pub use tree::{Entry, Tree};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A file or folder of a workload, by number. [`FileWorkload::path`] says what it is called.
+/// A file or folder of a workload, by number. [`FileWorkload::path`] returns its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
@@ -29,72 +29,74 @@ pub struct FileId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// Where in an open file.
+/// A position in an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Where the last operation ended.
     Position,
-    /// So many bytes from the start; the position stays.
+    /// This many bytes from the start; the file position stays.
     Offset(u64),
 }
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Only read.
+    /// Read only.
     Read,
     /// Read and written.
     ReadWrite,
-    /// The same, and each write is durable when it is answered (`O_SYNC`).
+    /// Read and written; each write is durable when it is answered (`O_SYNC`).
     ReadWriteSync,
 }
 
 /// One operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Makes a folder.
+    /// Creates a folder.
     Mkdir(FileId),
-    /// Makes an empty file, or empties the one there is, and opens it.
+    /// Creates an empty file, or truncates an existing one, and opens it.
     Create(FileId, Slot, Access),
-    /// Opens a file that is there.
+    /// Opens an existing file.
     Open(FileId, Slot, Access),
-    /// Closes it.
+    /// Closes a file.
     Close(Slot),
-    /// Reads so many bytes. The answer may be shorter at the end of the file.
+    /// Reads this many bytes. The answer may be shorter at the end of the file.
     Read(Slot, At, u32),
-    /// Writes so many bytes.
+    /// Writes this many bytes.
     Write(Slot, At, u32),
-    /// Goes to the end and writes so many bytes there; none: only goes there.
+    /// Seeks to the end and writes this many bytes there; 0 only seeks.
     Append(Slot, u32),
-    /// Goes to the start and reads so many bytes at a time until there are no more.
+    /// Seeks to the start and reads this many bytes at a time until the end.
     ReadWhole(Slot, u32),
-    /// Puts so many bytes into a buffer one by one, as `putc` does, and writes it at the position.
+    /// Puts this many bytes into a buffer one by one, as `putc` does, and writes it at the
+    /// position.
     PutBytes(Slot, u32),
-    /// Reads so many bytes at the position and takes them out of the buffer one by one, as `getc` does.
+    /// Reads this many bytes at the position and takes them out of the buffer one by one, as `getc`
+    /// does.
     GetBytes(Slot, u32),
-    /// Goes to a place.
+    /// Seeks to an offset.
     Seek(Slot, u64),
-    /// Goes back by so many bytes.
+    /// Seeks back by this many bytes.
     SeekBack(Slot, u32),
-    /// Makes what was written to the file durable.
+    /// Makes the file durable.
     Fsync(Slot),
-    /// Makes everything on the file system durable.
+    /// Makes the whole file system durable.
     SyncAll,
     /// Sets the times of a file to now.
     SetTimes(FileId),
     /// Sets the permissions of a file to those of ordinary files.
     SetMode(FileId),
-    /// Asks for the facts of a file.
+    /// Reads the metadata of a file.
     Stat(FileId),
     /// Removes a file.
     Unlink(FileId),
-    /// Keeps a processor busy: a loop that stores one byte, so many times.
+    /// Keeps a processor busy: a loop that stores one byte this many times.
     Think(u32),
-    /// Nothing; for what only counts.
+    /// Does nothing; for operations that are only counted.
     Nothing,
 }
 
-/// Under what an operation is counted.
+/// The class under which an operation is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -106,7 +108,7 @@ pub enum Class {
     Append,
     /// A file read from start to end.
     ReadWhole,
-    /// A file made.
+    /// A file created.
     Create,
     /// A file opened.
     Open,
@@ -118,17 +120,17 @@ pub enum Class {
     Fsync,
     /// All files made durable.
     Sync,
-    /// Facts asked for.
+    /// Metadata read.
     Stat,
     /// Times set.
     Utime,
     /// Permissions set.
     Chmod,
-    /// A folder made.
+    /// A folder created.
     Mkdir,
     /// A write that its actor does not wait for.
     AioWrite,
-    /// The wait for such writes.
+    /// A wait for such writes.
     AioWait,
     /// A change of position, which costs no I/O. Not an operation.
     Seek,
@@ -137,7 +139,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, by their numbers.
+    /// All classes, by number.
     pub const ALL: [Self; 18] = [
         Self::Read,
         Self::Write,
@@ -159,7 +161,7 @@ impl Class {
         Self::Think,
     ];
 
-    /// Its name in records.
+    /// Returns its name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -183,13 +185,13 @@ impl Class {
         }
     }
 
-    /// Its place in [`Class::ALL`].
+    /// Returns its index in [`Class::ALL`].
     pub fn index(self) -> usize {
         let same = |other: &Self| *other == self;
         Self::ALL.iter().position(same).expect("all are listed")
     }
 
-    /// Whether it counts as an operation.
+    /// Returns true if it counts as an operation.
     pub const fn is_operation(self) -> bool {
         !matches!(self, Self::Seek | Self::Think)
     }
@@ -198,12 +200,12 @@ impl Class {
 /// One operation of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIssue {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Under what it is counted.
+    /// The class under which it is counted.
     pub class: Class,
-    /// Whether it lies in the timed window, which goes from the first such operation to the end of the
-    /// last. Others are not counted.
+    /// Set if it is in the timed window, which extends from the first such operation to the end of
+    /// the last. Others are not counted.
     pub timed: bool,
     /// The 32-bit integer of the buffer that the actor touches, if any: incremented before a write,
     /// looked at after a read.
@@ -211,7 +213,7 @@ pub struct FileIssue {
 }
 
 impl FileIssue {
-    /// The action, timed, counted under what it is.
+    /// Creates a timed operation, counted under the class of its action.
     pub(crate) const fn new(action: Action) -> Self {
         let class = match action {
             Action::Mkdir(_) => Class::Mkdir,
@@ -239,36 +241,36 @@ impl FileIssue {
         }
     }
 
-    /// The same outside of the timed window.
+    /// Excludes the operation from the timed window.
     pub(crate) const fn untimed(mut self) -> Self {
         self.timed = false;
         self
     }
 
-    /// The same under another class.
+    /// Changes the class.
     pub(crate) const fn counted_as(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// The same touching an integer of the buffer.
+    /// Makes the operation touch an integer of the buffer.
     pub(crate) const fn touching(mut self, integer: u32) -> Self {
         self.touch = Some(integer);
         self
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Bytes read or written.
     pub bytes: u64,
 }
 
-/// What an actor does next.
+/// The next thing that an actor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileNext {
-    /// This; its answer comes with the next `step`.
+    /// This operation; pass its answer to the next `step`.
     Do(FileIssue),
     /// Nothing until [`FileWorkload::woken`] names the actor.
     Wait,
@@ -276,30 +278,31 @@ pub enum FileNext {
     Done,
 }
 
-/// A phase of a workload on files in progress. The same plan and the same order of steps give the same
-/// operations.
+/// A phase of a workload on files in progress. The same plan and the same order of steps give the
+/// same operations.
 pub trait FileWorkload: Send {
-    /// The actor's last operation, if it had one, was answered so; what comes next. To be called for
-    /// each actor of the phase once at the begin, after each answer, and when it was woken.
+    /// Takes the answer to the actor's last operation, if any, and returns what comes next. Call it
+    /// for each actor of the phase once at the start, after each answer, and when the actor is
+    /// woken.
     fn step(&mut self, actor: u32, answer: Option<Answer>) -> FileNext;
 
-    /// An actor that waits and may go on. To be asked after each step until it names none.
+    /// Returns a waiting actor that may continue. Call it after each step until it returns `None`.
     fn woken(&mut self) -> Option<u32> {
         None
     }
 
-    /// What a file or folder is called, without a leading slash.
+    /// Returns the path of a file or folder, without a leading slash.
     fn path(&self, file: FileId) -> String;
 }
 
-/// What the result of a phase counts.
+/// The unit of a phase's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileCounted {
     /// Bytes read, per second.
     ReadBytes,
     /// Bytes written, per second.
     WrittenBytes,
-    /// Bytes moved, per second.
+    /// Bytes read and written, per second.
     Bytes,
     /// Operations of a class, per second.
     Of(Class),
@@ -308,7 +311,7 @@ pub enum FileCounted {
 }
 
 impl FileCounted {
-    /// Whether bytes are counted.
+    /// Returns true if bytes are counted.
     pub const fn is_bytes(self) -> bool {
         matches!(self, Self::ReadBytes | Self::WrittenBytes | Self::Bytes)
     }
@@ -317,21 +320,21 @@ impl FileCounted {
 /// A phase of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePhase {
-    /// What it is called; empty for the only one of a workload.
+    /// Its name; empty for the only phase of a workload.
     pub name: String,
-    /// One line that says what it does.
+    /// One line that describes it.
     pub summary: String,
-    /// What its result counts. `None`: it only makes ready, and has no result.
+    /// The unit of its result. `None`: it only prepares files, and has no result.
     pub counted: Option<FileCounted>,
-    /// How many ask.
+    /// Number of actors.
     pub actors: u32,
-    /// Bytes of the largest operation: each actor needs a buffer for it.
+    /// Bytes of the largest operation: each actor needs a buffer of this size.
     pub buffer_bytes: u32,
-    /// Whether it goes on until the time of the plan is over.
+    /// Set if it runs until the time of the plan is over.
     pub endless: bool,
-    /// Whether it is about what the phase before left in memory: nothing is to be made durable or
+    /// Set if it measures what the phase before left in memory: nothing may be made durable or
     /// dropped from caches in between.
     pub follows: bool,
-    /// Numbers that it has of its own, by the names of the parameters whose place they take.
+    /// Values of its own for parameters, by name.
     pub parameters: Vec<(&'static str, u64)>,
 }

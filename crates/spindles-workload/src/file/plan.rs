@@ -1,5 +1,5 @@
-//! What can be chosen of a workload on files: its parameters under the names of the original tool,
-//! each with a default, bounds, and how it shrinks.
+//! The parameters of a workload on files, under the names of the original tool. Each has a default,
+//! bounds, and a rule for shrinking.
 
 use super::kinds::NotBare;
 use super::layout::EXTENT_BYTES;
@@ -13,28 +13,28 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What a user can choose.
+/// A parameter that a user can choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// What the original calls it.
+    /// Its name in the original tool.
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
-    /// What it is unless chosen otherwise: a number, or the place of a word.
+    /// Its default: a number, or the index of a word.
     pub default: u64,
-    /// What it may be.
+    /// Its possible values.
     pub range: Range,
-    /// The least that it may shrink to with the scale: below it the figures say nothing. `None`: the
-    /// scale leaves it alone.
+    /// The least value to which the scale may shrink it: below, the results are meaningless. `None`
+    /// if the scale does not apply.
     pub scaled_min: Option<u64>,
 }
 
-/// What a parameter may be.
+/// The possible values of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Range {
-    /// A number, both ends included.
+    /// A number; both ends included.
     Count(u64, u64),
-    /// Bytes, both ends included, a multiple of the third.
+    /// Bytes; both ends included, a multiple of the third.
     Bytes(u64, u64, u64),
     /// One of these words.
     Words(&'static [&'static str]),
@@ -51,7 +51,7 @@ impl Parameter {
         }
     }
 
-    /// A number that the scale leaves alone.
+    /// Creates a number that the scale does not shrink.
     pub(crate) const fn count(
         name: &'static str,
         default: u64,
@@ -62,7 +62,7 @@ impl Parameter {
         Self::new(name, default, Range::Count(least, most), about)
     }
 
-    /// Bytes that the scale leaves alone.
+    /// Creates a number of bytes that the scale does not shrink.
     pub(crate) const fn bytes(
         name: &'static str,
         default: u64,
@@ -73,7 +73,7 @@ impl Parameter {
         Self::new(name, default, Range::Bytes(least, most, 1), about)
     }
 
-    /// One of some words, the first by default.
+    /// Creates a choice of words, the first by default.
     pub(crate) const fn words(
         name: &'static str,
         words: &'static [&'static str],
@@ -82,13 +82,13 @@ impl Parameter {
         Self::new(name, 0, Range::Words(words), about)
     }
 
-    /// The same, shrinking with the scale down to this.
+    /// Makes it shrink with the scale, down to `least`.
     pub(crate) const fn scaled(mut self, least: u64) -> Self {
         self.scaled_min = Some(least);
         self
     }
 
-    /// Bytes that are whole multiples of `step`.
+    /// Makes it a number of bytes in multiples of `step`.
     pub(crate) const fn multiple_of(mut self, step: u64) -> Self {
         if let Range::Bytes(least, most, _) = self.range {
             self.range = Range::Bytes(least, most, step);
@@ -96,7 +96,7 @@ impl Parameter {
         self
     }
 
-    /// A value of it in words.
+    /// Returns one of its values in words.
     pub fn words_of(&self, value: u64) -> String {
         match self.range {
             Range::Words(words) => usize::try_from(value)
@@ -108,7 +108,7 @@ impl Parameter {
     }
 }
 
-/// What a user gave for a parameter.
+/// The value that a user gave for a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A number, or bytes.
@@ -117,7 +117,7 @@ pub enum Value {
     Word(String),
 }
 
-/// What was chosen of the parameters of one kind of workload, the rest by default.
+/// The parameters of one kind of workload: those that were chosen, the rest by default.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     kind: &'static str,
@@ -127,7 +127,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// Resolves every default, and shrinks what shrinks by `scale` (1: as it is).
+    /// Resolves every default, and shrinks parameters by `scale` (1: unchanged).
     pub(crate) fn new(
         kind: &'static str,
         parameters: &'static [Parameter],
@@ -167,17 +167,17 @@ impl Choices {
         self.values[self.place(name)]
     }
 
-    /// The same as a small number.
+    /// Returns a value as a small number.
     pub(crate) fn small(&self, name: &str) -> u32 {
         u32::try_from(self.value(name)).expect("bounded by the kind")
     }
 
-    /// Whether a parameter of words is this one.
+    /// Returns true if a parameter of words has this value.
     pub(crate) fn is(&self, name: &str, word: &str) -> bool {
         self.parameters[self.place(name)].words_of(self.value(name)) == word
     }
 
-    /// All parameters in words, by their names.
+    /// Returns all parameters in words, by name.
     pub(crate) fn words(&self) -> BTreeMap<String, String> {
         let parameters = self.parameters.iter().zip(&self.values);
         parameters
@@ -189,21 +189,21 @@ impl Choices {
 /// A workload on files that can start.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// What is done.
+    /// The kind.
     pub kind: &'static FileKind,
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
     choices: Choices,
-    /// The files of an archive, where the kind unpacks one that was given.
+    /// The files of a user's archive, if the kind unpacks one.
     pub(crate) tree: Option<Arc<Tree>>,
-    /// The folder that holds the archive, where the kind unpacks one that lies elsewhere.
+    /// The folder that holds the archive; `None` if it is not outside the workload's folder.
     pub(crate) archive_folder: Option<String>,
-    /// Whether flushes do something.
+    /// Set if flushes take effect.
     syncs: bool,
 }
 
 impl FilePlan {
-    /// The kind with these parameters, shrunk by `scale` (1: as they are).
+    /// Creates a plan with these parameters, shrunk by `scale` (1: unchanged).
     pub(crate) fn new(
         kind: &'static FileKind,
         chosen: &BTreeMap<String, Value>,
@@ -227,41 +227,41 @@ impl FilePlan {
         }
     }
 
-    /// The same with the files of an archive that was given.
+    /// Sets the files of a user's archive.
     #[must_use]
     pub fn with_tree(mut self, tree: Arc<Tree>) -> Self {
         self.tree = Some(tree);
         self
     }
 
-    /// Whether it has files of an archive that was given.
+    /// Returns true if it has the files of a user's archive.
     pub fn has_tree(&self) -> bool {
         self.tree.is_some()
     }
 
-    /// The same with the archive read from that folder, by its path from the root: of another disk.
+    /// Reads the archive from that folder on another disk; its path starts at the root.
     #[must_use]
     pub fn with_archive_in(mut self, folder: String) -> Self {
         self.archive_folder = Some(folder);
         self
     }
 
-    /// The folder of the archive, where that is another than the workload's.
+    /// Returns the folder of the archive, if it is not the workload's.
     pub fn archive_folder(&self) -> Option<&str> {
         self.archive_folder.as_deref()
     }
 
-    /// The same with another seed.
+    /// Sets another seed.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The same for so many seconds.
+    /// Sets the number of seconds.
     ///
     /// # Panics
-    /// When the kind does not run for a time.
+    /// If the kind does not run for a time.
     #[must_use]
     pub fn with_seconds(mut self, seconds: u64) -> Self {
         let at = self.choices.place(SECONDS);
@@ -269,7 +269,7 @@ impl FilePlan {
         self
     }
 
-    /// The same with another number of those who ask, from the number that it is. `None` where that can't be chosen,
+    /// Changes the number of actors by a function of the current one. `None` if it can't be chosen,
     /// or is not possible.
     pub fn with_actors(&self, number: fn(u64) -> u64) -> Option<Self> {
         let at = self.choices.place(self.kind.actors?);
@@ -279,32 +279,32 @@ impl FilePlan {
         (self.kind.check)(&plan).is_none().then_some(plan)
     }
 
-    /// The same with flushes that do nothing.
+    /// Makes flushes do nothing.
     #[must_use]
     pub fn without_syncs(mut self) -> Self {
         self.syncs = false;
         self
     }
 
-    /// The value of one of the kind's parameters.
+    /// Returns the value of one of the kind's parameters.
     ///
     /// # Panics
-    /// When the kind has none of that name.
+    /// If the kind has none of that name.
     pub fn value(&self, name: &str) -> u64 {
         self.choices.value(name)
     }
 
-    /// The same as a small number.
+    /// Returns a value as a small number.
     pub(crate) fn small(&self, name: &str) -> u32 {
         self.choices.small(name)
     }
 
-    /// Whether a parameter of words is this one.
+    /// Returns true if a parameter of words has this value.
     pub(crate) fn is(&self, name: &str, word: &str) -> bool {
         self.choices.is(name, word)
     }
 
-    /// All parameters in words, by their names.
+    /// Returns all parameters in words, by name.
     pub fn words(&self) -> BTreeMap<String, String> {
         let mut words = self.choices.words();
         if let Some(tree) = &self.tree {
@@ -316,33 +316,33 @@ impl FilePlan {
         words
     }
 
-    /// How long endless phases go on, in seconds; 0 where the kind has none.
+    /// Returns how long endless phases run, in seconds; 0 if the kind has none.
     pub fn seconds(&self) -> u64 {
         let timed = self.kind.parameters.iter().any(|it| it.name == SECONDS);
         if timed { self.value(SECONDS) } else { 0 }
     }
 
-    /// Its phases in their order.
+    /// Returns its phases in order.
     pub fn phases(&self) -> Vec<FilePhase> {
         (self.kind.phases)(self)
     }
 
-    /// Bytes that its files have together at their largest, about.
+    /// Returns the approximate bytes of all its files at their largest.
     pub fn bytes(&self) -> u64 {
         (self.kind.bytes)(self)
     }
 
-    /// Bytes of a bare target that hold its files.
+    /// Returns the bytes of a bare target that can hold its files.
     ///
     /// # Errors
-    /// Why it can't run on one.
+    /// The reason why it can't run on one.
     pub fn bytes_bare(&self) -> Result<u64, NotBare> {
         let files = (self.kind.files)(self)?;
         // The last extent of each may be nearly empty.
         Ok(self.bytes() + files * EXTENT_BYTES)
     }
 
-    /// A phase at its start. All before it must have run in the same folder.
+    /// Starts a phase. All phases before it must have run in the same folder.
     pub fn start(&self, phase: usize) -> Box<dyn FileWorkload> {
         let workload = (self.kind.start)(self, phase);
         if self.syncs {
@@ -353,7 +353,7 @@ impl FilePlan {
     }
 }
 
-/// The parameter that says how long endless phases go on.
+/// The parameter that sets how long endless phases run.
 pub const SECONDS: &str = "seconds";
 
 fn checked(parameter: &Parameter, value: &Value) -> Result<u64, ParameterError> {
@@ -384,7 +384,7 @@ fn checked(parameter: &Parameter, value: &Value) -> Result<u64, ParameterError> 
     }
 }
 
-/// The parameter's value times the scale, in whole steps.
+/// Returns the value times the scale, in whole steps.
 fn shrunk(parameter: &Parameter, value: u64, scale: f64) -> Result<u64, ParameterError> {
     let Some(least) = parameter.scaled_min else {
         return Ok(value);
@@ -397,7 +397,7 @@ fn shrunk(parameter: &Parameter, value: u64, scale: f64) -> Result<u64, Paramete
         Range::Bytes(_, _, step) => shrunk / step * step,
         Range::Count(..) | Range::Words(_) => shrunk,
     };
-    // What was chosen small on purpose is not refused.
+    // A value that was deliberately chosen small is not refused.
     if shrunk < least.min(value) {
         return Err(ParameterError::TooSmall {
             name: parameter.name,
@@ -410,45 +410,45 @@ fn shrunk(parameter: &Parameter, value: u64, scale: f64) -> Result<u64, Paramete
     Ok(shrunk)
 }
 
-/// Why a workload on files can't be as it was asked for.
+/// The reason why a workload on files is not possible as requested.
 #[derive(Clone, Debug)]
 pub enum ParameterError {
     /// The kind has no parameter of that name.
     Unknown {
         /// The kind.
         kind: &'static str,
-        /// What was given.
+        /// The given name.
         name: String,
-        /// What it has.
+        /// The names of its parameters.
         known: Vec<&'static str>,
     },
     /// The value is out of bounds.
     Value {
         /// The parameter.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What it may be.
+        /// The possible values.
         range: Range,
     },
-    /// The scale makes too little of it.
+    /// The scale shrinks the value too far.
     TooSmall {
         /// The parameter.
         name: &'static str,
         /// The scale, in thousandths.
         scale_permille: u64,
-        /// What would be left.
+        /// The shrunk value.
         shrunk: u64,
-        /// What must be left.
+        /// The least allowed value.
         least: u64,
-        /// The smallest scale, in thousandths.
+        /// The smallest possible scale, in thousandths.
         smallest_permille: u64,
     },
     /// Values that don't fit each other.
     Together {
         /// The kind.
         kind: &'static str,
-        /// What is wrong, and the remedy.
+        /// The conflict, and the remedy.
         what: String,
     },
 }
@@ -496,7 +496,7 @@ impl fmt::Display for ParameterError {
 
 impl core::error::Error for ParameterError {}
 
-/// Thousandths as a decimal number: `0.25`.
+/// Formats thousandths as a decimal number: `0.25`.
 fn decimal(permille: u64) -> String {
     let text = alloc::format!("{}.{:03}", permille / 1000, permille % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

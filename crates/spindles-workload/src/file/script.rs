@@ -1,15 +1,15 @@
-//! Actors that don't know of each other: each goes through its own list of parts, and a part is some
-//! steps, so many times over.
+//! Independent actors: each goes through its own list of parts. A part is a number of rounds of the
+//! same steps.
 
 use super::{Answer, FileId, FileIssue, FileNext, FileWorkload};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A step of a round: the operation, from the number of the round.
+/// A step of a round: returns the operation for the number of the round.
 type Step = Box<dyn FnMut(u64) -> FileIssue + Send>;
 
-/// Writes the name of a file.
+/// Returns the name of a file.
 pub(crate) type Naming = Box<dyn Fn(FileId) -> String + Send>;
 
 struct Part {
@@ -17,7 +17,7 @@ struct Part {
     steps: Vec<Step>,
 }
 
-/// What one actor does from begin to end.
+/// Everything that one actor does.
 pub(crate) struct Script {
     parts: Vec<Part>,
     part: usize,
@@ -35,12 +35,12 @@ impl Script {
         }
     }
 
-    /// Then this, once.
+    /// Adds one operation.
     pub(crate) fn then(self, issue: FileIssue) -> Self {
         self.repeat(1, [Box::new(move |_| issue) as Step])
     }
 
-    /// Then these steps, so many times. A step is given the number of the round.
+    /// Adds rounds of these steps. A step gets the number of the round.
     pub(crate) fn repeat(mut self, rounds: u64, steps: impl IntoIterator<Item = Step>) -> Self {
         let steps: Vec<Step> = steps.into_iter().collect();
         assert!(!steps.is_empty());
@@ -66,7 +66,7 @@ impl Script {
     }
 }
 
-/// A step of a script.
+/// Creates a step of a script.
 pub(crate) fn step(step: impl FnMut(u64) -> FileIssue + Send + 'static) -> Step {
     Box::new(step)
 }

@@ -1,5 +1,5 @@
-//! Random sizes of files. Logarithms and roots come from `libm`, which computes them alike on every
-//! machine: seeds replay.
+//! Random file sizes. Logarithms and roots come from `libm`, which computes the same results on
+//! every machine, so that seeds replay.
 
 use crate::stream::Random;
 
@@ -18,7 +18,7 @@ fn normal(random: &mut Random) -> f64 {
     radius * libm::cos(2.0 * core::f64::consts::PI * unit(random))
 }
 
-/// Gamma with shape 1.5 and this mean: an exponential and half of a squared normal.
+/// Gamma with shape 1.5 and this mean: the sum of an exponential and half of a squared normal.
 pub(crate) fn gamma(random: &mut Random, mean: u64) -> u64 {
     let half_square = libm::pow(normal(random), 2.0) / 2.0;
     let value = half_square - libm::log(unit(random));
@@ -30,7 +30,7 @@ pub(crate) fn lognormal(random: &mut Random, mu: f64, sigma: f64) -> u64 {
     whole(libm::exp(mu + sigma * normal(random)))
 }
 
-/// A value times a scale, rounded.
+/// Returns a value times a scale, rounded.
 pub fn times(value: u64, scale: f64) -> u64 {
     whole(float(value) * scale)
 }

@@ -1,4 +1,4 @@
-//! A tree of files as a source archive holds it, in the order of the archive.
+//! A tree of files like that in a source archive, in the order of the archive.
 
 use super::sizes;
 use crate::stream::Random;
@@ -6,10 +6,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What an archive holds.
+/// The contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// In the order of the archive: a folder comes before what is in it.
+    /// In the order of the archive: a folder comes before its contents.
     pub entries: Vec<Entry>,
 }
 
@@ -18,20 +18,22 @@ pub struct Tree {
 pub struct Entry {
     /// Its path below the archive's root, without a leading slash.
     pub path: String,
-    /// How large it is; `None`: a folder.
+    /// Its size; `None` for a folder.
     pub bytes: Option<u64>,
 }
 
 /// Files of a folder: median 7, mean 15.4, as in linux-source-6.1 (78,579 files in 5,096 folders).
 const FILES_MU: f64 = 1.946;
 const FILES_SIGMA: f64 = 1.256;
-/// Bytes of a file: median 3.9 KB, mean 16.5 KB, as there.
+/// Bytes of a file: median 3.9 KB, mean 16.5 KB, as in the same source.
 const BYTES_MU: f64 = 8.225;
 const BYTES_SIGMA: f64 = 1.618;
-/// Files and folders of the tree that stands for a system's sources, in which the ratio of the two holds.
+/// Files and folders of the default tree, which stands for a system's sources. Their ratio is the
+/// same as in that source.
 pub(crate) const FILES: u64 = 15_556;
 const FOLDERS: u64 = 1_010;
-/// No folder lies deeper. With it the mean depth of files is about 4.6, as there.
+/// The greatest depth of a folder. With it the mean depth of files is about 4.6, as in the same
+/// source.
 const DEPTH_MAX: usize = 4;
 
 struct Folder {
@@ -42,7 +44,7 @@ struct Folder {
 }
 
 impl Tree {
-    /// A tree of so many files, the same for the same number and seed.
+    /// Creates a tree of `files` files, determined by that number and the seed.
     pub fn sources(files: u64, seed: u64) -> Self {
         let mut random = Random::new(seed, "untar/tree", 0);
         let count = (files * FOLDERS).div_ceil(FILES).max(1);
@@ -80,7 +82,7 @@ impl Tree {
         tree
     }
 
-    /// A folder, its files, then the folders in it.
+    /// Adds a folder, its files, then the folders in it.
     fn add(&mut self, folders: &[Folder], at: usize, random: &mut Random) {
         let folder = &folders[at];
         self.entries.push(Entry {
@@ -98,19 +100,19 @@ impl Tree {
         }
     }
 
-    /// How many files it has.
+    /// Returns the number of files.
     pub fn files(&self) -> u64 {
         let files = self.entries.iter().filter(|entry| entry.bytes.is_some());
         u64::try_from(files.count()).expect("a count fits")
     }
 
-    /// How large all files are together.
+    /// Returns the bytes of all files together.
     pub fn bytes(&self) -> u64 {
         self.entries.iter().filter_map(|entry| entry.bytes).sum()
     }
 }
 
-/// Makes the numbers of files that were drawn add up to `files`, in proportion.
+/// Scales the drawn numbers of files so that they add up to `files`.
 fn share_out(folders: &mut [Folder], files: u64) {
     let drawn: u64 = folders.iter().map(|folder| folder.files).sum();
     let (mut seen, mut given) = (0, 0);
@@ -148,7 +150,7 @@ mod tests {
         let depth: usize = files.map(|it| it.path.matches('/').count()).sum();
         let tenths = depth * 10 / usize::try_from(FILES).unwrap();
         assert!((41..=50).contains(&tenths), "{tenths}");
-        // A folder comes before what is in it, and no name twice.
+        // A folder comes before its contents, and no name occurs twice.
         let mut seen = BTreeSet::new();
         for entry in &tree.entries {
             if let Some((folder, _)) = entry.path.rsplit_once('/') {

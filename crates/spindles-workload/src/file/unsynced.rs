@@ -1,10 +1,10 @@
-//! The same work without making anything durable: what would happen if flushes took no time.
+//! The same workload without making anything durable: the result if flushes took no time.
 
 use super::{Access, Action, Answer, FileId, FileNext, FileWorkload};
 use alloc::boxed::Box;
 use alloc::string::String;
 
-/// A workload whose flushes do nothing, and are still counted.
+/// A workload whose flushes do nothing, but are still counted.
 pub(super) struct Unsynced(pub(super) Box<dyn FileWorkload>);
 
 impl FileWorkload for Unsynced {

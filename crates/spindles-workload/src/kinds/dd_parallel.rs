@@ -1,4 +1,4 @@
-//! One dd for each member at once: what the path to all members together carries.
+//! One dd for each member at once: measures the throughput of all members together.
 
 use super::Kind;
 use crate::sequential::{self, Each};

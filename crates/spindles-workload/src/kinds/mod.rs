@@ -1,4 +1,4 @@
-//! The workloads there are. A workload is one file here and two lines in this one.
+//! All workloads. A workload is one file here and two lines in this one.
 
 mod block_read;
 mod block_write;
@@ -21,29 +21,29 @@ use alloc::string::String;
 /// A workload of the table.
 #[derive(Debug)]
 pub struct Kind {
-    /// What users call it.
+    /// The name that users type.
     pub name: &'static str,
-    /// One line that says what a plan of it does.
+    /// Returns one line that describes a plan of this kind.
     pub(crate) summary: fn(&Plan) -> String,
-    /// What its result counts.
+    /// The unit of its result.
     pub counted: Counted,
-    /// Whether the target's contents are lost.
+    /// True if the target's contents are lost.
     pub writes: bool,
-    /// Targets it works on.
+    /// The number of its targets.
     pub streams: Streams,
-    /// Size of one operation, unless chosen otherwise.
+    /// Default size of one operation.
     pub chunk_bytes: u32,
-    /// Operations in flight on one target, unless chosen otherwise.
+    /// Default number of operations in flight on one target.
     pub in_flight: u32,
-    /// Operations in all, unless chosen otherwise; `None`: through the whole size once.
+    /// Default total of operations; `None`: once through the whole size.
     pub operations: Option<u64>,
-    /// How many of 100 operations read, unless chosen otherwise; `None`: it does not mix.
+    /// Default percent of reads; `None` if it does not mix reads and writes.
     pub read_percent: Option<u32>,
     pub(crate) start: fn(&Plan) -> Box<dyn BlockWorkload>,
 }
 
 impl Kind {
-    /// One line of help: what it does unless chosen otherwise.
+    /// Returns one line of help that describes the kind with its defaults.
     ///
     /// # Panics
     /// Never: every kind fits a gibibyte.
@@ -55,7 +55,7 @@ impl Kind {
     /// Resolves every default and checks the choices.
     ///
     /// # Errors
-    /// When the choices don't fit each other or the kind.
+    /// If the choices don't fit each other or the kind.
     pub fn plan(&'static self, params: &Params) -> Result<Plan, PlanError> {
         Plan::new(self, params)
     }
@@ -75,7 +75,7 @@ pub static KINDS: &[&Kind] = &[
     &random_mixed::KIND,
 ];
 
-/// The workload of that name.
+/// Returns the workload of that name.
 pub fn by_name(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }

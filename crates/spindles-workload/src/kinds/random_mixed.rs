@@ -1,4 +1,4 @@
-//! Reads and writes mixed at random places.
+//! Mixed reads and writes at random offsets.
 
 use super::Kind;
 use crate::random::{self, Each};

@@ -1,4 +1,4 @@
-//! Writes of 4 KiB at random places, 32 in flight.
+//! Writes of 4 KiB at random offsets, 32 in flight.
 
 use super::Kind;
 use crate::random::{self, Each};

@@ -11,7 +11,7 @@ use std::string::{String, ToString as _};
 use std::vec;
 use std::vec::Vec;
 
-/// Runs a plan to its end; of those in flight the one `pick` names is completed.
+/// Runs a plan to its end; completes the operation in flight that `pick` selects.
 fn run(plan: &Plan, mut pick: impl FnMut(&[Issue]) -> usize) -> Vec<Issue> {
     let mut workload = plan.start();
     let mut in_flight: Vec<Issue> = Vec::new();
@@ -41,7 +41,8 @@ fn oldest_first(plan: &Plan) -> Vec<Issue> {
     run(plan, |_| 0)
 }
 
-/// `r3@1#5` is: actor 3 reads chunk 1 and touches integer 5; a stream other than 0 goes before.
+/// Formats operations: `r3@1#5` means that actor 3 reads chunk 1 and touches integer 5. A stream
+/// other than 0 is a prefix.
 fn text(plan: &Plan, issues: &[Issue]) -> String {
     let one = |issue: &Issue| {
         let stream = match issue.stream {
@@ -128,7 +129,7 @@ fn sequences() {
     );
 }
 
-/// The integer rotates through the chunk and begins again at its start.
+/// The integer rotates through the chunk and starts over at its beginning.
 #[test]
 fn the_touched_integer_rotates() {
     let plan = small(
@@ -146,8 +147,8 @@ fn the_touched_integer_rotates() {
     assert_eq!(touched, expected);
 }
 
-/// Bonnie's seeks whole: 4000 tickets, 3 seekers, each seeker's 1st, 11th, 21st .. chunk written
-/// back right after it was read, by the same seeker, at the same place.
+/// Bonnie's seeks in full: 4000 tickets, 3 seekers. Each seeker's 1st, 11th, 21st … chunk is
+/// written back right after its read, by the same seeker, at the same offset.
 #[test]
 fn seeks_are_bonnies() {
     let plan = small("seeks", Params::new(12_800, 42));
@@ -155,7 +156,7 @@ fn seeks_are_bonnies() {
         (plan.actors(), plan.chunk_bytes, plan.operations),
         (3, 8192, 4000)
     );
-    // A slow seeker 0: it draws fewer tickets than the others.
+    // Seeker 0 is slow: it draws fewer tickets than the others.
     let mut turn = 0;
     let issues = run(&plan, |in_flight| {
         turn += 1;
@@ -208,8 +209,8 @@ fn seeks_are_bonnies() {
     );
 }
 
-/// Every row: names are unique, all operations lie within the size, are aligned and of the
-/// declared direction; the sequential ones touch every chunk once.
+/// For every kind: the name is unique, and all operations are within the size, aligned, and of the
+/// declared direction. Sequential kinds touch every chunk once.
 #[test]
 fn every_kind_keeps_its_bounds() {
     let mut names = BTreeSet::new();
@@ -254,7 +255,7 @@ fn every_kind_keeps_its_bounds() {
     }
 }
 
-/// The same seed gives the same operations, another seed others.
+/// The same seed gives the same operations; another seed gives others.
 #[test]
 fn seeds_replay() {
     for kind in KINDS.iter().filter(|kind| kind.operations.is_some()) {
@@ -328,7 +329,7 @@ fn wrong_choices_are_named() {
     assert!(by_name("bonnie").is_none());
 }
 
-/// A summary is of the plan, not of the kind's defaults.
+/// A summary describes the plan, not the kind's defaults.
 #[test]
 fn summaries_say_what_was_chosen() {
     for kind in KINDS {
@@ -353,7 +354,7 @@ fn summaries_say_what_was_chosen() {
     assert_eq!(summary, "reads 4 KiB at random places, one at a time");
 }
 
-/// A share of the operations reads, and what never ends goes round.
+/// The chosen percentage of operations are reads, and endless workloads start over.
 #[test]
 fn mixed_and_endless() {
     let kind = by_name("random-mixed").unwrap();

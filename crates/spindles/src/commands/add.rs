@@ -1,4 +1,4 @@
-//! `spindles add`: a device comes to an array, as what it lacks.
+//! `spindles add`: gives an array a device, as a member that it lacks or as a spare.
 
 use super::Command;
 use crate::arrays::{self, DeviceOfArray};
@@ -32,7 +32,7 @@ pub(crate) static COMMAND: Command = Command {
 struct Arguments {
     #[command(flatten)]
     given: DeviceOfArray,
-    /// The position it takes, where several are missing; otherwise the first
+    /// The position to take if several members are missing; otherwise the first
     #[arg(long, value_name = "N")]
     member: Option<u8>,
     /// Overwrite what the device holds

@@ -32,7 +32,7 @@ struct Arguments {
     shell: String,
 }
 
-/// What the scripts call to know the names of arrays.
+/// The scripts pass this word to get the names of arrays.
 const ARRAYS: &str = "arrays";
 
 fn shells() -> PossibleValuesParser {
@@ -63,7 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Offers names of arrays and files to commands that manage arrays.
+/// Offers names of arrays, and files, for commands that manage arrays.
 const ARRAYS_IN_BASH: &str = r#"
 _spindles_with_arrays() {
     _spindles "$@"
@@ -78,7 +78,7 @@ _spindles_with_arrays() {
 complete -F _spindles_with_arrays -o nosort -o bashdefault -o default spindles
 "#;
 
-/// Offers names of arrays and files in place of the hint that marks them.
+/// Offers names of arrays, and files, in place of the hint that marks them.
 fn offer_arrays_to_zsh(script: &mut String) {
     const FUNCTION: &str = "_spindles_arrays() {\n    local -a names\n    names=(${(f)\"$(spindles completions arrays 2>/dev/null)\"})\n    compadd -a names\n    _files\n}\n\n";
     *script = script.replace(":_users", ":_spindles_arrays");
@@ -88,14 +88,14 @@ fn offer_arrays_to_zsh(script: &mut String) {
     script.insert_str(end, FUNCTION);
 }
 
-/// What a shell may offer for an argument, by the argument's name.
+/// Words that a shell offers for an argument, by the argument's name.
 struct Words {
     arguments: &'static [&'static str],
     words: fn() -> Vec<&'static str>,
 }
 
-/// Only for completions: what may be typed is looked at by the commands, whose messages say more,
-/// and for layouts and experiments there is more than can be listed.
+/// Only for completions. Commands check values themselves, with better messages, and layouts and
+/// experiments have more values than can be listed.
 static WORDS: &[Words] = &[
     Words {
         arguments: &["level", "expression"],
@@ -135,14 +135,14 @@ static WORDS: &[Words] = &[
     },
 ];
 
-/// Layouts of all levels; of those with a number of copies, with two.
+/// Layouts of all levels; layouts with a number of copies are listed with two.
 fn layouts() -> Vec<&'static str> {
     let mut all = Vec::new();
     for level in LEVELS {
         let names = level.layouts.iter().map(|row| row.name);
         for name in names.filter(|name| !name.is_empty()) {
             let name = match level.redundancy {
-                // Once in the life of the process.
+                // Leaks once per process.
                 Redundancy::Copies => format!("{name}2").leak(),
                 _ => name,
             };
@@ -154,7 +154,7 @@ fn layouts() -> Vec<&'static str> {
     all
 }
 
-/// The command line with what shells may offer.
+/// Adds to the command line the words that shells offer.
 fn with_words(command: clap::Command) -> clap::Command {
     command.mut_args(offer).mut_subcommands(with_words)
 }
@@ -178,7 +178,7 @@ fn offer(argument: Arg) -> Arg {
     }
 }
 
-/// The script for fish leaves out what has no option before it.
+/// Completes positional arguments, which the script for fish leaves out.
 fn offer_to_fish(command: &clap::Command, script: &mut String) {
     for argument in command.get_positionals() {
         let words = argument.get_possible_values();

@@ -1,4 +1,4 @@
-//! `spindles copy`: bytes between files, devices and arrays.
+//! `spindles copy`: copies bytes between files, devices and arrays.
 
 use super::Command;
 use crate::arrays::{self, Scan};
@@ -49,28 +49,28 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// A copy that is done sooner has no rate worth a word.
+/// A shorter copy prints no rate.
 const SHORT: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 struct Arguments {
-    /// Where the bytes come from
+    /// Source of the data
     #[arg(value_name = "FROM")]
     from: String,
-    /// Where the bytes go
+    /// Destination of the data
     #[arg(value_name = "TO")]
     to: String,
     /// Read both back afterwards and compare them
     #[arg(long)]
     verify: bool,
-    /// Go on where FROM can't be read, and tell what was left out
+    /// Skip parts of FROM that can't be read, and report them
     #[arg(long)]
     rescue: bool,
-    /// Copy only so much of the beginning of FROM
+    /// Copy only this many bytes, from the beginning of FROM
     #[arg(long, value_name = "SIZE")]
     bytes: Option<SizeBytes>,
-    /// Overwrite a file that holds data, or a superblock, partition table or file system in TO; open
-    /// an array that was not closed in order and lacks devices
+    /// Overwrite a file that holds data, or a superblock, partition table or file system in TO;
+    /// open an array that was not closed cleanly and lacks devices
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -82,7 +82,7 @@ struct Arguments {
 }
 
 const ARRAY: &str = "array:";
-/// Places that are named of those that were left out.
+/// Skipped places listed for people, at most.
 const LEFT_OUT_MAX: usize = 10;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -149,7 +149,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             percent(filling.done_bytes, filling.total_bytes)
         ));
     }
-    // What was read in spite of its rot was made of what is sound; of the rest that is not known.
+    // Corrupt blocks that the copy read were reconstructed. If parts were left out, that is not
+    // known of these.
     let all_read = copied.is_ok() && from.left_out().is_empty();
     if all_read && from.incidents().iter().any(Incident::is_rot) {
         ui.note(format!(
@@ -163,7 +164,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let left_out = from.left_out().to_vec();
     let io = to.target().map(|target| target.facts().io);
     let from_name = from.name().to_owned();
-    // Closed in any case, so that an array is marked clean.
+    // Close in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());
     if let Err(error) = copied {
         if created {
@@ -222,14 +223,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that this command made and could not fill is no use to anybody.
+/// Removes a file that this command created and could not fill.
 fn remove_created(name: &str, ui: &Ui) {
     if let Err(error) = std::fs::remove_file(name) {
         ui.note(format!("{name}: can't be removed: {error}"));
     }
 }
 
-/// Says what the target held, and what arrays lack for that.
+/// Reports what the target held, and which arrays lack it now.
 fn note_overwritten(before: &Labelled, ui: &Ui) {
     let Labelled {
         device,
@@ -305,7 +306,7 @@ fn transfer(
     Ok(())
 }
 
-/// An array that was not closed is made consistent as a whole before it is closed.
+/// Makes an array that was not closed consistent as a whole before closing it.
 fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     let Some(target) = to.target_mut() else {
         return;
@@ -330,12 +331,12 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     }
 }
 
-/// Whether a name is that of a file or device.
+/// Returns true if the name is that of a file or device.
 fn is_place(name: &str) -> bool {
     !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process
 }
 
-/// What is not there may be meant for something else than a file that is made: for an array, or a device.
+/// Rejects a missing name that is probably meant for an array or a device, not for a new file.
 fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
     if !is_place(name) || Path::new(name).exists() {
         return Ok(());
@@ -360,7 +361,7 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The devices that a name stands for.
+/// The devices behind a name.
 fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
     if name.starts_with(ARRAY) {
         scan.devices(&[name.to_owned()], &[], ui)
@@ -369,7 +370,7 @@ fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Opens one end, and adds to the warnings what is to be known of it.
+/// Opens one end, and adds facts the user should know to the warnings.
 fn open(
     name: &str,
     devices: &[String],
@@ -416,7 +417,7 @@ fn open(
     Ok(CopyEnd::new(array.target))
 }
 
-/// Opens what is to be written, and makes the file if there is none; true when it did.
+/// Opens the target, and creates the file if there is none; true if it did.
 fn open_target(
     arguments: &Arguments,
     devices: &[String],

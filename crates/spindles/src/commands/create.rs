@@ -1,4 +1,4 @@
-//! `spindles create`: superblocks on devices.
+//! `spindles create`: makes an array by writing superblocks to devices.
 
 use super::Command;
 use super::set::DegradedWrites;
@@ -53,46 +53,44 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// What to call the array
+    /// The name of the array
     #[arg(required_unless_present = "plan")]
     name: Option<String>,
     /// The array: raid5(a.img,b.img,c.img); arrays nest
     #[arg(value_name = "EXPR", required_unless_present = "plan")]
     expression: Option<String>,
-    /// Create nothing: show what these devices can become, with the command for each. A size, such as 4T, stands for
-    /// a device that is still to be bought
+    /// Create nothing: show the arrays that these devices can become, with the command for each. A
+    /// size, such as 4T, stands for a device that is still to be bought
     #[arg(long, value_name = "DEV", num_args = 1.., conflicts_with_all = ["name", "expression", "spares", "journal", "layout", "force"])]
     plan: Vec<String>,
-    /// With --plan: how much of a new device is filled per second, for the time of a rebuild
+    /// With --plan: rate per second at which a new device is filled, to estimate rebuild times
     #[arg(long, value_name = "SIZE", default_value = "100M", requires = "plan")]
     rate: SizeBytes,
     /// The chunk size, any multiple of the block [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
-    /// How chunks lie on the members, where the level has a choice
+    /// How chunks are placed on the members, if the level has a choice
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// What is done about crashes [default: journal with parity or checksums, else resync]
+    /// Crash consistency policy [default: journal with parity or checksums, else resync]
     #[arg(long, value_name = "POLICY")]
     consistency: Option<String>,
-    /// How blocks are summed up: crc32c or none. Rot is then found by whoever reads it, and repaired
-    /// where there is redundancy. Takes --consistency journal [default: crc32c; none with another
-    /// policy]
+    /// Checksum of every block: crc32c or none. Each read detects corruption and repairs it from
+    /// redundancy. Requires --consistency journal [default: crc32c; none with another policy]
     #[arg(long, value_name = "KIND")]
     checksum: Option<String>,
     /// The unit in which the array is addressed: 512 or 4K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     block_size: SizeBytes,
-    /// A device that takes the place of a lost member by itself; may be given several times
+    /// A spare device: it replaces a lost member automatically; may be given several times
     #[arg(long = "spare", value_name = "DEV")]
     spares: Vec<String>,
-    /// A device of its own for the journal, a fast one: what parity needs is logged there and
-    /// not on the members. Where it is lost the members log, and nothing that was durable is
-    /// lost
+    /// A separate, fast device for the journal: the log for parity is kept there instead of on the
+    /// members. If the device is lost, the members log, and nothing that was durable is lost
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,
-    /// Whether it is written while members are away that may hold what is given up by that; see
-    /// spindles set
+    /// Whether commands may write while absent members may hold newer data, which writing discards;
+    /// see spindles set
     #[arg(long, value_name = "WHAT", default_value = "ask")]
     degraded_writes: DegradedWrites,
     /// Overwrite what the devices hold
@@ -142,7 +140,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("initial sync")?;
     let created = create(&expression, &options, &mut on_progress);
     drop(on_progress);
-    // An array that is to be made has nothing to log because it was asked for so.
+    // A new array has nothing to log only if the user asked for that.
     let created = created.map_err(|error| match error {
         CreateError::NoJournal { .. } => Usage::error(error),
         error => error.into(),
@@ -181,7 +179,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {
     })
 }
 
-/// All that the array gets.
+/// All devices that the array gets.
 fn devices<'a>(expression: &'a Expression, arguments: &'a Arguments) -> Vec<&'a str> {
     let others = arguments.spares.iter().chain(&arguments.journal);
     let others = others.map(String::as_str);

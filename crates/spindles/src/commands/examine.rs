@@ -1,4 +1,4 @@
-//! `spindles examine`: what the superblocks say, and every disagreement between them.
+//! `spindles examine`: prints the superblocks, and every disagreement between them.
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments, PLACES_MAX};
@@ -32,7 +32,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Show where everything lies on the devices too
+    /// Also show where each area lies on the devices
     #[arg(long)]
     areas: bool,
     #[command(flatten)]
@@ -137,8 +137,8 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     document
 }
 
-/// What is lost of each array, and what its members refused to write: once, though all members
-/// list it.
+/// Reports the lost blocks of each array, and the blocks that its members refused to write. All
+/// members list them; they are shown once.
 fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) -> Vec<Value> {
     let mut arrays: BTreeMap<Uuid, (&ArrayRecord, Vec<&BadPage>)> = BTreeMap::new();
     for examined in looked
@@ -332,7 +332,7 @@ fn describe_member(
     })
 }
 
-/// What an assembly of each array would refuse, or leave out, and why.
+/// Lists the members that assembling each array would refuse or leave out, and why.
 fn disagreements(found: &[&Found]) -> Vec<String> {
     let mut arrays: Vec<Uuid> = Vec::new();
     for (array, _) in found.iter().filter_map(|found| found.record().ok()) {
@@ -360,9 +360,9 @@ fn disagreements(found: &[&Found]) -> Vec<String> {
                     ))
                 });
                 problems.extend(lagging);
-                // Missing members disagree with nobody, where the superblocks say so.
+                // Members that the superblocks record as missing are no disagreement.
                 let counted_on = assembly.missing.difference(assembly.array.missing());
-                // An inner array's devices do not say which member it is.
+                // The devices of an inner array do not record which member it is.
                 let records = found.iter().filter_map(|found| found.record().ok());
                 let inner = records.filter(|(inner, _)| inner.parent == uuid);
                 let inner: BTreeSet<Uuid> = inner.map(|(inner, _)| inner.uuid).collect();

@@ -1,4 +1,4 @@
-//! `spindles fail`: puts a member out.
+//! `spindles fail`: takes a member out of an array.
 
 use super::Command;
 use crate::arrays::{self, MemberOfArray};

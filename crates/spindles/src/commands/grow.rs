@@ -1,4 +1,4 @@
-//! `spindles grow`: more members, another chunk size, another level, all the room of its members.
+//! `spindles grow`: adds members, changes chunk size or level, or uses all the room of the members.
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
@@ -42,7 +42,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// A new device, that becomes a member
+    /// A new device that becomes a member
     #[arg(long, value_name = "DEV")]
     add: Vec<String>,
     /// The new chunk size, any multiple of the block
@@ -51,18 +51,18 @@ struct Arguments {
     /// The new level
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
-    /// The new layout, where the level has a choice
+    /// The new layout, if the level has a choice
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// What it is to hold on the members that it has; `max` for all that they have room for
+    /// New size of the array, on its present members; `max` for all the room that they have
     #[arg(long, value_name = "SIZE", value_parser = new_size,
           conflicts_with_all = ["add", "chunk", "level", "layout", "force"])]
     size: Option<NewSize>,
     /// Overwrite what the new devices hold
     #[arg(long, requires = "add")]
     force: bool,
-    /// Give up a growth of which nothing was moved yet: the array is what it was, and new devices that
-    /// are given are plain ones again
+    /// Cancel a growth that has moved nothing yet: the array is what it was before, and new devices
+    /// that are given become plain devices again
     #[arg(long, conflicts_with_all = ["add", "chunk", "level", "layout", "size"])]
     abort: bool,
     #[command(flatten)]
@@ -138,7 +138,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.line(if arguments.size.is_some() {
             format!("array '{name}' {holds}")
         } else {
-            // A growth that goes on had all of its members before.
+            // A growth that is resumed already had all of its members.
             let new = match grown.report.growing {
                 Some(_) => 0,
                 None => arguments.add.len(),

@@ -1,4 +1,4 @@
-//! `spindles help`: what `--help` prints, for those who type it the other way round.
+//! `spindles help`: prints what `--help` prints.
 
 use super::Command;
 use crate::ui::Ui;
@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The command, and the one below it if it has some
+    /// The command, and its subcommand if it has some
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -28,7 +28,7 @@ fn run(matches: &ArgMatches, _ui: &Ui) -> anyhow::Result<()> {
     let words = arguments.command.iter().map(String::as_str);
     let asked = ["spindles"].into_iter().chain(words).chain(["--help"]);
     match super::command_line().try_get_matches_from(asked) {
-        // Which is how the help comes, as well as what is wrong.
+        // clap returns the help as an error, like a usage error.
         Err(help) => Err(help.into()),
         Ok(_) => unreachable!("--help ends the parsing"),
     }

@@ -1,4 +1,4 @@
-//! `spindles layout`: the map of an array as a table.
+//! `spindles layout`: prints the map of an array as a table.
 
 use super::Command;
 use crate::failure::Usage;
@@ -50,13 +50,13 @@ struct Arguments {
     /// How many stripes to show; with a far layout, of each section [default: one rotation]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=STRIPES_MAX))]
     stripes: Option<u32>,
-    /// How chunks lie on the members, where the level has a choice
+    /// How chunks are placed on the members, if the level has a choice
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
     /// The chunk size, any multiple of the block [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
-    /// Count data chunks anew in each stripe, or through the array [default: by the level]
+    /// Number data chunks within each stripe, or through the whole array [default: by the level]
     #[arg(long, value_name = "FROM")]
     numbers: Option<NumbersFrom>,
 }
@@ -65,9 +65,9 @@ const STRIPES_MAX: i64 = 10_000;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum NumbersFrom {
-    /// What a member holds in the stripe
+    /// Shows what a member holds in the stripe
     Stripe,
-    /// Where a sequential read goes
+    /// Shows where a sequential read goes
     Array,
 }
 

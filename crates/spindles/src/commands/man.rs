@@ -33,12 +33,12 @@ struct Arguments {
     /// The command, such as serve or lab run
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Vec<String>,
-    /// The folder for the pages of all commands; it is made if it is not there
+    /// The folder for the pages of all commands; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Commands for every user: section 1. Those that manage arrays are in section 8.
+/// Commands for every user, in section 1. Commands that manage arrays are in section 8.
 const FOR_USERS: [&str; 7] = [
     "bench",
     "completions",
@@ -52,7 +52,7 @@ const FOR_USERS: [&str; 7] = [
 const EXIT_STATUS: &str = "0: done\n1: failed\n2: wrong usage";
 const EXIT_STATUS_OF_STATUS: &str = "0: done, and all arrays are healthy\n1: failed\n2: wrong usage\n3: an array is degraded\n4: an array has failed";
 
-/// Files and variables that concern commands on arrays.
+/// Files and environment variables of the commands on arrays.
 const FILES: [(&str, &str); 5] = [
     (
         "/etc/spindles/NAME.conf",
@@ -102,14 +102,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A page: the name of its file, its section, and what is in it.
+/// A page: its file name, section and text.
 struct Page {
     name: String,
     section: &'static str,
     text: String,
 }
 
-/// The command of that name below another.
+/// Finds the command with these names below another.
 fn find<'a>(root: &'a clap::Command, names: &[String]) -> anyhow::Result<&'a clap::Command> {
     names.iter().try_fold(root, |command, name| {
         let below = command.get_subcommands().find(|it| it.get_name() == name);
@@ -122,7 +122,7 @@ fn find<'a>(root: &'a clap::Command, names: &[String]) -> anyhow::Result<&'a cla
     })
 }
 
-/// Shows a page on a terminal; elsewhere it is printed as it is.
+/// Shows a page with man(1) on a terminal; prints the source elsewhere.
 fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
     if ui.is_json() || !io::stdout().is_terminal() {
         ui.text("page", page);
@@ -133,17 +133,17 @@ fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
         .stdin(Stdio::piped())
         .spawn();
     let Ok(mut man) = man else {
-        ui.text("page", page); // Without man-db.
+        ui.text("page", page); // man-db is not installed.
         return Ok(());
     };
     if let Some(mut input) = man.stdin.take() {
-        input.write_all(page.as_bytes()).ok(); // It may be closed before its end.
+        input.write_all(page.as_bytes()).ok(); // man may close it before the end.
     }
     man.wait().context("man: can't be waited for")?;
     Ok(())
 }
 
-/// The pages of a command and of all below it.
+/// The pages of a command and of all commands below it.
 fn pages(command: &clap::Command) -> anyhow::Result<Vec<Page>> {
     let mut all = vec![page(command)?];
     for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
@@ -152,14 +152,14 @@ fn pages(command: &clap::Command) -> anyhow::Result<Vec<Page>> {
     Ok(all)
 }
 
-/// Returns true for lines that are typed: some run spindles, others what belongs with it.
+/// Returns true for a paragraph of command lines, of spindles and of other programs.
 fn is_example(paragraph: &str) -> bool {
     let is_sentence = |line: &str| line.ends_with(['.', ':', ';']);
     let runs = |line: &str| line.starts_with("spindles ");
     paragraph.lines().any(runs) && !paragraph.lines().any(is_sentence)
 }
 
-/// The section of the pages of a command: that of its first word.
+/// The section of a command's pages, decided by its first word.
 fn section_of(first: Option<&str>) -> &'static str {
     match first {
         Some(name) if !FOR_USERS.contains(&name) => "8",
@@ -185,7 +185,7 @@ fn page(command: &clap::Command) -> anyhow::Result<Page> {
     let words = command.get_bin_name().unwrap_or("spindles").split(' ');
     let section = section_of(words.clone().nth(1));
     let manages = section == "8";
-    // What follows the options is printed here, line by line where it is a table or an example.
+    // Help after the options is rendered here, to keep tables and examples line by line.
     let after = command.get_after_help().map(ToString::to_string);
     let man = Man::new(command.clone().after_help(""))
         .source(concat!("Spindles ", env!("CARGO_PKG_VERSION")))
@@ -236,7 +236,7 @@ fn page(command: &clap::Command) -> anyhow::Result<Page> {
     })
 }
 
-/// What is typed, with the values that options take.
+/// The synopsis: the command line with its options and their values.
 fn synopsis(command: &clap::Command) -> Roff {
     let mut roff = Roff::default();
     roff.control("SH", ["SYNOPSIS"]);
@@ -308,7 +308,7 @@ fn files(roff: &mut Roff) {
     roff.text([roman("where names of arrays are looked for: PATH:PATH")]);
 }
 
-/// Adds a paragraph; lines that stand for themselves stay lines.
+/// Adds a paragraph. Keeps the line breaks of indented lines and command lines.
 fn add(roff: &mut Roff, paragraph: &str) {
     let stands_alone = |line: &str| line.starts_with([' ', '\t']) || line.starts_with("spindles ");
     let mut filling = true;
@@ -333,7 +333,7 @@ fn add(roff: &mut Roff, paragraph: &str) {
 mod tests {
     use super::*;
 
-    /// A page without these makes its reader guess.
+    /// Without these sections a page makes its reader guess.
     #[test]
     fn every_page_has_examples_and_exit_statuses() {
         let mut root = crate::commands::command_line();

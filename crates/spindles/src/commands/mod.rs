@@ -42,24 +42,24 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
 
-/// A command: what it is called, what it takes, and what it does.
+/// A command: its name, arguments and function.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// As it is typed.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line for the list of commands: what it does for whom, without a full stop.
+    /// One line for the list of commands, without a full stop: what the command does, and to what.
     pub about: &'static str,
     /// The rest of `--help`: when to use it, with examples. May be empty.
     pub details: &'static str,
-    /// Left out of the list of commands.
+    /// True to leave it out of the list of commands.
     pub hidden: bool,
-    /// Where the array that it works on is served, the server does it.
+    /// True if the server runs it when the array is served.
     pub forwards: bool,
     /// Adds the arguments: usually `Arguments::augment_args` of a `#[derive(clap::Args)]`.
     pub arguments: fn(clap::Command) -> clap::Command,
-    /// Does it. `Usage::error` for a command line that makes no sense (exit status 2), any other
-    /// error for what failed (exit status 1). Errors say what is wrong, with which device, and
-    /// what to do next.
+    /// Runs the command. Returns `Usage::error` for an invalid command line (exit status 2), and
+    /// any other error for a failure (exit status 1). Errors name the device, the fault and the
+    /// next step.
     pub run: fn(&ArgMatches, &Ui) -> anyhow::Result<()>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &help::COMMAND,
 ];
 
-/// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.
+/// Adds the commands of a table as subcommands: of this table, and of those of `bench` and `lab`.
 pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {
     table.iter().fold(parent, |parent, row| {
         let command = clap::Command::new(row.name)
@@ -106,7 +106,7 @@ pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::
     })
 }
 
-/// Runs the subcommand that was named, if one of the table was.
+/// Runs the given subcommand; `None` if it is not in the table.
 pub(crate) fn run_one_of(
     table: &[&Command],
     matches: &ArgMatches,
@@ -139,8 +139,8 @@ pub(crate) fn command_line() -> clap::Command {
     with_negative_values(with_commands(root, COMMANDS))
 }
 
-/// A negative value is refused by what it is given to, which says what it takes, and is not taken for an
-/// option that nobody knows.
+/// Passes negative values to their options, which explain what they accept. Otherwise clap would
+/// take them for unknown options.
 fn with_negative_values(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional();
@@ -152,7 +152,7 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_values)
 }
 
-/// Parses and runs a command line; the exit status comes back.
+/// Parses and runs a command line. Returns the exit status.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let status = do_here(arguments);
     if ui::is_result_lost() {
@@ -180,7 +180,7 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     done.unwrap_or_else(|error| failed(&error, &ui))
 }
 
-/// Has a server do a command line.
+/// Has a server run a command line.
 fn do_in(
     server: &InServer,
     arguments: &[OsString],
@@ -208,15 +208,15 @@ fn do_in(
     }
 }
 
-/// The row of the command that was named.
+/// The row of the given command.
 fn row_of(matches: &ArgMatches) -> &'static Command {
     let (name, _) = matches.subcommand().expect("clap demands one");
     let row = COMMANDS.iter().find(|row| row.name == name);
     row.expect("clap lets no other than our commands through")
 }
 
-/// Does a command line in a server, whose array it is about; the exit status comes back. But for those that only look,
-/// commands are noted in the log: whoever reads that later has to know what was done to the array.
+/// Runs a command line in the server of its array. Returns the exit status. Logs all commands but
+/// `status`: readers of the log need to know what was done to the array.
 pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
     let array = serving.name();
     let (status, error) = do_served(ask, answers, serving);
@@ -230,7 +230,7 @@ pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) ->
     status
 }
 
-/// What is noted of a command: `spindles: array 'pool': command done: spindles fail b.img pool`.
+/// Formats a command for the log: `spindles: array 'pool': command done: spindles fail b.img pool`.
 fn log_line(array: &str, arguments: &[String], status: u8, error: Option<&str>) -> String {
     let words = arguments.iter().map(|word| shell_word(word));
     let words: Vec<_> = words.collect();
@@ -243,11 +243,11 @@ fn log_line(array: &str, arguments: &[String], status: u8, error: Option<&str>) 
         "spindles: array '{array}': {how}: spindles {}{why}",
         words.join(" ")
     );
-    // Whatever was typed, it is one line.
+    // Keep it on one line, whatever was typed.
     line.replace(char::is_control, " ") + "\n"
 }
 
-/// The exit status, and what went wrong.
+/// Returns the exit status, and the error if there was one.
 fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<String>) {
     let ui = |json: bool, schema: &str| Ui::for_server(json, schema, answers, serving);
     let json = ask.arguments.iter().any(|argument| argument == "--json");
@@ -272,7 +272,7 @@ fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<Str
     }
 }
 
-/// The exit status of a command that has done what it should, and said what there is to say.
+/// Runs a parsed command. Returns its exit status if it succeeded and printed all of its result.
 fn run_parsed(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<u8> {
     let result =
         run_one_of(COMMANDS, matches, ui).expect("clap lets no other than our commands through");
@@ -286,7 +286,7 @@ fn run_parsed(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<u8> {
     }
 }
 
-/// Says what went wrong; the exit status comes back.
+/// Reports an error. Returns the exit status.
 fn failed(error: &anyhow::Error, ui: &Ui) -> u8 {
     if let Some(error) = error.downcast_ref::<clap::Error>() {
         return refuse(ui, error);
@@ -296,7 +296,7 @@ fn failed(error: &anyhow::Error, ui: &Ui) -> u8 {
     status
 }
 
-/// Where the command that was named looks for arrays.
+/// The paths in which the given command searches for arrays.
 fn places(matches: &ArgMatches) -> Vec<String> {
     let mut below = Some(matches);
     while let Some(matches) = below {
@@ -308,7 +308,7 @@ fn places(matches: &ArgMatches) -> Vec<String> {
     Vec::new()
 }
 
-/// What the JSON document of the command that was named is called: `spindles.lab.run`.
+/// The name of the JSON document of the given command: `spindles.lab.run`.
 fn schema(matches: &ArgMatches) -> String {
     let mut name = "spindles".to_owned();
     let mut below = matches.subcommand();
@@ -319,7 +319,7 @@ fn schema(matches: &ArgMatches) -> String {
     name
 }
 
-/// Prints help where it was asked for, and what is wrong with the command line where it was not.
+/// Prints the requested help, or else what is wrong with the command line.
 fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
     let mut text = error.render().to_string();
     if let Some(why) = error
@@ -342,7 +342,7 @@ fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
     }
     match text.strip_prefix("error: ") {
         Some(what) => ui.error(STATUS_USAGE, what.trim_end()),
-        None => ui.remark(&text), // The help, where nothing was asked for.
+        None => ui.remark(&text), // The help, printed because no command was given.
     }
     STATUS_USAGE
 }
@@ -385,7 +385,7 @@ mod tests {
         );
     }
 
-    /// Splits a line as a shell does: at blanks outside quotes, up to a redirection, a pipe or `&`.
+    /// Splits a line like a shell: at blanks outside quotes, up to a redirection, a pipe or `&`.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut quote) = (vec![String::new()], None);
         for letter in line.chars() {
@@ -404,7 +404,7 @@ mod tests {
         words
     }
 
-    /// What examples show can be typed.
+    /// Examples in the documents are valid command lines.
     #[test]
     fn every_example_is_a_command_line() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
@@ -420,7 +420,7 @@ mod tests {
                 let line = line.strip_prefix("$ ").or(is_help.then_some(line));
                 let line =
                     line.filter(|it| it.starts_with("spindles ") && !it.contains(['\\', '$', '…']));
-                // What it does may stand beside it.
+                // A remark may follow the command.
                 let line = line.and_then(|line| line.split("  ").next());
                 let Some(line) = line else { continue };
                 let parsed = command_line().try_get_matches_from(words(line));

@@ -1,4 +1,5 @@
-//! `spindles outside`: the helper that stays outside of a server's sandbox. Its standard input is the server's socket.
+//! `spindles outside`: the helper outside of a server's sandbox. Its standard input is the server's
+//! socket.
 
 use super::Command;
 use crate::ui::{Ui, write_log};
@@ -29,9 +30,9 @@ struct Arguments {
     hook: Option<PathBuf>,
 }
 
-/// This program, to be started with these rules.
+/// This program, to start with these rules.
 pub(crate) fn command(rules: &Rules) -> process::Command {
-    // Not by its name: there may be another version of it by now.
+    // Not by its name: the file may be another version by now.
     let mut command = process::Command::new("/proc/self/exe");
     command.arg0("spindles").arg(COMMAND.name);
     for folder in &rules.folders {
@@ -49,7 +50,7 @@ fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
         folders: arguments.folder,
         hook: arguments.hook,
     };
-    // Whoever ends the server may end all of its processes: this one ends after it.
+    // A signal may go to all processes of the server; this one must end after the server.
     ctrlc::set_handler(|| ())?;
     helper::serve(std::io::stdin().as_fd(), &rules, |told| {
         write_log(&format!("spindles: {told}\n"));

@@ -1,4 +1,4 @@
-//! `spindles rebuild`: fills a device that takes the place of a missing one.
+//! `spindles rebuild`: fills a device that replaces a missing one.
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
@@ -49,7 +49,7 @@ struct Arguments {
     /// The new device, or the new array: 'raid0(DEV,DEV)'
     #[arg(long, value_name = "DEV|ARRAY")]
     onto: Option<String>,
-    /// The position it takes, where several are missing; otherwise the first
+    /// The position to take if several members are missing; otherwise the first
     #[arg(long, value_name = "N", requires = "onto")]
     member: Option<u8>,
     /// Overwrite what the new device holds

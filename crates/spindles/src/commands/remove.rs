@@ -1,4 +1,4 @@
-//! `spindles remove`: lets go of a device.
+//! `spindles remove`: makes an array release a device.
 
 use super::{Command, spare};
 use crate::arrays::{self, DeviceOfArray};

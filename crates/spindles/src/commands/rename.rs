@@ -30,7 +30,7 @@ pub(crate) static COMMAND: Command = Command {
 struct Arguments {
     #[command(flatten)]
     array: ArrayArguments,
-    /// What to call it
+    /// The new name
     #[arg(value_name = "NEWNAME", required = true)]
     name: String,
 }
@@ -64,7 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     arrays::note_hidden_by_file(to, report.uuid, ui);
     ui.line(format!("array '{from}' is called '{to}' now"));
-    // A file or block device is called as before.
+    // Renaming leaves the path of a file or block device unchanged.
     let by_nbd = |serving: &&Serving| serving.addresses().len() > serving.files().count();
     if let Some(serving) = ui.serving().filter(by_nbd) {
         ui.note(format!(

@@ -1,4 +1,4 @@
-//! `spindles replace`: copies a member that works onto a device that takes its place.
+//! `spindles replace`: copies a working member onto a device that takes its place.
 
 use super::Command;
 use crate::arrays::{self, Scan};
@@ -38,7 +38,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The member
+    /// The member to replace
     #[arg(value_name = "OLD", required = true)]
     old: String,
     /// The array: its name, or its other devices in any order
@@ -98,7 +98,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     arrays::note_devices(
         &replaced.report.incidents,
-        &[], // Warned of.
+        &[], // The report warns of them.
         &replaced.wiped,
         ui,
     );
@@ -132,7 +132,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is missing where only the member was given, and its array counts on others.
+/// Returns the error if only the member was given, and its array counts on others.
 fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
     let (old, onto) = (&arguments.old, &arguments.onto);
     let places = arguments.scan.places();

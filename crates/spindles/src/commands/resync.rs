@@ -1,4 +1,4 @@
-//! `spindles resync`: makes an array consistent that was not closed in order.
+//! `spindles resync`: makes an array consistent that was not closed cleanly.
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
@@ -29,8 +29,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Open an array with parity that lacks devices too: data may be wrong near what was being
-    /// written
+    /// Also open an array with parity that lacks devices: data near interrupted writes may be wrong
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -71,7 +70,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let what = ui.what_becomes_of_it("was stopped, and goes on next time");
         bail!("array '{name}': the resync {what}");
     }
-    // Of arrays inside it too.
+    // This covers the arrays inside it.
     let was_clean = resynced.report.is_clean();
     ui.line(if was_clean {
         format!("array '{name}' is clean: there is nothing to resync")

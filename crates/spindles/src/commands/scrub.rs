@@ -43,7 +43,7 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// Of so many chunks of a stripe it is named where they lie in the array.
+/// Chunks of a stripe whose array offsets are printed, at most.
 const CHUNKS_MAX: usize = 8;
 
 #[derive(Args)]
@@ -52,15 +52,15 @@ struct Arguments {
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
     restart: bool,
-    /// Report, and change nothing; begins at the start
+    /// Report only, and change nothing; begins at the start
     #[arg(long, conflicts_with = "trust_data")]
     check: bool,
-    /// Where it can't be known what is rotten, take the data for the truth, or the first copy, and
-    /// make redundancy agree with it. If the data is what is rotten, it can't be repaired afterwards
+    /// If it is unknown which member is corrupt, trust the data, or the first copy, and make
+    /// redundancy agree with it. If the data is corrupt, it can't be repaired afterwards
     #[arg(long)]
     trust_data: bool,
-    /// Open an array with parity that lacks devices and was not closed too: data may be wrong near
-    /// what was being written
+    /// Also open an array with parity that lacks devices and was not closed: data near interrupted
+    /// writes may be wrong
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         open: OpenOptions {
-            // So that no spare is taken either, and nobody brought up to date.
+            // A read-only open takes no spares and brings no member up to date.
             read_only: arguments.check,
             ..arguments.rate.options()
         },
@@ -97,7 +97,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("scrub")?;
     let mut places = Vec::new();
-    // A check tells them at its end: they are no rot for sure where the array was not closed in order.
+    // A check prints them last: in an array that was not closed cleanly they need not be
+    // corruption.
     let mut held_back = Vec::new();
     let mut unlabelled = Vec::new();
     let scrubbed = scrub(
@@ -194,7 +195,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the device of a finding that says that it is no longer labelled as a spare.
+/// Returns the device of a finding that reports a lost spare label.
 fn unlabelled_spare(finding: &Finding) -> Option<&str> {
     match finding {
         Finding::Metadata {
@@ -207,7 +208,7 @@ fn unlabelled_spare(finding: &Finding) -> Option<&str> {
     }
 }
 
-/// Sums up. Returns the bytes that are wrong and were not repaired.
+/// Prints the summary. Returns the bytes that are wrong and were not repaired.
 fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
     let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
     let block_bytes = u64::from(scrubbed.report.block_bytes);
@@ -285,7 +286,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
     left * block_bytes
 }
 
-/// What a scrub did without.
+/// Lists the members that the scrub lacked.
 fn unchecked(report: &ArrayReport) -> Vec<String> {
     let missing = report.arrays().into_iter().filter_map(|array| {
         let of = if array.uuid == report.uuid {
@@ -373,7 +374,7 @@ fn fate_text(fate: Fate) -> &'static str {
     }
 }
 
-/// Which bytes of the array a part of a stripe is, where that is not one place.
+/// Lists the bytes of the array that a part of a stripe covers, if these are in several places.
 fn in_chunks(offset_bytes: u64, bytes: u64, chunks: u8, chunk_bytes: u64) -> String {
     let offsets = offsets(offset_bytes, chunks, chunk_bytes);
     let shown: Vec<String> = (offsets.iter().take(CHUNKS_MAX))
@@ -392,7 +393,7 @@ fn in_chunks(offset_bytes: u64, bytes: u64, chunks: u8, chunk_bytes: u64) -> Str
     }
 }
 
-/// Where the chunks of a stripe lie in the array.
+/// Offsets of a stripe's chunks in the array.
 fn offsets(offset_bytes: u64, chunks: u8, chunk_bytes: u64) -> Vec<u64> {
     let chunks = 0..u64::from(chunks);
     chunks

@@ -1,4 +1,5 @@
-//! `spindles serve-watch`: the process outside of the sandbox that ends what a door of `serve` made of the kernel's.
+//! `spindles serve-watch`: the process outside of the sandbox that removes the mount or block
+//! device of a server.
 
 use super::Command;
 use crate::ui::{Ui, begin_log};
@@ -18,12 +19,12 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// What the server says
+    /// The server's request
     #[arg(value_name = "WORD")]
     words: Vec<OsString>,
 }
 
-/// How a server starts it.
+/// The command with which a server starts it.
 pub(super) fn command() -> anyhow::Result<WatcherCommand> {
     Ok(WatcherCommand {
         program: std::env::current_exe()?,
@@ -33,7 +34,7 @@ pub(super) fn command() -> anyhow::Result<WatcherCommand> {
 
 fn run(matches: &ArgMatches, _ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    // Whoever ends the server may end all of its processes: this one ends after it.
+    // A signal may go to all processes of the server; this one must end after the server.
     ctrlc::set_handler(|| ())?;
     begin_log();
     Ok(watch(&arguments.words)?)

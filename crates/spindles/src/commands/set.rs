@@ -1,4 +1,4 @@
-//! `spindles set`: what of an array may be set otherwise later.
+//! `spindles set`: shows or changes the settings of an array.
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
@@ -32,17 +32,17 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// What is done where members are away that may hold something that is given up by writing.
+/// Policy for writes while absent members may hold data that these writes discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DegradedWrites {
     /// Commands that write need --degraded
     Ask,
-    /// It is written without a question
+    /// Commands write without a question
     Allow,
 }
 
 impl DegradedWrites {
-    /// As the array has it.
+    /// Returns true if the array allows such writes.
     pub(crate) fn allowed(self) -> bool {
         self == Self::Allow
     }
@@ -50,8 +50,8 @@ impl DegradedWrites {
 
 #[derive(Args)]
 struct Arguments {
-    /// Whether it is written while members are away that may be newer, or alone hold blocks of the
-    /// last writes before a crash
+    /// Whether commands may write while members are absent that may be newer, or alone hold blocks
+    /// of the last writes before a crash
     #[arg(long, value_name = "WHAT")]
     degraded_writes: Option<DegradedWrites>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let set = set_degraded_writes(arrays::host(&names, ui), &options, what.allowed());
         (set?, what.allowed())
     } else {
-        // Nothing is changed: it is shown.
+        // Without an option, show the setting.
         let report = report_of(&devices)?;
         let allowed = report.degraded_writes;
         (report, allowed)

@@ -1,4 +1,4 @@
-//! `spindles sim`: the engine in virtual time, on simulated disks that fail.
+//! `spindles sim`: runs the engine in virtual time, on simulated disks that fail.
 
 use super::Command;
 use crate::failure::Usage;
@@ -59,13 +59,13 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 struct Arguments {
-    /// Run this seed alone, and tell what happens at its end
+    /// Run this seed alone, and print what happens at its end
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Run these seeds, the last one not included
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = parse_seeds)]
     seeds: Range<u64>,
-    /// Tell all that happens in the run of --seed, line by line
+    /// Print everything that happens in the run of --seed, line by line
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Shorten a failing run of --seed, then print every line of it
@@ -80,28 +80,28 @@ struct Arguments {
     /// Only arrays of arrays
     #[arg(long, conflicts_with = "level")]
     nested: bool,
-    /// So many members; with --level
+    /// Only arrays with this many members; with --level
     #[arg(long, value_name = "N", requires = "level", value_parser = clap::value_parser!(u8).range(1..=12))]
     members: Option<u8>,
     /// Only disks of this model
     #[arg(long, value_name = "MODEL", value_parser = parse_model)]
     disk: Option<&'static Model>,
-    /// Only this fault; give it again for more
+    /// Only this fault; may be given several times
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     fault: Vec<&'static Fault>,
-    /// No fault; sessions may still end in a crash
+    /// No faults; sessions may still end in a crash
     #[arg(long, conflicts_with = "fault")]
     no_faults: bool,
-    /// What is done about crashes
+    /// Crash consistency policy
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     consistency: Option<&'static Policy>,
     /// Whether blocks have checksums: true or false
     #[arg(long, value_name = "BOOL")]
     checksums: Option<bool>,
-    /// Whether the array has a disk of its own for its journal, where it logs: true or false
+    /// Whether an array that logs has a separate disk for its journal: true or false
     #[arg(long, value_name = "BOOL")]
     journal_device: Option<bool>,
-    /// Whether disks are of different sizes and sectors, up to 100 TiB: true or false
+    /// Whether disks differ in size and sectors, up to 100 TiB: true or false
     #[arg(long, value_name = "BOOL")]
     sizes: Option<bool>,
     /// Whether faults may go beyond what the array survives: true or false
@@ -120,7 +120,7 @@ struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum How {
-    /// The array is closed in order
+    /// The array is closed cleanly
     Close,
     /// The process dies, disks keep their caches
     ProcessCrash,
@@ -213,7 +213,7 @@ thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// An assertion of the engine that fails ends the program; say at least where.
+/// Names the seed in a panic: a failed assertion of the engine ends the program.
 fn name_seeds_in_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -233,10 +233,10 @@ fn run_seed(options: &Options, story: bool) -> Outcome {
     outcome
 }
 
-/// How many of the last lines of a run are printed without `--trace`.
+/// The last lines of a run that are printed without `--trace`, at most.
 const LINES_SHOWN: usize = 40;
 
-/// One seed, told.
+/// Runs one seed, and prints what happened.
 fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let mut options = Options::swarm(seed, fixed);
     if arguments.shrink {
@@ -304,7 +304,7 @@ fn failure_to_json(failure: &Failure) -> Value {
     })
 }
 
-/// What many runs add up to.
+/// Totals of many runs.
 #[derive(Default)]
 struct Sums {
     runs: u64,
@@ -312,7 +312,7 @@ struct Sums {
     virtual_ns: u64,
     struck: BTreeMap<&'static str, u64>,
     failures: Vec<Outcome>,
-    /// Seeds that gave another run the second time.
+    /// Seeds whose second run differed.
     unlike: Vec<u64>,
 }
 
@@ -333,10 +333,10 @@ impl Sums {
     }
 }
 
-/// Failing seeds that are printed one by one.
+/// Failing seeds that are printed one by one, at most.
 const FAILURES_SHOWN: usize = 10;
 
-/// All seeds, on all processors.
+/// Runs all seeds, on all processors.
 fn sweep(seeds: &Range<u64>, fixed: &Fixed, twice: bool, ui: &Ui) -> anyhow::Result<()> {
     let started = Instant::now();
     let next = AtomicU64::new(seeds.start);

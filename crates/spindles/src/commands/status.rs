@@ -1,4 +1,4 @@
-//! `spindles status`: how an array is, whoever has it.
+//! `spindles status`: shows the state of an array, even while another process has it open.
 
 use super::Command;
 use crate::arrays::{self, Scan};
@@ -63,7 +63,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Show it again every so many seconds [default: 2]
+    /// Repeat every SECONDS seconds [default: 2]
     #[arg(
         long,
         value_name = "SECONDS",
@@ -73,10 +73,11 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     watch: Option<u64>,
-    /// Set the error counters of this member's device to 0, and show the array no further
+    /// Reset the error counters of this member's device to 0, and show nothing else of the array
     #[arg(long, value_name = "DEV", conflicts_with = "watch")]
     clear_errors: Option<String>,
-    /// The array: its name, or its devices in any order; or the names of several [default: all, in a line each]
+    /// The array: its name, or its devices in any order; or the names of several [default: all, one
+    /// line each]
     #[arg(value_name = "ARRAY|DEV")]
     devices: Vec<String>,
     #[command(flatten)]
@@ -147,7 +148,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let mut document = arrays::to_json(report);
         view.show(report, None, 0, &mut document);
         documents.push(document);
-        // Nothing goes on by itself where another one is at it, or nobody may be.
+        // Nothing resumes by itself if another process has the array, or if --force is needed.
         let stands_still = view.is_in_use || survey.needs_force.is_some();
         warnings.extend(if hides_devices {
             Vec::new()
@@ -171,7 +172,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     match &survey.needs_force {
         _ if hides_devices => {}
         Some(why) => warnings.push(why.clone()),
-        // Its server does what is to be done, where it may.
+        // The server repairs the array itself, where it may.
         None if view.is_in_use && !may_rebuild => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
@@ -211,7 +212,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     answer(arrays::exit_status(survey.health()))
 }
 
-/// Sets the error counters of a device to 0.
+/// Resets the error counters of a device to 0.
 fn clear(device: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let array = match (arguments.devices.as_slice(), array_of_member(device)) {
         ([], None) => anyhow::bail!("{device} is no member of an array: nothing is counted on it"),
@@ -253,7 +254,7 @@ fn moved_away(report: &ArrayReport) -> Vec<String> {
     said.collect()
 }
 
-/// Ends with an exit status.
+/// Ends the command with an exit status.
 fn answer(status: u8) -> anyhow::Result<()> {
     match status {
         0 => Ok(()),
@@ -261,8 +262,9 @@ fn answer(status: u8) -> anyhow::Result<()> {
     }
 }
 
-/// Runs the same command without `--watch` again and again, and shows what it prints: in the same place on a
-/// terminal, one after the other elsewhere. Comes back where it can't be done, or nobody reads.
+/// Runs the same command without `--watch` again and again, and shows its output: in place on a
+/// terminal, one below the other elsewhere. Returns if the command fails at first, or if the output
+/// is closed.
 fn watch(interval: Duration) -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let is_watch = |word: &OsString| word.to_string_lossy().starts_with("--watch");
@@ -290,7 +292,7 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
         let text = [shown.stdout, rates.into_bytes(), shown.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let text = match (in_place, is_first) {
-            // Each line is written over the one before, so that nothing flickers.
+            // Overwrite each line in place to avoid flicker.
             (true, _) => format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")),
             (false, true) => text.into_owned(),
             (false, false) => format!("\n{text}"),
@@ -304,26 +306,26 @@ fn watch(interval: Duration) -> anyhow::Result<()> {
     }
 }
 
-/// What the same command says as JSON of an array that is served.
+/// Takes a sample from the JSON that the same command prints for a served array.
 fn sample(program: &Path, words: &[OsString]) -> Option<Sample> {
     let mut command = process::Command::new(program);
     let said = command.args(words).arg("--json").output().ok()?;
     Sample::of(&serde_json::from_slice(&said.stdout).ok()?)
 }
 
-/// A job that goes on in the server of an array.
+/// A job that runs in the server of an array.
 struct RunningJob {
     array: String,
-    /// The name of the array, where it is not the outermost.
+    /// True if the array is not the outermost one.
     inner: bool,
     job: JobStatus,
-    /// The job of the same array that goes first.
+    /// The job of the same array that runs first.
     waits_for: Option<&'static str>,
-    /// Once it is known.
+    /// `None` until it is known.
     bytes_per_s: Option<u64>,
 }
 
-/// The jobs of the arrays of a server.
+/// Lists the jobs of a server's arrays.
 fn jobs(open: &[ArraySnapshot], numbers: Option<&ServerNumbers>) -> Vec<RunningJob> {
     let paces = numbers.map_or(&[][..], |numbers| &numbers.paces);
     let of_array = |(at, array): (usize, &ArraySnapshot)| {
@@ -345,13 +347,13 @@ fn jobs(open: &[ArraySnapshot], numbers: Option<&ServerNumbers>) -> Vec<RunningJ
 }
 
 impl RunningJob {
-    /// How long it still takes, if it goes on as it went lately.
+    /// Estimates the time left from the recent pace.
     fn left_s(&self) -> Option<u64> {
         let left = self.job.total_bytes.saturating_sub(self.job.done_bytes);
         left.checked_div(self.bytes_per_s?)
     }
 
-    /// `scrub: 43 % done, 4.3 GiB of 10 GiB, 120 MiB/s, about 48 s left`.
+    /// The line for people: `scrub: 43 % done, 4.3 GiB of 10 GiB, 120 MiB/s, about 48 s left`.
     fn line(&self) -> String {
         let JobStatus {
             name,
@@ -400,7 +402,7 @@ impl RunningJob {
     }
 }
 
-/// What a device was asked since the array was opened.
+/// The counters of a device since the array was opened.
 fn counters(counters: &DeviceCounters) -> Value {
     json!({
         "reads": counters.reads,
@@ -425,7 +427,8 @@ fn client(client: &ClientNumbers) -> Value {
     })
 }
 
-/// `client 127.0.0.1:40312 over nbd since 2026-11-26 08:15:07 UTC, 3 min ago: read 12 MiB, wrote 3 MiB`.
+/// The line of a client: `client 127.0.0.1:40312 over nbd since 2026-11-26 08:15:07 UTC, 3 min ago:
+/// read 12 MiB, wrote 3 MiB`.
 fn client_line(client: &ClientNumbers) -> String {
     format!(
         "client {} over {} since {}: read {}, wrote {}",
@@ -454,7 +457,7 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
     )
 }
 
-/// The work of a server without a command is its first job.
+/// Describes a user of the array as JSON. The work of a server without a command is its first job.
 fn user(user: &User, jobs: &[RunningJob]) -> Value {
     let work = user.work.as_ref().map(|work| {
         json!({
@@ -493,7 +496,7 @@ fn user_line(user: &User) -> String {
     }
 }
 
-/// What the list of bad blocks says: how many blocks are lost, and how many of each member hold nothing.
+/// Shows the list of bad blocks: the number of lost blocks, and of unwritten blocks of each member.
 fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
@@ -510,7 +513,7 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
     json!({ "lost": status.lost_blocks, "members": members })
 }
 
-/// What the bitmaps say, for people.
+/// Describes the bitmaps for people.
 fn regions_line(regions: &RegionsStatus) -> String {
     let dirty = match regions.dirty {
         0 => "none is dirty".to_owned(),
@@ -533,7 +536,7 @@ fn regions_line(regions: &RegionsStatus) -> String {
     )
 }
 
-/// What a member lacks, for people.
+/// Describes for people what a member lacks.
 fn lacks(status: Option<&Status>, member: usize) -> String {
     let Some((regions, member)) =
         status.and_then(|status| status.regions.as_ref().zip(status.members.get(member)))
@@ -554,7 +557,7 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     }
 }
 
-/// Why a member is out, where it is since whoever has the array opened it.
+/// Explains why a member is out, if it went out since the array was opened.
 fn why_it_is_out(array: &ArraySnapshot, member: usize) -> Option<String> {
     let status = array.status.members.get(member)?;
     let Member::Missing { reason } = status.state else {
@@ -564,12 +567,13 @@ fn why_it_is_out(array: &ArraySnapshot, member: usize) -> Option<String> {
     Some(match array.members.get(member)? {
         Some(MemberSnapshot::Device(device)) => format!("{}, out: {why}", device.name),
         Some(MemberSnapshot::Array) => format!("out: {why}"),
-        // Its device was let go.
+        // The server closed its device.
         None => format!("removed; it was out: {why}"),
     })
 }
 
-/// Which checksums an array keeps, and who keeps them where it does not.
+/// Names the checksums of an array; if it has none, also the arrays inside or around it that have
+/// some.
 fn checksums(report: &ArrayReport, around: Option<&ArrayReport>) -> String {
     let others = if keeps_checksums(report) {
         ""
@@ -587,24 +591,24 @@ fn keeps_checksums(report: &ArrayReport) -> bool {
     report.checksum != ChecksumKind::None.name()
 }
 
-/// How it is shown.
+/// The facts for the report, and its output.
 struct View<'a> {
     open: &'a [ArraySnapshot],
     users: &'a [User],
     is_in_use: bool,
-    /// Of the server that has it and does this.
+    /// Numbers of the server that runs this command.
     numbers: Option<&'a ServerNumbers>,
-    /// Its jobs.
+    /// Jobs of this server.
     jobs: &'a [RunningJob],
-    /// Where clients find it there.
+    /// Addresses for clients of this server.
     addresses: &'a [String],
-    /// The parts of the sandbox that hold for that.
+    /// The parts of its sandbox that are active.
     sandbox: &'a [&'static str],
     ui: &'a Ui,
 }
 
 impl View<'_> {
-    /// Shows an array and those inside it, and adds to the document what the bitmaps say.
+    /// Shows an array and those inside it, and adds the state of the bitmaps to the document.
     fn show(
         &self,
         report: &ArrayReport,
@@ -641,7 +645,7 @@ impl View<'_> {
             );
         }
         if let Some(room) = report.room_bytes {
-            // One inside another is not grown by itself.
+            // An inner array can't grow by itself.
             let grow = if depth == 0 {
                 format!(": spindles grow {} --size max", report.as_written())
             } else {
@@ -709,7 +713,7 @@ impl View<'_> {
         }
         let replacement = array.and_then(ArraySnapshot::replacement);
         for (index, member) in report.members.iter().enumerate() {
-            // Of one that has failed nothing is brought up to date.
+            // A failed array brings no member up to date.
             let status = status.filter(|it| !it.stopped_writing);
             let lacks = lacks(status, index);
             let document = &mut document["members"][index];
@@ -814,21 +818,21 @@ impl View<'_> {
     fn clean(&self, report: &ArrayReport) -> &'static str {
         let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
         if self.open_array(report).is_some() && report.health() == Health::Failed {
-            return "nothing more is written"; // It is open, and stopped.
+            return "nothing more is written"; // It is open, but stopped.
         }
         match (marks, report.clean) {
             (false, _) => "no record of crashes",
             (true, true) => "clean",
-            // That is what an array says while somebody has it.
+            // Superblocks say so while the array is open.
             (true, false) if self.is_in_use => "open for writing",
             (true, false) => "unclean",
         }
     }
 
-    /// A member that is being filled, or was, so far.
+    /// Describes a member that is being rebuilt, or whose rebuild was stopped.
     fn rebuilding(&self, percent: u64) -> String {
         if self.jobs.iter().any(|it| it.job.name == "rebuild") {
-            return format!("being rebuilt, {percent} % done"); // The line of the job says more.
+            return format!("being rebuilt, {percent} % done"); // The line of the job has details.
         }
         let mut works = self.users.iter().filter_map(|user| user.work.as_ref());
         match works.find(|work| work.what == "rebuild") {
@@ -844,9 +848,9 @@ impl View<'_> {
         }
     }
 
-    /// When it was last used and scrubbed.
+    /// Times of the last use and the last scrub.
     fn times(&self, report: &ArrayReport) -> String {
-        // The time in superblocks, which a server writes now and then.
+        // A server updates the time in the superblocks only occasionally.
         let used = match report.last_written_s {
             _ if self.is_in_use => String::new(),
             0 => "it is not known when it was last used; ".to_owned(),

@@ -1,4 +1,4 @@
-//! `spindles stop`: ends serving an array.
+//! `spindles stop`: stops serving an array.
 
 use super::Command;
 use crate::arrays::{self, Scan};
@@ -32,14 +32,15 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// Clients that a refusal names.
+/// Clients that a refusal names, at most.
 const NAMED_MAX: usize = 5;
 
 #[derive(Args)]
 struct Arguments {
-    /// Stop it also while it is in use, as Ctrl-C does. Users of the file get errors, and what a file system on it had
-    /// not written yet is lost; users of the block device wait until the array is served with --ublk again; clients
-    /// over NBD lose their connection, and many of them connect again when the array is served again
+    /// Stop even while the array is in use, as Ctrl-C does. Users of the file get errors, and
+    /// unwritten data of a file system on it is lost. Users of the block device wait until the
+    /// array is served with --ublk again. NBD clients lose their connection; many of them reconnect
+    /// when the array is served again
     #[arg(long)]
     force: bool,
     /// The array: its name, or its devices in any order; or the names of several
@@ -78,12 +79,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Memory, or an array on it.
+/// Returns true for memory, or an array on it.
 fn is_fresh(target: &str) -> bool {
     arrays::expression(target).is_ok_and(|it| is_scratch(&it))
 }
 
-/// How what is served ends that is no array which commands find.
+/// Explains how to end a server of something other than an array that commands find.
 fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
     let process = |server: &Server| match &server.another {
         None => format!("`kill {}`", server.pid),
@@ -99,7 +100,7 @@ fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
     )
 }
 
-/// No server does what this user says with that array.
+/// Explains why no server of the array accepts commands from this user.
 fn why_not(given: &Given, called: &str) -> anyhow::Error {
     let devices = arrays::names(&given.devices);
     match server_of(&devices) {
@@ -113,7 +114,7 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
                  that user, as with `sudo -u {user}`"
             );
         }
-        // As it is, or with its socket elsewhere.
+        // Served with `--as-is`, or with its socket elsewhere.
         Some(Server { pid, another: None }) => {
             return anyhow!(
                 "{}: no command finds the server, which has it with --as-is or with --control: `kill {pid}` ends it in \
@@ -137,7 +138,7 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
         ..AssembleOptions::default()
     };
     match look(&devices, &options) {
-        // Another user's server, or no server at all: who it is.
+        // Another process has a device open: the error names it.
         Err(AssembleError::Open(error)) => {
             anyhow!("no server of this user, or of root, has {called}: {error}")
         }
@@ -145,7 +146,8 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
     }
 }
 
-/// A file or block device that goes away while somebody uses it is a disk that is pulled out.
+/// Refuses while the file or block device is in use: to its users, its end is a disk that is pulled
+/// out.
 fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
     let Some((path, users)) = serving.in_use()? else {
         return refuse_clients(serving, name);
@@ -163,7 +165,7 @@ fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
     )
 }
 
-/// A connection that is cut is the same for a client that does not connect again.
+/// Refuses while clients are connected: a client that does not reconnect loses its disk.
 fn refuse_clients(serving: &Serving, name: &str) -> anyhow::Result<()> {
     let clients = serving.lasting_clients();
     let (named, more) = clients.split_at(clients.len().min(NAMED_MAX));

@@ -1,4 +1,4 @@
-//! `spindles wipe`: takes our superblocks off devices.
+//! `spindles wipe`: takes the superblocks of Spindles off devices.
 
 use super::Command;
 use crate::arrays;
@@ -34,7 +34,7 @@ struct Arguments {
     /// The devices
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// Do it
+    /// Do it, instead of only reporting it
     #[arg(long)]
     force: bool,
 }

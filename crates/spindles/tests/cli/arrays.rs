@@ -1,5 +1,5 @@
-//! `create`, `examine` and `status`: what they do, what they say, and that nothing is changed on
-//! any device by whatever is refused.
+//! `create`, `examine` and `status`: their effects and messages. A refused command changes nothing
+//! on any device.
 
 use crate::cli::binary::{Run, killed, spindles};
 use spindles_format::{
@@ -56,7 +56,7 @@ impl Folder {
         spindles(&arguments)
     }
 
-    /// Runs a command and kills it after a while. Whether that came before its end.
+    /// Runs a command and kills it after a while. Returns true if it had not ended yet.
     pub(crate) fn kill(&self, arguments: &str, after: Duration) -> bool {
         killed(&self.here(arguments), after)
     }
@@ -69,7 +69,7 @@ impl Folder {
             .collect()
     }
 
-    /// The command fails with this status and texts, and no file here has changed.
+    /// Checks that a command fails with this status and these texts, and changes no file here.
     pub(crate) fn refuses(&self, arguments: &str, status: i32, texts: &[&str]) {
         let before = self.contents();
         self.run(arguments).fails(status, texts);
@@ -91,7 +91,7 @@ impl Folder {
         contents
     }
 
-    /// The newest superblock of a device.
+    /// Decodes the newest superblock of a device.
     pub(crate) fn newest(&self, name: &str) -> (ArrayRecord, DeviceRecord) {
         let bytes = self.read(name);
         let slots = SLOT_BYTES.into_iter().filter_map(|offset| {
@@ -110,7 +110,7 @@ impl Folder {
         self.write(name, slot, &out);
     }
 
-    /// Writes the next generation to these devices, as a program that crashed would leave it.
+    /// Writes the next generation to these devices, as left by a program that crashed.
     pub(crate) fn advance(&self, devices: &[&str], missing: &[usize], clean: bool) {
         for name in devices {
             let (mut array, device) = self.newest(name);
@@ -124,7 +124,7 @@ impl Folder {
                 };
             }
             if !clean {
-                // Everything was written to, and nothing of it put in order.
+                // All regions are dirty and out of sync.
                 for kind in BITMAPS {
                     let area = device.area(kind).expect("a member has all areas");
                     let bits = uniform_bitmap(array.uuid, kind, 1, true);
@@ -150,7 +150,8 @@ fn create_says_how_much_it_does_not_use() {
     assert!(!run.error.contains("not used"), "{}", run.error);
 }
 
-/// Every command of a plan makes an array that holds what the plan says, and survives as many losses.
+/// Every command of a plan makes an array with the size and the fault tolerance that the plan
+/// shows.
 #[test]
 fn what_a_plan_shows_is_what_create_makes() {
     for sizes in [&[20, 20][..], &[12, 18, 24, 33], &[16, 16, 16, 24, 24, 40]] {
@@ -193,7 +194,7 @@ fn what_a_plan_shows_is_what_create_makes() {
     }
 }
 
-/// Sizes stand for devices that are still to be bought.
+/// Sizes stand for devices still to be bought.
 #[test]
 fn sizes_are_planned_with() {
     let out = spindles(&["create", "--plan", "4T", "4T", "2T", "2T", "--rate", "200M"])
@@ -501,7 +502,7 @@ fn create_refuses_devices_it_must_not_take() {
     ] {
         folder.refuses(arguments, 2, texts);
     }
-    // A program that has it open.
+    // A program has it open.
     let open = File::open(folder.path("b")).expect("it is there");
     open.lock().expect("nobody else has it");
     let waits = format!("/b is in use by pid {} (program-", std::process::id());
@@ -594,7 +595,7 @@ fn status_tells_stale_truncated_and_corrupt_members() {
     }
 }
 
-/// How much of an array is written, and how much a member lacks that comes back or is replaced.
+/// Shows how much of an array is written, and how much a returning or new member lacks.
 #[test]
 fn status_tells_what_members_lack() {
     let folder = Folder::new("a b c", 16 * MIB);
@@ -610,7 +611,7 @@ fn status_tells_what_members_lack() {
         "0 of 63 regions of 512 KiB are allocated; none is dirty\n",
     );
     folder.run("copy @file array:@a,@b,@c").ok();
-    // Regions ahead of a writer in order are marked, and made zeros, before it gets there.
+    // Regions ahead of a sequential writer are marked, and zeroed, before it reaches them.
     let count = |devices: &str, what: &str| {
         let json = folder.run(&format!("status {devices} --json")).ok().json();
         json["regions"][what].as_u64().expect("a number")
@@ -635,13 +636,13 @@ fn status_tells_what_members_lack() {
     assert_eq!(json["regions"]["unsettled"], 0);
     assert_eq!(json["members"][0]["lacks_regions"], 0);
     assert_eq!(json["members"][2]["lacks_regions"], dirty);
-    // It gets them alone.
+    // It gets only those.
     let run = folder.run("rebuild @a @b @c").ok();
     assert!(run.out.contains("member 2 is active again"), "{}", run.out);
     says("@a @b @c", &all);
     says("@a @b @c", "/c, active\n");
 
-    // What a crash left, in an array without a journal, in one of the inner arrays.
+    // A crash of an inner array without a journal.
     let folder = Folder::new("a b c d", 8 * MIB);
     folder
         .run("create n raid0(raid1(@a,@b),raid1(@c,@d)) --consistency resync")
@@ -666,7 +667,8 @@ fn status_tells_what_members_lack() {
     assert!(!status.out.contains("regions"), "{}", status.out);
 }
 
-/// The other one counts. It is said by whoever looks, and written anew by whoever writes.
+/// If a superblock is overwritten, the other copy counts. Readers report it, and writers restore
+/// it.
 #[test]
 fn a_superblock_that_was_overwritten_is_told_and_written_anew() {
     let folder = Folder::new("a b", 8 * MIB);
@@ -722,7 +724,7 @@ fn split_brain_is_refused_and_shown() {
     }
     folder.run("status @a").ok();
     folder.run("status @b").ok();
-    // What it advises ends it.
+    // The advised command ends the split.
     let (a, b) = (folder.path("a"), folder.path("b"));
     let remedy = format!("spindles rebuild {a} --onto {b} --force");
     assert!(
@@ -769,7 +771,7 @@ fn examine_shows_whatever_it_is_given() {
     );
 }
 
-/// A crash left the array unclean, and a device is gone: parity can't tell what was in flight.
+/// A crash left the array unclean, and a device is gone: parity can't reconstruct blocks in flight.
 #[test]
 fn an_unclean_degraded_array_with_parity_needs_force() {
     let folder = Folder::new("a b c", 4 * MIB);
@@ -785,7 +787,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
         "bring the missing members back, or use --force",
     ];
     folder.refuses("copy @in array:@a,@c", 1, &texts);
-    // To look at it changes nothing and needs no force.
+    // Examining it changes nothing and needs no force.
     let status = folder.run("status @a @c").ok();
     assert!(status.out.contains("degraded, unclean"), "{}", status.out);
     assert!(
@@ -811,7 +813,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
         "{}",
         run.error
     );
-    // With all members it is made consistent, and then needs none.
+    // With all members it becomes consistent, and no longer needs force.
     let run = folder.run("copy @in array:@c,@b,@a --verify").ok();
     assert!(
         run.error.contains("was not closed in order"),
@@ -821,7 +823,8 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     folder.run("copy array:@a,@c @again --bytes 1M");
 }
 
-/// The same where what is away could have gone on alone: all that it takes is said at once, whatever was given.
+/// The same if the absent member could have continued alone: all required options are named at
+/// once, whichever were given.
 #[test]
 fn all_that_an_unclean_array_takes_is_said() {
     let folder = Folder::new("a b c d", 4 * MIB);
@@ -838,8 +841,8 @@ fn all_that_an_unclean_array_takes_is_said() {
     folder.run("resync @a @b --force --degraded").ok();
 }
 
-/// After a crash nothing is written without a member that was there: who reads is told so, and who writes
-/// is asked.
+/// After a crash, writing without a member that was present then needs --degraded; reading only
+/// warns.
 #[test]
 fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
     let folder = Folder::new("a b c new", 4 * MIB);
@@ -888,7 +891,7 @@ fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
     ] {
         folder.refuses(writer, 1, &[only, "bring member 1 back", "--degraded"]);
     }
-    // Nothing is put in order for a copy that does not come about.
+    // A copy that is refused does not resync its source.
     let occupied = "copy array:@a,@c @in --bytes 1M --degraded";
     folder.refuses(occupied, 1, &["use --force to overwrite it"]);
     let run = folder
@@ -898,10 +901,10 @@ fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
     for text in [noted, "`spindles resync data` finishes what is left"] {
         assert!(run.error.contains(text), "no {text:?} in {}", run.error);
     }
-    // It is known from here on.
+    // From now on the array records this.
     folder.advance(&["a", "c"], &[1], false);
     folder.run("resync @a @c").ok();
-    // A mirror gives up nothing of that kind.
+    // A mirror loses no blocks that way.
     let mirror = Folder::new("a b c", 4 * MIB);
     mirror.run("create data raid1(@a,@b,@c)").ok();
     mirror.advance(&["a", "b", "c"], &[], false);
@@ -909,8 +912,8 @@ fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
     assert!(!run.error.contains("lost for good"), "{}", run.error);
 }
 
-/// Killed while it writes: the array can be used at once, and what was made consistent holds the
-/// last copy on all members alike.
+/// After its writer is killed, the array can be used at once, and after the resync all members hold
+/// the same copy.
 #[test]
 fn an_array_can_be_used_right_after_its_program_was_killed() {
     let folder = Folder::new("a b c", 24 * MIB);
@@ -946,13 +949,13 @@ fn an_array_can_be_used_right_after_its_program_was_killed() {
 #[test]
 fn resync_makes_consistent_what_was_not_closed() {
     let folder = Folder::new("a b c", 8 * MIB);
-    // With checksums what is written behind its back is rot.
+    // With checksums, data written behind its back would be corruption.
     folder
         .run("create data raid5(@a,@b,@c) --checksum none")
         .ok();
     let json = folder.run("resync @c @a @b --json").ok().json();
     assert_eq!(json["was_clean"], true);
-    // Data that parity does not know of, as a crash leaves it.
+    // Data that parity does not match, as after a crash.
     let start = usize::try_from(2 * MIB).expect("small");
     let before = folder.read("b");
     folder.write("b", 2 * MIB, &[7; 4096]);
@@ -963,7 +966,7 @@ fn resync_makes_consistent_what_was_not_closed() {
     assert_eq!(run.out, "array 'data' is consistent\n");
     let status = folder.run("status @a @b @c").ok();
     assert!(status.out.contains("healthy, clean"), "{}", status.out);
-    // Whatever is in that place is the xor of the other two again.
+    // Whatever is there is again the xor of the other two.
     let members = ["a", "b", "c"].map(|name| folder.read(name));
     let xor = (start..start + 4096).fold(0, |sum, at| {
         sum | (members[0][at] ^ members[1][at] ^ members[2][at])
@@ -973,7 +976,7 @@ fn resync_makes_consistent_what_was_not_closed() {
     folder.refuses("resync @a", 1, &["members 1 and 2 of 3 missing"]);
 }
 
-/// Whether there was something to do is a question to the arrays inside it too.
+/// A resync reports work even if only inner arrays needed it.
 #[test]
 fn a_resync_of_arrays_inside_is_something_to_do() {
     let folder = Folder::new("a b c d", 8 * MIB);
@@ -1000,7 +1003,7 @@ fn a_resync_of_arrays_inside_is_something_to_do() {
     );
 }
 
-/// Each waits until the others are through, and takes the array as they left it.
+/// Each command waits for the others to end, and takes the array as they left it.
 #[test]
 fn commands_that_come_at_once_are_done_one_after_another() {
     let folder = Folder::new("a b c data", 16 * MIB);

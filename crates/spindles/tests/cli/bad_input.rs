@@ -1,6 +1,6 @@
-//! Wrong calls of every command, as a table: each ends with the status that `bad_input/calls.txt` has,
-//! says what `bad_input/messages.txt` has, and changes nothing on any device. With `SPINDLES_UPDATE=1` the
-//! messages are written anew, to be read by whoever changed them.
+//! Wrong calls of every command, as a table: each ends with the status in `bad_input/calls.txt`,
+//! prints the text in `bad_input/messages.txt`, and changes nothing on any device.
+//! `SPINDLES_UPDATE=1` rewrites the messages, for review by whoever changed them.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::spindles;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many calls at once.
+/// Calls run at the same time.
 const WORKERS: usize = 4;
 /// A call that takes longer waits for something that never comes.
 const HANGS_AFTER: Duration = Duration::from_mins(1);
@@ -23,7 +23,7 @@ struct Call {
     words: Vec<String>,
 }
 
-/// The words of a line, as a shell splits them; only single quotes are known.
+/// Splits a line into words like a shell with only single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -53,7 +53,7 @@ fn calls() -> Vec<Call> {
     calls.collect()
 }
 
-/// The files that the calls name.
+/// Makes the files that the calls name.
 fn world() -> Folder {
     let folder = Folder::new("a b c free free2 free3 free4 spare", 2 * MIB);
     let make = |names: &str, bytes| {
@@ -136,13 +136,13 @@ fn world() -> Folder {
     }
     let pipe = Command::new("mkfifo").arg(folder.path("pipe")).status();
     assert!(pipe.expect("mkfifo is everywhere").success());
-    // The name of a socket may not be long, and its place is.
+    // The path of a socket is limited in length, but that of the folder is not.
     let socket = std::os::unix::net::UnixListener::bind(folder.path("socket"));
     drop(socket.expect("a short path"));
     folder
 }
 
-/// Everything in a folder: when it was changed last, and how long it is.
+/// Lists everything in a folder, with its time of change and its length.
 fn look(folder: &Path, into: &mut BTreeMap<PathBuf, (i64, i64, u64)>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -155,7 +155,8 @@ fn look(folder: &Path, into: &mut BTreeMap<PathBuf, (i64, i64, u64)>) {
     }
 }
 
-/// Runs the program in the folder. The status, or what it did instead of ending with one, and what it said.
+/// Runs the program in the folder. Returns the exit status and the output, or why there is no
+/// status.
 fn run(folder: &str, words: &[&str]) -> Result<(i32, String, String), String> {
     let texts = tempfile::tempdir().expect("a folder");
     let [out, error] = ["out", "error"].map(|name| texts.path().join(name));
@@ -186,7 +187,7 @@ fn run(folder: &str, words: &[&str]) -> Result<(i32, String, String), String> {
     Ok((status, text(&out), text(&error)))
 }
 
-/// One call: what it says, or what is wrong with it.
+/// Checks one call. Returns its output, or what is wrong with it.
 fn check(call: &Call, folder: &str) -> Result<String, String> {
     let words: Vec<&str> = call.words.iter().map(String::as_str).collect();
     let (status, out, error) = run(folder, &words)?;
@@ -198,7 +199,7 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
         return Err(format!("no error: {out}{error}"));
     }
     let with_json = [&words[..], &["--json"]].concat();
-    // After `--` it would be another argument.
+    // After `--` it would be an argument.
     if !words.contains(&"--") {
         let (status, out, error) = run(folder, &with_json)?;
         let json: Result<serde_json::Value, _> = serde_json::from_str(&out);
@@ -207,13 +208,13 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
         }
     }
     if !said {
-        return Ok("(its help)".to_owned()); // Where no subcommand is named.
+        return Ok("(its help)".to_owned()); // No subcommand was named.
     }
     let said = without_others(&format!("{out}{error}"));
     Ok(without_identities(&said.replace(folder, "@/")))
 }
 
-/// Arrays that others serve on this machine are named too.
+/// Removes the arrays that other servers of this machine have.
 fn without_others(text: &str) -> String {
     let mut of_others = false;
     let lines = text.split_inclusive('\n').filter(|line| {
@@ -223,7 +224,7 @@ fn without_others(text: &str) -> String {
     lines.collect()
 }
 
-/// Identities of arrays differ each time.
+/// Replaces the UUIDs of arrays, which differ each time.
 fn without_identities(text: &str) -> String {
     let is_identity = |word: &str| {
         let lengths = word.split('-').map(str::len);
@@ -241,7 +242,7 @@ fn without_identities(text: &str) -> String {
     words.collect()
 }
 
-/// The text of all blocks, and each for itself.
+/// The text of all calls, and of each one.
 fn shown(call: &Call, said: &str) -> String {
     let mut line = String::new();
     for word in &call.words {
@@ -275,7 +276,7 @@ fn wrong_calls_say_what_is_wrong_and_change_nothing() {
             let mut after = BTreeMap::new();
             look(at, &mut after);
             if let Some(changed) = before.keys().chain(after.keys()).find(|path| {
-                // A folder that a file was made in, and that is gone again, has another time.
+                // Making and removing a file changes the time of its folder.
                 let same = before.get(*path) == after.get(*path);
                 !same && !path.is_dir()
             }) {
@@ -327,7 +328,7 @@ fn wrong_calls_say_what_is_wrong_and_change_nothing() {
     );
 }
 
-/// A document that is out is not followed by another when the command fails after it.
+/// After a complete document, a later failure prints no second one.
 #[test]
 fn a_failure_after_the_result_is_still_one_document() {
     let run = spindles(&["examine", "/nonexistent/a.img", "--json"]);

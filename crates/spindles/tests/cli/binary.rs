@@ -16,13 +16,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Panics when the exit status is not 0, or that of `status` for an array that is degraded.
+    /// Panics unless the exit status is 0, or 3, which `status` has for a degraded array.
     pub(crate) fn ok(self) -> Self {
         assert!([0, 3].contains(&self.status), "{}{}", self.out, self.error);
         self
     }
 
-    /// Standard output as the one JSON document that it must be.
+    /// Parses standard output as the one JSON document that it must be.
     pub(crate) fn json(&self) -> Value {
         match serde_json::from_str(&self.out) {
             Ok(json) => json,
@@ -40,7 +40,7 @@ impl Run {
     }
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed when dropped.
 pub(crate) struct Background(pub(crate) Child);
 
 impl Drop for Background {
@@ -50,7 +50,8 @@ impl Drop for Background {
     }
 }
 
-/// Runs `spindles` with these arguments and kills it after a while. Whether it had not come to its end.
+/// Runs `spindles` with these arguments and kills it after a while. Returns true if it had not
+/// ended yet.
 pub(crate) fn killed(arguments: &[String], after: Duration) -> bool {
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(arguments)
@@ -70,8 +71,8 @@ pub(crate) fn spindles(arguments: &[&str]) -> Run {
     spindles_in(".", &[], arguments)
 }
 
-/// The same in a folder, with these variables. Block devices are looked at only where they say so: others
-/// may have arrays there, with names that the tests use too.
+/// Like `spindles`, in a folder and with these variables. Searches block devices only if the
+/// variables say so: other arrays there may have names that the tests use.
 pub(crate) fn spindles_in(folder: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(arguments)

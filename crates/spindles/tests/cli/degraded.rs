@@ -1,4 +1,4 @@
-//! `--degraded`: the half of an array that may be the older one is written only by who says so.
+//! `--degraded`: without it, no command writes to half of an array that may be the older one.
 
 use crate::cli::arrays::{Folder, MIB};
 use std::fs;
@@ -13,7 +13,7 @@ const REFUSED: [&str; 4] = [
     "--degraded-writes allow",
 ];
 
-/// A mirror that holds ones on both members, of which one is given.
+/// A mirror that holds ones on both members, with one member absent.
 fn one_half() -> Folder {
     let folder = Folder::new("a b new", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
@@ -23,7 +23,7 @@ fn one_half() -> Folder {
     folder
 }
 
-/// Every command that writes to an array.
+/// All commands that write to an array.
 const WRITERS: [&str; 6] = [
     "copy @twos array:@a",
     "scrub @a",
@@ -53,7 +53,7 @@ fn an_array_that_allows_it_is_written_without_degraded() {
     }
 }
 
-/// The remedy that is named takes it too.
+/// The rebuild that is named as the remedy needs it too.
 #[test]
 fn the_half_of_a_mirror_names_a_rebuild_that_works() {
     let folder = one_half();
@@ -78,14 +78,14 @@ fn a_copy_out_of_the_older_half_says_so() {
         assert!(run.error.contains(text), "no {text:?} in {}", run.error);
     }
     assert!(folder.read("out") == folder.read("ones"));
-    // The newer half knows that it is.
+    // The newer half records that it is newer.
     let run = folder.run("copy array:@b @out --bytes 1M --force").ok();
     assert!(!run.error.contains("may be newer"), "{}", run.error);
     assert!(folder.read("out") == folder.read("twos"));
 }
 
-/// A copy is killed in the middle, and a member is unplugged: until it is back all is read and nothing
-/// written, and then everything is there.
+/// A copy is killed in the middle, and a member is unplugged: until it returns, all is read and
+/// nothing written, and then everything is there.
 #[test]
 fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
     let folder = Folder::new("a b c", 40 * MIB);
@@ -123,7 +123,7 @@ fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
     if read.status == 0 {
         is_old_or_new(&folder.read("out"), &[]);
     } else {
-        // What nothing proves without the member is no bytes at all.
+        // Blocks that can't be verified without the member are errors.
         folder.run(copy).fails(
             1,
             &[
@@ -166,7 +166,7 @@ fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
     );
 }
 
-/// Whether each block is one or the other as a whole, but what was left out.
+/// Returns true if each block is entirely old or new, except for the skipped ranges.
 fn is_old_or_new(bytes: &[u8], left_out: &[(usize, usize)]) {
     for (at, block) in bytes.chunks(4096).enumerate() {
         let at = at * 4096;

@@ -1,4 +1,4 @@
-//! What holds for every command: help, exit statuses, JSON, errors.
+//! Requirements for every command: help, exit statuses, JSON, errors.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -7,7 +7,7 @@ use crate::cli::binary::{spindles, spindles_in};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Every command line that help knows, as `["lab", "run"]`.
+/// Every command in the help, as `["lab", "run"]`.
 pub(crate) fn commands() -> Vec<Vec<String>> {
     let page = include_str!("../../../../docs/commands.md");
     let headings = page
@@ -84,7 +84,7 @@ fn help_prints_what_the_option_prints() {
         .fails(2, &["unrecognized subcommand 'nothing'", "--help"]);
 }
 
-/// Every command has a page, and groff has nothing to say against any.
+/// Every command has a manual page, and groff reports nothing about it.
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -128,7 +128,8 @@ fn every_command_has_a_manual_page() {
     }
 }
 
-/// A page of its own is shown by name. It has what is typed with the values that options take, and the files of an array.
+/// A single page is shown by name. It has a synopsis with the values of options, and the files of
+/// an array.
 #[test]
 fn the_page_of_one_command_is_shown() {
     let page = spindles(&["man", "serve"]).ok().out;
@@ -145,7 +146,7 @@ fn the_page_of_one_command_is_shown() {
     spindles(&["man", "lab", "nothing"]).fails(2, &["no command 'nothing'", "spindles lab --help"]);
 }
 
-/// Shells ask for the names of arrays when they are completed.
+/// Completion scripts can list the names of arrays.
 #[test]
 fn completions_know_arrays() {
     let folder = Folder::new("a b", 16 * MIB);
@@ -158,7 +159,7 @@ fn completions_know_arrays() {
     }
 }
 
-/// What may be typed after an option is offered by every shell.
+/// Every shell offers the values of options.
 #[test]
 fn completions_know_names() {
     for shell in ["bash", "zsh", "fish"] {
@@ -205,7 +206,8 @@ fn completions_and_the_manual_page_name_every_command() {
     }
 }
 
-/// A full disk takes no result: the exit status says so. A reader that went away had what it wanted.
+/// A full disk loses the result: the exit status says so. A reader that closes the pipe lost
+/// nothing.
 #[test]
 fn a_result_that_is_lost_is_no_success() {
     let run = |arguments: &[&str], out: Stdio| {

@@ -1,5 +1,5 @@
-//! A journal on a device of its own: where it can't be that is refused and changes nothing, and the
-//! array goes on without the device.
+//! A separate device for the journal: an impossible one is refused and nothing changes, and the
+//! array continues without the device.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
@@ -49,7 +49,7 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
         taken.error
     );
     assert_eq!(shown.status, 0, "{}", shown.error);
-    // It does not do what was promised with that device.
+    // Without that device the array does not keep the promise it made with it.
     let without = folder.run("status @a @b @c");
     assert_eq!(without.status, 3, "{}", without.error);
     for words in [
@@ -65,8 +65,8 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
     assert_eq!(folder.run("status @a @b @c").status, 0);
 }
 
-/// One that has none gets a device, loses it, gets another one, and gives that back: what it holds
-/// stays, and nothing is overwritten that was not to be.
+/// An array without a journal device gets one, loses it, gets another, and returns that one: its
+/// data stays, and nothing else is overwritten.
 #[test]
 fn a_journal_comes_and_goes() {
     let folder = Folder::new("a b c j k", 16 * MIB);
@@ -104,7 +104,7 @@ fn a_journal_comes_and_goes() {
     assert!(holds("@a,@b,@c,@j"));
     let again = folder.run("journal add @k --array @a,@b,@c,@j");
     assert!(again.error.contains("journal remove"), "{}", again.error);
-    // It is lost: another one takes its place, and it never counts again.
+    // After a loss, another device replaces it, and the lost one never counts again.
     folder.run("journal add @k --array @a,@b,@c").ok();
     let both = folder.run("status @a @b @c @j @k").ok();
     assert!(both.error.contains("j: outdated"), "{}", both.error);
@@ -121,11 +121,11 @@ fn a_journal_comes_and_goes() {
         .run("journal remove --array @a,@b,@c,@other --json")
         .ok();
     assert!(removed.out.contains("\"removed\""), "{}", removed.out);
-    folder.run("create else concat(@other)").ok(); // It holds nothing any more.
+    folder.run("create else concat(@other)").ok(); // It holds no data any longer.
     assert!(holds("@a,@b,@c"));
 }
 
-/// Whenever it is killed, the array is there as before, and so it is when that is done again.
+/// After a kill at any moment the array is intact, also when the command is repeated.
 #[test]
 fn a_journal_that_comes_or_goes_may_be_killed() {
     let folder = Folder::new("a b c j", 16 * MIB);
@@ -151,7 +151,7 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
             again.error
         );
         assert!(holds("@a,@b,@c,@j"), "killed after {after:?}");
-        // What was being written is put in order first: with the same again, all is as it was.
+        // Interrupted writes are resynced first: after the same copy, everything is as before.
         let later = Duration::from_millis(5 + round);
         folder.kill("copy @in array:@a,@b,@c,@j", later);
         cut_short += u32::from(folder.kill("journal remove --array @a,@b,@c,@j", after));
@@ -168,8 +168,8 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
     assert!(cut_short > 0, "none was killed in the middle");
 }
 
-/// What was being written when it was killed lies on the device of its journal: without it and
-/// without a member nothing is opened, and it is told what is missing and what helps.
+/// Writes in flight at the kill are on the journal device. Without it and without a member the
+/// array does not open, and the error names what is missing and the remedy.
 #[test]
 fn killed_and_without_its_journal_and_a_member_it_is_refused() {
     let folder = Folder::new("a b c j new", 16 * MIB);
@@ -177,7 +177,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
         .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
         .ok();
     std::fs::write(folder.path("in"), vec![0x5a; 16 << 20]).unwrap();
-    // However slow the machine is: killed as soon as it is marked unclean.
+    // Kills it as soon as the array is marked unclean, even on a slow machine.
     let was_cut_short = |_| {
         let array = ["a", "b", "c", "j"].map(|name| folder.path(name)).join(",");
         let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
@@ -206,7 +206,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
     ] {
         folder.refuses(command, 1, &["was not closed in order", missing, remedy]);
     }
-    // Each of the two is enough, and so is force.
+    // Either of the two is enough, and so is --force.
     for (devices, force) in [("@a,@c,@j", ""), ("@a,@b,@c", ""), ("@a,@c", " --force")] {
         let status = folder.run(&format!("status {}", devices.replace(',', " ")));
         assert!(status.ok().out.contains("unclean"));
@@ -214,7 +214,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
             folder.copy(device, &format!("{device}.kept"));
         }
         let run = folder.run(&format!("copy array:{devices} @out --bytes 1M{force}"));
-        // Of whole stripes that were being written, what the missing member had may be lost.
+        // Blocks of the missing member in whole stripes that were being written may be lost.
         let is_torn = !devices.contains("@b") && run.error.contains("more is lost than");
         if !is_torn {
             run.ok();
@@ -226,7 +226,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
     }
 }
 
-/// Why an array has nothing to log is said in words that fit to the command.
+/// The reason why an array has nothing to log fits the command.
 #[test]
 fn why_a_device_does_not_get_the_journal_is_told() {
     let folder = Folder::new("a b c j", 16 * MIB);
@@ -242,7 +242,7 @@ fn why_a_device_does_not_get_the_journal_is_told() {
     assert!(!run.error.contains("--journal"), "{}", run.error);
 }
 
-/// One that had the journal is told apart from the one that has it, and from another array's.
+/// Distinguishes a former journal device from the current one, and from that of another array.
 #[test]
 fn why_a_device_has_the_journal_no_more_is_told() {
     let folder = Folder::new("a b c j k l x y z", 16 * MIB);
@@ -285,7 +285,7 @@ fn why_a_device_has_the_journal_no_more_is_told() {
     told("@x @y @z @j", &["/j: it has the journal of another array"]);
 }
 
-/// Every command that takes a device asks what opening the array will ask, before it writes.
+/// Every command that takes a device makes the checks of opening before it writes.
 #[test]
 fn no_command_takes_a_device_whose_sectors_are_larger_than_blocks() {
     let folder = Folder::new("a b c d j", 16 * MIB);
@@ -319,7 +319,7 @@ fn no_command_takes_a_device_whose_sectors_are_larger_than_blocks() {
         folder.refuses(&line, 1, &why);
         folder.refuses(&format!("{line} --force"), 1, &why);
     }
-    // A shared spare suits other arrays: this one does not take it.
+    // A shared spare may fit other arrays: this one does not take it.
     folder.run(&format!("spare add {device} --shared")).ok();
     std::fs::remove_file(folder.path("b")).expect("it is there");
     let run = folder.run(&format!("status @a @c {device}"));
@@ -329,7 +329,7 @@ fn no_command_takes_a_device_whose_sectors_are_larger_than_blocks() {
     assert!(!run.error.contains("takes the place"), "{}", run.error);
     folder.run("rebuild @a @c --onto @d").ok();
     assert_eq!(folder.run("status @a @c @d").status, 0);
-    // Where blocks are as large it is as good as any other.
+    // With blocks of the same size, the device works like any other.
     folder.run(&format!("wipe {device} --force")).ok();
     folder.run(&format!("create other concat({device})")).ok();
 }

@@ -1,5 +1,5 @@
-//! With `--json` a command prints one JSON document on standard output, and nothing else there. It
-//! says which one it is, and docs/json.md has all of its fields.
+//! With `--json` a command prints exactly one JSON document on standard output. The document names
+//! its schema, and docs/json.md lists all of its fields.
 
 use crate::cli::binary::spindles;
 use crate::cli::every_command::commands;
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Fields whose values have names of things for keys.
+/// Fields whose values have names as keys.
 const BY_NAME: &[&str] = &["ceilings", "faults", "latency", "more"];
 
-/// The section of that title, and those that it links to.
+/// The section of this title, and those that it links to.
 fn section(title: &str) -> Option<String> {
     let sections = PAGE.split("\n## ").skip(1);
     let mut named = sections.filter_map(|section| section.split_once('\n'));
@@ -43,7 +43,7 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Panics unless the page has all of it.
+/// Panics unless the page lists all fields.
 fn is_documented(document: &Value) {
     let schema = document["schema"].as_str().expect("it has a schema");
     assert_eq!(document["version"], 1, "{schema}");
@@ -80,7 +80,7 @@ fn commands_print_one_document_that_is_documented() {
                  [[system]]\nname = \"mirror\"\ntarget = \"raid1(2)\"\n\
                  [[workload]]\nkind = \"random-read\"\noperations = 100\n";
     std::fs::write(&experiment, small).expect("room");
-    // In order: the later ones use the array that the first makes.
+    // In this order: later commands use the array of the first one.
     for (arguments, key) in [
         (
             &["create", "pool", &expression, "--chunk", "4K"][..],
@@ -147,7 +147,7 @@ fn commands_print_one_document_that_is_documented() {
             !document[key].is_null(),
             "{arguments:?}: no {key}: {out}{error}"
         );
-        // Of `status`, 3 is no failure.
+        // For `status`, 3 is no failure.
         let is_done = [0, 3].contains(&run.status);
         assert_eq!(is_done, key != "error", "{arguments:?}: {error}");
         is_documented(&document);

@@ -1,4 +1,4 @@
-//! `lab` and `bench`: what they print, keep and leave behind, however they end.
+//! `lab` and `bench`: the output, results and leftovers, however they end.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::{Run, spindles, spindles_in};
@@ -21,7 +21,7 @@ fn experiment(folder: &Path, blocks: u32) -> String {
     )
 }
 
-/// A folder with `small.toml` and an empty folder `files` for what it makes.
+/// A folder with `small.toml`, and an empty folder `files` for the files of the run.
 fn prepared(blocks: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let files = folder.path().join("files");
@@ -46,7 +46,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
 }
 
-/// A file that happens to have the name of the report stays as it is.
+/// A file that happens to have the name of the report is kept.
 #[test]
 fn what_is_no_report_is_not_replaced_by_one() {
     let folder = prepared(1);
@@ -62,11 +62,11 @@ fn what_is_no_report_is_not_replaced_by_one() {
     fs::create_dir(&results).unwrap();
     let run = ["lab", "run", text(&file), "--out", text(&results)];
     of_another("choose another folder with --out", &run);
-    // Nothing ran, so nothing is in the way.
+    // Nothing ran, so the folder is still free.
     let ran = spindles(&run).ok();
     let command = format!("spindles lab report '{}' --", text(&results));
     assert!(ran.out.contains(&command), "no {command} in {}", ran.out);
-    // Its own is written anew.
+    // Our own report is rewritten.
     let report = ["lab", "report", text(&results)];
     spindles(&report).ok();
     of_another("--format html", &report);
@@ -109,7 +109,7 @@ fn an_experiment_runs_and_reports() {
     several_reports_are_one_text(&results);
 }
 
-/// In each form, or they are refused with what to do instead.
+/// Checks several reports in each format: one text, or an error with the remedy.
 fn several_reports_are_one_text(results: &Path) {
     let report = |arguments: &[&str]| spindles(&[&["lab", "report"], arguments].concat());
     let results = text(results);
@@ -139,8 +139,7 @@ fn several_reports_are_one_text(results: &Path) {
     report(&[&[results, "--format", "html"][..], &sections].concat()).ok();
 }
 
-/// Two runs that differ in more than what they are compared for.
-/// Runs that begin at once, of the same experiment and without `--out`, have folders of their own.
+/// Runs of the same experiment that begin at once without `--out` get separate folders.
 #[test]
 fn several_runs_may_begin_in_one_second() {
     let folder = prepared(1);
@@ -166,7 +165,7 @@ fn several_runs_may_begin_in_one_second() {
     }
 }
 
-/// What a terminal obeys in an experiment is shown, and does nothing.
+/// Control sequences in an experiment are shown, and have no effect.
 #[test]
 fn control_characters_of_experiments_are_shown_in_words() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -195,7 +194,7 @@ fn control_characters_of_experiments_are_shown_in_words() {
     }
 }
 
-/// An option that changes nothing is refused, as in an experiment.
+/// An option without effect is refused, as in an experiment.
 #[test]
 fn bench_takes_chunks_of_arrays_only() {
     let bench = |target: &str| spindles(&["bench", "dd-read", target, "--chunk", "64K"]);
@@ -235,7 +234,7 @@ fn different_work_is_said_before_it_is_compared() {
     let heading = format!(", {}\n", text(&before));
     assert!(compared.contains(&heading), "{compared}");
 
-    // In one file they are no one experiment.
+    // Records of different experiments in one file are refused.
     let mixed = at("mixed.jsonl");
     let both = [&before, &after].map(|it| fs::read_to_string(it.join("records.jsonl")));
     fs::write(&mixed, both.map(|it| it.expect("records")).concat()).expect("a file");
@@ -279,7 +278,7 @@ fn the_result_is_one_json_document() {
     assert!(scale_min("mirrors-vs-parity").is_null());
 }
 
-/// Nothing but random reads, on devices that the user names: there was nobody else to write them.
+/// Random reads from devices that the user names, which nothing has written before.
 #[test]
 fn bench_reads_from_named_devices() {
     let devices = match Loops::new(3, 16 << 20) {
@@ -310,7 +309,7 @@ fn what_list_shows_can_be_read() {
     }
 }
 
-/// A long run that has made records, and then gets this signal.
+/// Sends this signal to a long run that has made records.
 fn signalled(folder: &Path, results: &Path, signal: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(["lab", "run", text(&folder.join("small.toml"))])
@@ -340,7 +339,8 @@ fn send(child: &Child, signal: &str) {
     assert!(sent.expect("there is a kill").success());
 }
 
-/// Nobody can remove files at a SIGKILL: the next run does, but not those of a run that goes on.
+/// Nothing is removed at a SIGKILL: the next run does that, except for files of a run that is still
+/// going.
 #[test]
 fn the_next_run_removes_what_a_killed_one_left() {
     let folder = prepared(1000);
@@ -367,7 +367,8 @@ fn the_next_run_removes_what_a_killed_one_left() {
     assert_eq!(count(), 0);
 }
 
-/// Ctrl-C and SIGTERM, also where each comes twice, as timeout(1) sends it: the records made so far stay and are reported,
+/// After Ctrl-C or SIGTERM, even sent twice as by timeout(1), the records made so far are kept and
+/// reported, and temporary files are removed.
 /// temporary files go.
 #[test]
 fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
@@ -388,7 +389,7 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
     }
 }
 
-/// Figures of an array that lost something meanwhile are told as that.
+/// Losses of the array during the run are reported with its figures.
 #[test]
 fn bench_tells_what_went_wrong_on_devices_meanwhile() {
     let folder = Folder::new("a b data", 32 * MIB);
@@ -398,7 +399,7 @@ fn bench_tells_what_went_wrong_on_devices_meanwhile() {
     let bench = "bench dd-read array:@a,@b --size 16M --runs 1";
     let run = folder.run(bench).ok();
     assert!(!run.error.contains("rotten"), "{}", run.error);
-    // Whichever member is asked for a block, there are some that are rotten on it.
+    // Whichever member serves a block, some of its blocks are corrupt.
     for (member, half) in [("a", 0), ("b", 1)] {
         let (_, device) = folder.newest(member);
         let start = device.data_start().0 * 4096 + half * 8 * MIB;
@@ -412,12 +413,12 @@ fn bench_tells_what_went_wrong_on_devices_meanwhile() {
     assert_ne!(json["incidents"][0]["rotten_bytes"], 0, "{json}");
 }
 
-/// Mounting takes root; where it is not to be had, the test says so.
+/// Mounting requires root; without it the test reports that it was skipped.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|facts| facts.uid() == 0)
 }
 
-/// An array of ours, served to the kernel, with ext4 on it: the workload runs, the file system is whole
+/// Our array, served to the kernel, with ext4 on it: the workload runs, the file system is intact
 /// afterwards, and nothing is left behind.
 #[test]
 fn bench_serves_mounts_and_checks_an_array() {
@@ -454,7 +455,7 @@ fn bench_serves_mounts_and_checks_an_array() {
     let report: serde_json::Value = serde_json::from_str(&done.out).expect("one document");
     let cell = &report["report"]["cells"][0];
     assert!(cell["operations"].as_u64() > Some(0), "{cell}");
-    // Parity: more bytes reach the members than the workload wrote.
+    // Because of parity, the members get more bytes than the workload wrote.
     assert!(cell["members"]["written"].as_u64() > Some(0), "{cell}");
     let options = &report["report"]["experiment"]["systems"][0]["options"];
     assert_eq!(options["mount"], "noinit_itable,noatime", "{options}");
@@ -464,7 +465,7 @@ fn bench_serves_mounts_and_checks_an_array() {
     assert!(!used(folder.path()));
 }
 
-/// A program for the check of ext4 that finds damage from its so many-th call on.
+/// A fake ext4 check that reports damage from this call on.
 fn check_that_fails(folder: &Path, call: u32) -> String {
     let programs = folder.join("programs");
     fs::create_dir_all(&programs).expect("a folder");
@@ -480,7 +481,8 @@ fn check_that_fails(folder: &Path, call: u32) -> String {
     format!("{}:{path}", programs.display())
 }
 
-/// What ran on a file system that is then found damaged counts nowhere, and every form of the report says why.
+/// Runs on a file system that turns out to be damaged do not count, and every form of the report
+/// says why.
 #[test]
 fn runs_on_a_damaged_file_system_count_as_failed() {
     if !is_root() {
@@ -502,7 +504,7 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
         let words = ["lab", "run", text(&file), "--out", text(out)];
         spindles_in(".", variables, &words)
     };
-    // The first is that of the system when it is looked at, the others those of the blocks.
+    // The first check is at the preparation of the system, the others are in the blocks.
     let path = check_that_fails(folder.path(), 3);
     let damaged = "single: the ext4 on it is damaged, so its figures mean nothing";
     let ran = run(&results, &[("PATH", &path)]);
@@ -576,7 +578,7 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
     ran.fails(1, &[damaged, "3 of 3 runs failed"]);
 }
 
-/// Of trials too: what they came to is said of no verdict.
+/// The same for trials: their results give no verdict.
 #[test]
 fn trials_on_a_damaged_file_system_count_as_failed() {
     if !is_root() {
@@ -586,7 +588,8 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, results) = (folder.path().join("x.toml"), folder.path().join("results"));
-    // What is read from memory would be read again with emptied caches. Small records, since a verdict takes 50 ms.
+    // Data in memory would be reread with emptied caches. Small records, since a verdict takes 50
+    // ms.
     let experiment = format!(
         "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\nfolder = \"{}\"\n\
          [[system]]\ntarget = \"single\"\nfs = \"ext4\"\n[[workload]]\nkind = \"iozone\"\n\
@@ -595,7 +598,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     );
     fs::write(&file, experiment).expect("a file");
     let words = ["lab", "run", text(&file), "--out", text(&results)];
-    // The machine decides which verdicts there are, and which can be tried.
+    // The machine decides which verdicts there are, and which of them can be tried.
     let mut runs = (0..4).map(|_| {
         drop(fs::remove_dir_all(&results));
         let path = check_that_fails(folder.path(), 3);
@@ -624,7 +627,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     assert!(ran.out.contains("Runs failed"), "{}", ran.out);
 }
 
-/// Whether something is mounted in a folder, attached to a file in it, or serves there.
+/// Returns true if something is mounted in a folder, attached to a file in it, or serves there.
 fn used(folder: &Path) -> bool {
     let name = text(folder);
     let read = |path: &Path| fs::read(path).unwrap_or_default();
@@ -642,7 +645,8 @@ fn used(folder: &Path) -> bool {
         || entries("/proc").any(serves)
 }
 
-/// A lab that was killed leaves mounts, a loop device and a server; the next one in the same place takes them down.
+/// A killed lab leaves mounts, a loop device and a server; the next one in the same place removes
+/// them.
 #[test]
 fn what_a_killed_lab_left_is_taken_down_by_the_next() {
     if !is_root() {
@@ -678,7 +682,7 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
         Some(PathBuf::from(place))
     };
     let is_mounted = || mounted().is_some();
-    // It is mounted more than once: files are there when the workload runs.
+    // The file system is mounted several times: files exist once the workload runs.
     let has_files = || {
         let entries = mounted().and_then(|place| fs::read_dir(place).ok());
         let mut names = entries
@@ -702,7 +706,7 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
         "bench", "dd-write", "raid1(2)", "--fs", "ext4", "--size", "1M", "--runs", "1", "--json",
     ];
     let report = spindles_in(".", &variables, &short).ok().json();
-    // A file on it is not what is described.
+    // The described system is the array, not the file on it.
     let system = &report["report"]["experiment"]["systems"][0];
     assert_eq!(
         (&system["level"], &system["members"]),
@@ -713,7 +717,7 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
         "{system}"
     );
     assert!(is_empty(folder.path()));
-    // The kernel lets go of a loop device a little later.
+    // The kernel releases a loop device a little later.
     while used(folder.path()) {
         assert!(
             began.elapsed() < Duration::from_mins(1),
@@ -723,7 +727,7 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
     }
 }
 
-/// The kernel's own peers beside our arrays, as small as the experiment may be.
+/// The kernel's own RAID compared with our arrays, with the smallest experiment.
 #[test]
 fn kernel_peers_runs_whole() {
     if !is_root() {
@@ -748,9 +752,9 @@ fn kernel_peers_runs_whole() {
     ])
     .ok();
     assert!(done.out.contains("btrfs raid5"), "{}", done.out);
-    // Six systems with the second self of the baseline, eight phases each.
+    // Six systems and the control of the baseline, eight phases each.
     assert_eq!(runs(&results), 48);
-    // Each member's bytes are those of its system alone: a mirror writes the same to both of them.
+    // The bytes of members are those of their own system: a mirror writes the same to both.
     let mut mirrored = 0;
     for record in spindles_lab::load(&results).expect("records") {
         let Record::Run(run) = record else { continue };
@@ -768,7 +772,7 @@ fn kernel_peers_runs_whole() {
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
-/// Waiting for a slow device and for the time of the next operation at once takes no CPU time.
+/// Waiting for a slow device and for the next operation at once uses no CPU time.
 #[test]
 fn an_open_loop_sleeps_while_it_waits() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -799,12 +803,12 @@ fn an_open_loop_sleeps_while_it_waits() {
     let report: serde_json::Value = serde_json::from_str(&done.ok().out).expect("one document");
     let cell = &report["report"]["cells"][0];
     assert!(cell["operations"].as_u64() > Some(20), "{cell}");
-    // About two are in flight at each moment; one that looked again and again took all of a CPU.
+    // About two are in flight at each moment. Busy waiting would use a whole CPU.
     let engine_ns = cell["cpu_ns"]["engine"].as_u64().expect("a number");
     assert!(engine_ns < 300_000_000, "{engine_ns}");
 }
 
-/// A dry run says what a run would take and lose, and writes nothing.
+/// A dry run reports the time and losses of a run, and writes nothing.
 #[test]
 fn a_dry_run_says_what_is_lost_and_writes_nothing() {
     let folder = Folder::new("a b c", 8 * MIB);

@@ -1,4 +1,4 @@
-//! `lab serve` beside runs that go, end, and are killed.
+//! `lab serve` while runs are going, end, and are killed.
 
 use crate::cli::binary::spindles;
 use std::fs;
@@ -22,7 +22,7 @@ fn started(arguments: &[&str]) -> Child {
         .expect("the binary was built")
 }
 
-/// A server of `folder`, and its address.
+/// Starts a server of `folder`. Returns it and its address.
 fn server(folder: &Path) -> (Child, String) {
     let mut child = started(&["lab", "serve", text(folder), "--listen", "127.0.0.1:0"]);
     let mut line = String::new();
@@ -80,7 +80,7 @@ fn runs_are_seen_while_they_go_and_after() {
     let (mut server, address) = server(&at("results"));
     assert!(get(&address, "/").contains("No runs yet"));
 
-    // Both go at once; one is killed, the other asked to end.
+    // Both run at the same time; one is killed, the other interrupted.
     let (mut killed, mut interrupted) = (run("killed", &[]), run("asked", &[]));
     for name in ["killed", "asked"] {
         let state = format!("/runs/{name}/state");

@@ -1,4 +1,4 @@
-//! `wipe` and `rename`: what superblocks say is taken off, or another name.
+//! `wipe` and `rename`: superblocks are removed, or get another name.
 
 use crate::cli::arrays::Folder;
 use crate::cli::binary::{spindles, spindles_in};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// A folder with devices of so many MiB, and the paths of those.
+/// A folder with devices of this many MiB, and their paths.
 fn devices(names: &[&str], mib: u64) -> (TempDir, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &&str| {
@@ -31,7 +31,7 @@ fn with<'a>(command: &[&'a str], devices: &'a [String], more: &[&'a str]) -> Vec
     words.chain(more.iter().copied()).collect()
 }
 
-/// Wiping member after member ends an array, and says so; devices of inner arrays count as there.
+/// Wiping one member after another ends an array, and says so; devices of inner arrays count too.
 #[test]
 fn a_second_wipe_says_that_the_array_is_lost() {
     let (folder, _) = devices(&["a", "b", "c", "d"], 8);
@@ -89,7 +89,7 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
     assert!(two.out.contains("can't be read then"), "{}", two.out);
     let all = spindles(&["wipe", &a, &b, &c]);
     assert!(all.out.contains("is gone then"), "{}", all.out);
-    // Nothing of any, where one is none of ours, is given twice or is in use.
+    // Nothing is wiped if one device has no superblock, is given twice, or is in use.
     for (arguments, status, why) in [
         (&["wipe", &a, &data, "--force"], 1, "no Spindles superblock"),
         (&["wipe", &a, &a, "--force"], 2, "given twice"),
@@ -108,9 +108,9 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
         assert!(wiped.out.contains(words), "no {words} in {}", wiped.out);
     }
     let mut expected = before;
-    // The metadata at the beginning of what an array counts on goes with its superblocks.
+    // For devices that an array counts on, the metadata at the beginning goes with the superblocks.
     expected[0][..64 << 10].fill(0);
-    // What no array counts on is taken as any new file.
+    // Devices that no array counts on become like new files.
     expected[3].fill(0);
     expected[4].fill(0);
     assert!(contents(&devices) == expected, "other bytes changed");
@@ -120,7 +120,8 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
     assert_eq!(fs::read(&back).ok(), fs::read(&data).ok());
 }
 
-/// What another device has the place of is nothing to the array, and so is what it goes on without.
+/// Wiping a replaced device takes nothing from the array, and neither does wiping one that it does
+/// without.
 #[test]
 fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
     let folder = Folder::new("a b c d old new", 8 * MIB);
@@ -156,7 +157,7 @@ fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
     assert_eq!(run("status pool").status, 0);
 }
 
-/// Each refusal names the command that does what is meant, and it does.
+/// Each refusal names the right command, and that command works.
 #[test]
 fn commands_that_are_advised_work_when_they_are_typed() {
     let folder = Folder::new("a b c j", 8 * MIB);
@@ -172,7 +173,7 @@ fn commands_that_are_advised_work_when_they_are_typed() {
     };
     run("create pool raid5(a,b,c) --journal j").ok();
     advises("wipe j", "`spindles journal remove --array pool` takes it");
-    // Of two copies one is nobody's then.
+    // One of two copies then belongs to no array.
     folder.copy("j", "k");
     advises("scrub pool", "`spindles wipe k`");
     advises("wipe k", "one is a copy of the other");
@@ -209,7 +210,7 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
     spindles(&["copy", &data, &format!("array:{names}")]).ok();
 
     spindles(&with(&["rename"], &devices, &["bad/name"])).fails(2, &["'bad/name' can't be"]);
-    // A device forgotten would be put out, and a name forgotten is that.
+    // A forgotten device would be put out. With the name forgotten, a device is taken for it.
     let refused = spindles(&with(&["rename"], &devices[1..], &["archive"]));
     refused.fails(
         1,
@@ -242,7 +243,7 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
     .ok();
     assert_eq!(fs::read(&back).ok(), fs::read(&data).ok());
 
-    // A member that is known to be lost does not stand in the way, and comes back under the new name.
+    // A member known to be lost does not prevent renaming, and returns under the new name.
     let there = devices[1..].join(",");
     spindles(&["copy", &data, &format!("array:{there}")]).ok();
     spindles(&with(&["rename"], &devices[1..], &["attic"])).ok();
@@ -262,7 +263,7 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
     );
 }
 
-/// Who sets something aside for an array hears what is wrong with it, and with the devices given.
+/// Adding a spare or a journal device warns of problems of the array, and of the given devices.
 #[test]
 fn additions_to_a_degraded_array_are_warned_of() {
     let (_folder, devices) = devices(&["a", "b", "c", "old", "spare", "fast"], 8);
@@ -272,7 +273,7 @@ fn additions_to_a_degraded_array_are_warned_of() {
     let whole = spindles(&["spare", "add", &spare, "--array", &whole]).ok();
     assert_eq!(whole.error, "");
     spindles(&["rebuild", &a, &b, "--onto", &c]).ok();
-    // The one whose place was taken is given in the place of a member.
+    // The replaced device is given instead of the new member.
     let given = format!("{a},{b},{old}");
     for arguments in [
         &["spare", "add", &spare, "--array", &given][..],

@@ -1,5 +1,5 @@
-//! Blocks that are lost, as the lists on the members have them: every command that looks at the
-//! array counts them, and says what to do.
+//! Lost blocks, as listed on the members: every command that examines the array counts them, and
+//! names the remedy.
 
 use crate::cli::arrays::{Folder, MIB};
 use spindles_block::BlockIndex;
@@ -8,7 +8,7 @@ use spindles_format::{
     decode_bad_blocks, encode_bad_blocks,
 };
 
-/// Lists runs of blocks as lost, as a crash does: each its first block and how many they are.
+/// Lists runs of blocks as lost, as a crash does: first block and length of each.
 fn lose(folder: &Folder, devices: &str, runs: &[(u64, u32)]) {
     for device in devices.split(' ') {
         let bytes = folder.read(device);
@@ -34,7 +34,7 @@ fn lose(folder: &Folder, devices: &str, runs: &[(u64, u32)]) {
 
 const FIVE: &str = "@a @b @c";
 
-/// An array in which crashes took 12 KiB at 64 KiB and 4 KiB at 8 MiB.
+/// An array that lost 12 KiB at 64 KiB and 4 KiB at 8 MiB in crashes.
 fn five() -> Folder {
     let folder = Folder::new("a b c", 16 * MIB);
     folder.run("create p raid5(@a,@b,@c)").ok();
@@ -62,13 +62,13 @@ fn status_says_how_much_is_lost_and_what_to_do() {
     assert_eq!(json["state"], "degraded");
     assert_eq!(json["lost_bytes"], 16 << 10);
     assert_eq!(json["bad_blocks"]["lost"], 4);
-    // Too many are missing to open it, and the others still list what is lost.
+    // Too many members are missing to open it, but the others still list the lost blocks.
     let json = folder.run("status @a --json").json();
     assert_eq!(
         (&json["state"], &json["lost_bytes"]),
         (&"failed".into(), &(16 << 10).into())
     );
-    // Nothing is, where it is written anew.
+    // Rewritten blocks are no longer lost.
     folder.run("copy @data array:@a,@b,@c --force").ok();
     let json = folder.run(&format!("status {FIVE} --json")).ok().json();
     assert_eq!(
@@ -77,7 +77,7 @@ fn status_says_how_much_is_lost_and_what_to_do() {
     );
 }
 
-/// While another command has it, nothing but the lists on its devices can be read.
+/// While another command has the array open, only the lists on its devices are readable.
 #[test]
 fn status_of_an_array_in_use_counts_what_is_lost() {
     let folder = five();
@@ -123,7 +123,7 @@ fn a_scrub_ends_with_what_is_lost() {
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
 }
 
-/// What an array around it still knows is written anew by a scrub, and no backup is needed.
+/// A scrub rewrites what an outer array still knows; no backup is needed.
 #[test]
 fn what_an_array_around_it_knows_comes_back() {
     let folder = Folder::new("a b c d e f data", 16 * MIB);
@@ -148,7 +148,7 @@ fn what_an_array_around_it_knows_comes_back() {
     folder.run(&format!("status {devices}")).ok();
 }
 
-/// Once for the array, in bytes of it, however many members list it.
+/// Listed once for the array, in bytes of it, however many members list it.
 #[test]
 fn examine_lists_what_is_lost_once() {
     let folder = five();
@@ -164,7 +164,7 @@ fn examine_lists_what_is_lost_once() {
 
     let runs: Vec<(u64, u32)> = (0..60).map(|run| (100 + 20 * run, 2)).collect();
     lose(&folder, "a b c", &runs);
-    // What an old member lists does not count.
+    // The list of an outdated member does not count.
     let run = folder.run(&format!("examine {FIVE}")).ok();
     assert_eq!(
         run.out.matches("  8192 bytes at ").count(),
@@ -188,7 +188,7 @@ fn a_copy_says_that_blocks_are_lost() {
     let why = "can't read at byte 65536: these blocks are lost; write them anew from a backup (\
                `spindles examine` lists them)";
     run.fails(1, &[why]);
-    // What is to be overwritten is looked at first.
+    // The old contents of the target are checked first.
     folder.refuses("copy @data array:@a,@b,@c", 1, &[why]);
     let run = folder.run("copy array:@a,@b,@c @out --rescue");
     run.fails(1, &["12 KiB at 64 KiB can't be read"]);

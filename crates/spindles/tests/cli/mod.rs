@@ -1,5 +1,4 @@
-//! Tests of the command line: they run the binary as a user does. One test binary, one file for
-//! each subject.
+//! Tests of the command line, run as a user runs the program. One file for each subject.
 
 mod arrays;
 mod bad_input;

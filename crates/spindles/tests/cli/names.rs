@@ -1,5 +1,5 @@
-//! Arrays called by their names: every command finds all their devices, what was forgotten is named,
-//! and odd names are quoted.
+//! Arrays called by their names: every command finds all their devices, forgotten devices are
+//! named, and odd names are quoted.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::{Run, spindles_in};
@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// An array of three with a spare and a device for its journal, and one of arrays.
+/// An array of three devices with a spare and a journal device, and a nested array.
 fn folder() -> Folder {
     let folder = Folder::new("a b c d e f g journal spare", 32 * MIB);
     let create = "create pool raid5(@a,@b,@c) --spare @spare --journal @journal";
@@ -25,7 +25,7 @@ fn here(folder: &Folder, arguments: &str) -> Run {
     spindles_in(&folder.path(""), &[], &arguments)
 }
 
-/// The devices of the members, arrays inside included.
+/// The devices of the members, including those of inner arrays.
 fn devices(status: &serde_json::Value) -> Vec<String> {
     let mut devices = Vec::new();
     for member in status["members"].as_array().expect("members") {
@@ -38,7 +38,7 @@ fn devices(status: &serde_json::Value) -> Vec<String> {
     devices
 }
 
-/// Whoever has members in several folders is told how they are found.
+/// If members are in several folders, the error says how to find them.
 #[test]
 fn members_in_another_folder_are_looked_for_by_scan() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -52,7 +52,8 @@ fn members_in_another_folder_are_looked_for_by_scan() {
     let both = format!("status pool --scan . --scan {}", other.path(""));
     let run = here(&folder, &both).ok();
     assert!(!run.error.contains("--scan"), "{}", run.error);
-    // A member that has another part in the command is there, and nobody needs to look for one that is known to be out.
+    // A member with another role in the command is present, and a member known to be out is not
+    // searched for.
     std::fs::rename(other.path("c"), folder.path("c")).expect("it is moved back");
     for line in ["fail a pool", "status pool"] {
         let run = here(&folder, line);
@@ -77,7 +78,7 @@ fn a_name_stands_for_all_devices_of_an_array() {
         let by_uuid = here(&folder, &format!("status {uuid} --json")).ok().json();
         assert_eq!(by_uuid["name"], name);
     }
-    // Elsewhere it is found where it is said to be, in one way or the other.
+    // From elsewhere, it is found by --scan or by SPINDLES_SCAN.
     let other = Folder::new("x", MIB);
     here(&other, "status pool").fails(1, &["'pool' is neither a file", "--scan"]);
     let scan = format!("status pool --json --scan {}", folder.path(""));
@@ -94,7 +95,7 @@ fn a_name_stands_for_all_devices_of_an_array() {
         "{}",
         run.error
     );
-    // Single devices.
+    // Single devices as places.
     let some = format!(
         "status pool --scan {} --scan {}",
         folder.path("a"),
@@ -107,7 +108,7 @@ fn a_name_stands_for_all_devices_of_an_array() {
     );
 }
 
-/// What `create` says at its end is what a copy takes, whatever is around.
+/// The name that `create` prints at its end works for a copy, whatever else is there.
 #[test]
 fn a_new_array_says_what_it_is_called() {
     let folder = Folder::new("a b c,d e f g h i journal spare", 32 * MIB);
@@ -125,7 +126,7 @@ fn a_new_array_says_what_it_is_called() {
             listed("listed"),
         ),
         ("comma raid1(\"c,d\",g)", listed("comma")),
-        // A file of that name comes first.
+        // A file of that name takes precedence.
         ("hides raid1(h,i)", listed("h,i")),
         (
             &format!("far raid1(g,{outside}) --force"),
@@ -142,7 +143,7 @@ fn a_new_array_says_what_it_is_called() {
     }
 }
 
-/// Where a file is called like an array, the name means the file: `create` and `rename` warn of it.
+/// If a file has the name of an array, the name means the file: `create` and `rename` warn of it.
 #[test]
 fn a_name_that_a_file_has_is_warned_of() {
     let folder = Folder::new("a b c d music tank", 8 * MIB);
@@ -161,7 +162,8 @@ fn a_name_that_a_file_has_is_warned_of() {
     assert_eq!(renamed.error, "");
 }
 
-/// The place of a member whose device is an old copy lacks a member, and the copy is of use only as a new device.
+/// A member whose device is an outdated copy is missing, and the copy is of use only as a new
+/// device.
 #[test]
 fn an_old_copy_of_a_member_is_named() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -187,7 +189,7 @@ fn an_old_copy_of_a_member_is_named() {
     here(&folder, "status pool").ok();
 }
 
-/// A name with a line break would write lines of its own into what people read.
+/// A name with a line break could inject lines into messages.
 #[test]
 fn a_name_with_a_control_character_is_refused() {
     let folder = Folder::new("a b", 8 * MIB);
@@ -212,7 +214,7 @@ fn a_name_with_a_control_character_is_refused() {
     }
 }
 
-/// A new device that the array's name will not mean is told of.
+/// A warning says that the array's name will not find a new device.
 #[test]
 fn a_new_device_out_of_sight_is_told() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -234,7 +236,7 @@ fn a_new_device_out_of_sight_is_told() {
     assert_eq!(run.error, "");
 }
 
-/// How the worst of the arrays is that were listed: other tests serve some.
+/// The exit status for the worst of the listed arrays: other tests serve some.
 fn worst(list: &serde_json::Value) -> i32 {
     let arrays = list["arrays"].as_array().expect("a list").iter();
     let status = arrays.map(|array| match array["state"].as_str() {
@@ -276,7 +278,7 @@ fn without_an_array_all_are_listed() {
         pool.contains("raid5") && pool.contains("degraded"),
         "{pool}"
     );
-    // Where there is none, it is said where was looked.
+    // Without arrays, the message says where `status` searched.
     let other = Folder::new("x", MIB);
     let run = here(&other, "status --scan .");
     if !run.out.starts_with("array ") {
@@ -288,7 +290,7 @@ fn without_an_array_all_are_listed() {
     }
 }
 
-/// Or commands that are given a name could not tell them apart.
+/// Otherwise commands could not tell the arrays apart by name.
 #[test]
 fn no_two_arrays_in_reach_get_one_name() {
     let folder = Folder::new("a b c d e", 8 * MIB);
@@ -302,11 +304,11 @@ fn no_two_arrays_in_reach_get_one_name() {
         ": a, b)",
     ];
     here(&folder, "create pool raid1(c,d)").fails(1, &taken);
-    // A part of it would be left.
+    // Part of the old array would be left.
     here(&folder, "create pool raid1(b,c) --force").fails(1, &taken);
     here(&folder, "create pool raid1(b,c)").fails(1, &taken);
     assert!(folder.read("c") == before);
-    // One that is overwritten wholly is not in the way of its own name.
+    // An array that is overwritten entirely does not reserve its name.
     here(&folder, "create pool raid1(a,b)").fails(1, &["use --force"]);
     here(&folder, "create pool raid1(a,b,c) --force").ok();
     here(&folder, "create other raid1(d,e)").ok();
@@ -314,7 +316,7 @@ fn no_two_arrays_in_reach_get_one_name() {
     here(&folder, "rename other pool").fails(1, &taken);
     here(&folder, "rename d e pool").fails(1, &taken);
     here(&folder, "rename pool pool").ok();
-    // Where it is not looked for.
+    // In a folder that is not searched.
     let scan = format!("rename other pool --scan {}", folder.path("d"));
     here(&folder, &format!("{scan} --scan {}", folder.path("e"))).ok();
     here(&folder, "status pool").fails(1, &["2 arrays are called 'pool'"]);
@@ -355,7 +357,7 @@ fn every_command_takes_a_name() {
     assert_eq!(devices(&status), ["a", "h", "c", "i"]);
     assert_eq!(status["journal"]["device"], "fast");
     std::fs::rename(folder.path("h"), folder.path("../h")).expect("one file system");
-    // What was replaced is blank enough to be used again.
+    // A replaced device is blank enough to be used again.
     here(&folder, "rebuild pool --onto b --force").ok();
     std::fs::remove_file(folder.path("../h")).expect("it is there");
     let status = here(&folder, "status pool --json").ok().json();
@@ -367,7 +369,7 @@ fn every_command_takes_a_name() {
 #[test]
 fn what_was_forgotten_is_named() {
     let folder = folder();
-    // What the array lacks for want of words is not missing.
+    // Devices that were not given are not missing.
     for (line, state) in [
         ("status a --json", "unknown"),
         ("status a c --json", "unknown"),
@@ -393,7 +395,7 @@ fn what_was_forgotten_is_named() {
     let run = here(&folder, "status d e f journal spare");
     let text = "g is member 1 of array 'nest.1', and was not given: give it too";
     assert!(run.error.contains(text), "{}", run.error);
-    // Neither the copy of a device that was given, nor one that was replaced, nor the new device.
+    // Not the copy of a given device, nor a replaced device, nor the new device.
     folder.make("new", 32 * MIB);
     let run = here(&folder, "replace b --onto new a c journal spare").ok();
     assert!(!run.error.contains("not given"), "{}", run.error);
@@ -402,7 +404,7 @@ fn what_was_forgotten_is_named() {
     folder.copy("c", "copy");
     let run = here(&folder, "status a new c journal spare").ok();
     assert!(!run.error.contains("not given"), "{}", run.error);
-    // Given elsewhere, nothing is there that could be forgotten.
+    // With --scan elsewhere, no forgotten device is found.
     let run = folder.run("status @a @c --scan @deeper");
     assert!(!run.error.contains("not given"), "{}", run.error);
 }
@@ -421,7 +423,7 @@ fn of_two_arrays_of_one_name_neither_is_taken() {
     here(&folder, &format!("scrub {}", uuid("c"))).ok();
     let error = "'twins' is neither a file nor a block device, nor the name of an array";
     here(&folder, "scrub twins").fails(1, &[error, "Found:", "'twin' ("]);
-    // Of the same name a file is meant.
+    // A file of the same name takes precedence.
     std::fs::write(folder.path("twin"), b"text").expect("room");
     here(&folder, "status twin").fails(1, &["twin"]);
 }
@@ -429,7 +431,7 @@ fn of_two_arrays_of_one_name_neither_is_taken() {
 #[test]
 fn nothing_but_files_and_devices_is_looked_at() {
     let folder = Folder::new("a b", 8 * MIB);
-    // Other tests serve arrays called `pool`, which are found by that name too.
+    // Other tests serve arrays called `pool`, which that name would find too.
     folder.run("create lonely raid1(@a,@b)").ok();
     let fifo = Command::new("mkfifo").arg(folder.path("0")).status();
     assert!(fifo.expect("mkfifo is there").success());
@@ -445,7 +447,7 @@ fn nothing_but_files_and_devices_is_looked_at() {
     run.fails(1, &["'lonely' is neither a file"]);
 }
 
-/// What an array may be called is what it can be called by, as it is typed and as `create` says.
+/// Every valid name works as typed, and in the form that `create` prints.
 #[test]
 fn every_name_that_an_array_may_have_works_everywhere() {
     for name in ["my pool", "it's", "a(b", "ä$HOME", "a;b*", "a\\b"] {
@@ -486,7 +488,7 @@ fn odd_names_are_quoted_alike_everywhere() {
     here(&folder, &format!("create odd {expression}")).ok();
     let status = here(&folder, "status odd --json").ok().json();
     assert_eq!(devices(&status), ["a,b", "q\"z", "d(1)", "./mem:1M"]);
-    // One that exists needs no quotes, so that globs work; in a list it does.
+    // An existing file needs no quotes, so globs work; inside a list it does.
     let run = here(&folder, "status d(1) a,b q\"z ./mem:1M --json").ok();
     assert_eq!(devices(&run.json()), ["a,b", "q\"z", "d(1)", "./mem:1M"]);
     for target in [
@@ -505,8 +507,8 @@ fn odd_names_are_quoted_alike_everywhere() {
     here(&folder, r#"status "a,b"#).fails(2, &["lacks the quote", "^"]);
 }
 
-/// The name of an array with devices and arrays as members is on its devices, also where an array
-/// inside it lacks too much.
+/// Devices record the name of the outermost array, so it is found even if an inner array lacks too
+/// many devices.
 #[test]
 fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -517,7 +519,7 @@ fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
     assert_eq!(run.json()["name"], "pool");
 }
 
-/// A spare waits for members that are lost, not for those that were forgotten.
+/// A spare replaces lost members, not forgotten ones.
 #[test]
 fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
     let folder = Folder::new("a b c f", 8 * MIB);
@@ -538,7 +540,7 @@ fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
     assert_eq!(status["spares"][0]["device"], "f");
 }
 
-/// An array of arrays is found by its name although the folder has a copy of one of its devices too.
+/// A nested array is found by its name, although the folder also has a copy of one of its devices.
 #[test]
 fn a_copy_of_a_member_hides_no_name() {
     let folder = Folder::new("a b c d e", 4 * MIB);
@@ -551,8 +553,8 @@ fn a_copy_of_a_member_hides_no_name() {
     here(&folder, "create pool concat(e)").fails(1, &["there is an array 'pool' already"]);
 }
 
-/// Devices that were away while others took their places, one after another, are attached again after more
-/// openings than a record remembers.
+/// Devices that were absent while others took their places, one after another, are attached again
+/// after more openings than a record covers.
 #[test]
 fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
     let folder = Folder::new("a b c d", 8 * MIB);
@@ -574,14 +576,14 @@ fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
         let told = format!("left out: {gone}: array 'pool' has another device in its position");
         assert!(status.error.contains(&told), "{}", status.error);
     }
-    // With one of each side only, either may be what went on.
+    // With one device of each side only, either side may be the one that continued.
     for gone in ["a", "d"] {
         std::fs::remove_file(folder.path(gone)).expect("it is there");
     }
     here(&folder, "status pool").fails(1, &["have no record of each other"]);
 }
 
-/// A folder may hold any number of other files.
+/// A folder may contain any number of other files.
 #[test]
 fn members_are_found_among_thousands_of_files() {
     let folder = Folder::new("a z", 8 * MIB);
@@ -593,7 +595,7 @@ fn members_are_found_among_thousands_of_files() {
     assert_eq!(run.error, "");
 }
 
-/// Partitions and loop devices on the same parts of a disk are one device each, with two names.
+/// Partitions and loop devices on the same part of a disk are one device with two names.
 #[test]
 fn a_second_name_of_a_device_is_left_out() {
     let folder = Folder::new("disk", 32 * MIB);

@@ -1,17 +1,17 @@
-//! Several machines in one: network namespaces on one switch. They are held by processes that end with the
-//! test, whichever way that ends, and go with them.
+//! Several machines in one: network namespaces on one switch. Processes hold the namespaces; they
+//! end with the test, however that ends, and the namespaces with them.
 
 use crate::cli::binary::Background;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-/// A namespace, as long as this lives.
+/// A namespace that exists until this is dropped.
 struct Namespace(Background);
 
 impl Namespace {
     fn new() -> Result<Self, String> {
-        // Its process reads from a pipe of ours, which the kernel closes when we are no more. /sys shows the
-        // interfaces of whoever mounts it.
+        // The process reads from a pipe of ours, which the kernel closes when we end. /sys shows
+        // the interfaces of the namespace in which it is mounted.
         let script = "mount -t sysfs sysfs /sys && ip link set lo up && echo ready && exec cat";
         let mut child = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-c", script])
@@ -29,7 +29,7 @@ impl Namespace {
         }
     }
 
-    /// A command in it.
+    /// A command that runs in this namespace.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         let target = self.0.0.id().to_string();
@@ -49,7 +49,7 @@ impl Namespace {
     }
 }
 
-/// A server, and nodes beside it.
+/// A server and nodes on a network.
 pub(crate) struct Network {
     server: Namespace,
     nodes: Vec<Namespace>,
@@ -60,10 +60,11 @@ pub(crate) struct Network {
 pub(crate) const SERVER: &str = "10.7.0.1";
 
 impl Network {
-    /// With so many nodes. Every interface sends at `rate` at most, as `tc` has it: `100mbit`.
+    /// Creates a network with this many nodes. Every interface sends at most at `rate`, in the
+    /// syntax of `tc`: `100mbit`.
     ///
     /// # Errors
-    /// Why that can't be here.
+    /// The reason why it is impossible here.
     pub(crate) fn new(nodes: u8, rate: Option<&str>) -> Result<Self, String> {
         let switch = Namespace::new()?;
         switch.run("ip link add name br0 type bridge; ip link set br0 up")?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A small file system; gone when dropped.
+/// A small file system, unmounted when dropped.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -19,7 +19,7 @@ impl Mounted {
         Self::mount("no_space", &["-t", "tmpfs", "-o", &size, "spindles"])
     }
 
-    /// Of a kind that takes no space ahead of writes: ext2 has no `fallocate`.
+    /// A file system that can't reserve space: ext2 has no `fallocate`.
     fn without_fallocate(bytes: u64) -> Option<Self> {
         let image = tempfile::NamedTempFile::new().expect("a file");
         image.as_file().set_len(bytes).expect("a sparse file");
@@ -31,7 +31,7 @@ impl Mounted {
             println!("SKIPPED: without_space_an_opening_gives_nothing_up: there is no mkfs.ext2");
             return None;
         }
-        // The loop device keeps the image.
+        // The loop device keeps the image alive.
         Self::mount(
             "without_space_an_opening_gives_nothing_up",
             &["-o", "loop", path],
@@ -67,13 +67,14 @@ impl Drop for Mounted {
     }
 }
 
-/// Two members of 32 MiB with two copies, 15 MiB of something else, and a MiB less space than 8 MiB on both members
-/// take. Without the rest there is room for regions too that were made ready ahead of the writer: a rebuild fills them.
+/// Two mirrored members of 32 MiB, 15 MiB of other data, and a MiB less space than 8 MiB on both
+/// members take. Without the other data there is also room for regions prepared ahead of the
+/// writer, which a rebuild fills.
 fn full() -> Option<(Mounted, tempfile::TempDir)> {
     full_of("raid1(a,b)", 8)
 }
 
-/// The same for any array of two members, and a file `data` of that many MiB to write.
+/// Like `full`, for any array of two members, and with a file `data` of this many MiB to write.
 fn full_of(expression: &str, data_mib: usize) -> Option<(Mounted, tempfile::TempDir)> {
     let mounted = Mounted::new(30 * MIB)?;
     for member in ["a", "b"] {
@@ -97,10 +98,10 @@ fn a_file_system_without_space_is_named_and_kills_no_disk() {
     let run = mounted.run(&format!("copy {} array:a,b", path("small")));
     run.ok();
     let run = mounted.run(&format!("copy {} array:a,b", path("data")));
-    // Where the first that goes out leaves room enough for the other one, all is there.
+    // If the first member to go out leaves enough room for the other, the copy succeeds.
     assert!(run.error.contains("no space is left"), "{}", run.error);
     assert!(!run.error.contains("does not answer"), "{}", run.error);
-    // With space again it goes on, and what missed something gets it.
+    // With space again the array continues, and a member that missed writes catches up.
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     let run = mounted.run(&format!("copy {} array:a,b --verify", path("data")));
     run.ok();
@@ -117,8 +118,9 @@ fn a_file_system_without_space_is_named_and_kills_no_disk() {
     }
 }
 
-/// Members on one full file system lack space together, and no level survives the loss of all: no more go out than it
-/// survives, what was acknowledged is readable, and with space the array goes on.
+/// Members on one full file system lack space together, and no level survives the loss of all: no
+/// more members go out than the level survives, acknowledged writes are readable, and with space
+/// the array continues.
 #[test]
 fn members_that_lack_space_together_never_fail_the_array() {
     std::thread::scope(|scope| {
@@ -183,7 +185,7 @@ fn space_that_comes_in_time_is_used() {
     assert_eq!(status["state"], "healthy");
 }
 
-/// Who asks a command to end does not wait until it gives up waiting for space.
+/// A command that is asked to end does not wait for its space timeout.
 #[test]
 fn a_command_that_waits_for_space_ends_when_it_is_asked_to() {
     let Some((mounted, elsewhere)) = full() else {
@@ -209,12 +211,12 @@ fn a_command_that_waits_for_space_ends_when_it_is_asked_to() {
         last.contains("no space is left") || last.contains("interrupted after"),
         "{error}"
     );
-    // Otherwise four seconds more.
+    // Without that it would wait four more seconds.
     assert!(asked.elapsed() < Duration::from_millis(2_500), "{error}");
 }
 
-/// What a writer that ran out of space left in doubt is not given up because there is still none when
-/// the array is opened again: once there is, all that was durable is there.
+/// Blocks left in doubt by a writer without space stay in doubt if there is still none when the
+/// array is reopened: once there is space, all durable data is there.
 #[test]
 fn without_space_an_opening_gives_nothing_up() {
     let (expression, command) = ("raid1(raid5(a,b,c),raid5(d,e,f))", "resync p");
@@ -243,7 +245,7 @@ fn without_space_an_opening_gives_nothing_up() {
     for command in [format!("copy {} array:p", path("data")), command.to_owned()] {
         let run = mounted.run(&command);
         assert_ne!(run.status, 0, "{command}");
-        // Where, and what to do; not that members are lost.
+        // The error names the place and the remedy, and reports no missing members.
         let last = run.error.lines().last().unwrap_or_default();
         assert!(
             last.contains("no space is left where "),
@@ -262,17 +264,18 @@ fn without_space_an_opening_gives_nothing_up() {
             assert!(is_durable, "{expression} {command}: byte {at}");
         }
     };
-    // Nothing has to be written for that.
+    // Reading needs no writes.
     is_readable(&path("before"), " --force");
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     mounted.run("rebuild p");
     is_readable(&path("out"), "");
 }
 
-/// A server without space for writes says so in its log and its status, and that it has some again.
+/// A server whose writes lack space reports it in its log and status, and reports when there is
+/// space again.
 #[test]
 fn a_server_says_that_writes_lack_space() {
-    // Without copies no region is made ready for a first write, which takes space of its own.
+    // Without copies, no region is prepared for its first write, which would take space itself.
     let Some((mounted, elsewhere)) = full_of("raid0(a,b)", 16) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Runs on several machines: agents in network namespaces, as users start them.
+//! Runs on several machines: agents in network namespaces, started as users do.
 
 use crate::cli::binary::{Background, spindles};
 use crate::cli::namespaces::{Network, SERVER};
@@ -45,7 +45,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A new agent on a node.
+    /// Starts an agent on a node.
     fn agent(&self, node: usize) -> Background {
         let child = (self.network.on_node(node, BINARY))
             .args(["lab", "agent", "--listen", &Network::address(node)])
@@ -60,7 +60,7 @@ impl Lab {
         begun(child).0
     }
 
-    /// Starts the agent of a node once more, once the one before has ended.
+    /// Restarts the agent of a node, after the old one has ended.
     fn restart(&mut self, node: usize) {
         self.agents[node].0.wait().expect("it ends");
         self.agents[node] = self.agent(node);
@@ -74,7 +74,7 @@ impl Lab {
         self.at(&format!("node{node}"))
     }
 
-    /// An experiment on the server, with these workloads.
+    /// A command on the server that runs an experiment with these workloads.
     fn command(&self, workloads: &str) -> Command {
         let nodes: Vec<String> = (0..self.agents.len()).map(Network::address).collect();
         let text = format!(
@@ -91,7 +91,7 @@ impl Lab {
         command
     }
 
-    /// Runs it: whether all went well, what it said, and its records.
+    /// Runs it. Returns whether all succeeded, its standard error, and its records.
     fn run(&self, workloads: &str) -> (bool, String, Vec<Record>) {
         let output = self.command(workloads).output().expect("it was built");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -101,11 +101,11 @@ impl Lab {
         (output.status.success(), said, records)
     }
 
-    /// Nothing is left of what agents and the server made.
+    /// Asserts that agents and the server removed all their files.
     fn assert_clean(&self) {
         let nodes = (0..self.agents.len()).map(|node| self.own(node));
         for folder in nodes.chain([self.at("server")]) {
-            // An agent that was just told to end may still be at it.
+            // An agent that was just stopped may still be removing them.
             let gone = (0..200).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
                 fs::read_dir(&folder).expect("a folder").next().is_none()
@@ -156,7 +156,7 @@ fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
         copy(&format!("nodes = 1, {memory}, direction = \"write\""))
             .replace("kind", "name = \"write\"\nkind"),
     ];
-    // A busy machine may be slower than the link: once is enough.
+    // A busy machine may be slower than the link: one success is enough.
     let seen = (0..3).any(|_| {
         let (good, said, records) = lab.run(&workloads.concat());
         assert!(good, "{said}");
@@ -181,13 +181,13 @@ fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
     assert!(seen);
 }
 
-/// How far apart the nodes began.
+/// The time between the starts of the first and the last node.
 fn spread_ns(run: &Run) -> u64 {
     let begins = run.nodes.iter().map(|node| node.begin_ns);
     begins.max().expect("it ran on nodes")
 }
 
-/// What holds of a copy over links of 100 Mbit/s, however busy the machine is.
+/// Checks a copy over links of 100 Mbit/s, with limits that hold on a busy machine too.
 fn check_shaped(run: &Run, count: u32) {
     let name = &run.workload.name;
     assert_eq!(run.workload.parameters["nodes"], count.to_string());
@@ -217,7 +217,7 @@ fn a_link_of_1_gbit_is_seen() {
     let (good, said, records) = lab.run(&copy("size = \"48M\", server = \"memory\""));
     assert!(good, "{said}");
     let run = runs(&records)[0];
-    // A busy machine may be slower than its link.
+    // A busy machine may be slower than the link.
     assert!(
         (200.0..=980.0).contains(&megabits(run)),
         "{}",
@@ -231,7 +231,8 @@ fn a_link_of_1_gbit_is_seen() {
     );
 }
 
-/// Without a shape the link is not what holds it up; files, fio and both ends' disks go through agents too.
+/// Without a rate limit the link is no bottleneck; files, fio and the disks of both ends go through
+/// agents too.
 #[test]
 fn nodes_copy_run_workloads_on_files_and_fio() {
     let lab = match Lab::new(2, None) {
@@ -298,7 +299,7 @@ fn nodes_copy_run_workloads_on_files_and_fio() {
 }
 
 impl Lab {
-    /// A long copy to files at two nodes, under way.
+    /// Starts a long copy to files at two nodes.
     fn begun(&self) -> Background {
         let long = copy("nodes = 2, size = \"64M\", client = \"disk\"");
         let run = self
@@ -323,7 +324,7 @@ impl Lab {
         run
     }
 
-    /// Why the run failed that was begun.
+    /// Waits for a started run to fail. Returns the reason.
     fn why(&self, mut run: Background) -> String {
         assert!(!run.0.wait().expect("it ends").success());
         let records = spindles_lab::load(&self.at("out")).expect("records");
@@ -339,8 +340,8 @@ fn end(agent: &Background, signal: &str) {
     assert!(killed.expect("there is a kill").success());
 }
 
-/// A wrong token, a controller or an agent that dies, one that is ended, and one that is not there: each fails with
-/// the node's name, and files are removed.
+/// A wrong token, a killed controller or agent, an agent that is stopped, and one that does not
+/// exist: each failure names the node, and files are removed.
 #[test]
 fn a_node_that_fails_is_named() {
     let mut lab = match Lab::new(2, Some("100mbit")) {
@@ -384,7 +385,7 @@ fn a_node_that_fails_is_named() {
     assert!(!good && said.contains(named), "{said}");
 }
 
-/// An agent on loopback: where it listens.
+/// Starts an agent on loopback. Returns it and its address.
 fn on_loopback(folder: &Path, more: &[&str]) -> (Background, String) {
     token(&folder.join("token"), &"k".repeat(32));
     let child = Command::new(BINARY)
@@ -401,19 +402,19 @@ fn on_loopback(folder: &Path, more: &[&str]) -> (Background, String) {
     begun(child)
 }
 
-/// An agent once it listens, and where.
+/// Waits until an agent listens. Returns it and its address.
 fn begun(mut child: Child) -> (Background, String) {
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
     assert!(line.contains("listening on"), "{line}");
-    // The rest of what it says is to have room.
+    // Drains the rest of its output, so that it never blocks on a full pipe.
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     let address = line.trim().rsplit(' ').next().expect("words").to_owned();
     (Background(child), address)
 }
 
-/// fio runs on a block device that the agent was given, and on no other.
+/// fio runs on a block device that was given to the agent, and on no other.
 #[test]
 fn fio_runs_on_a_device_of_a_node() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -456,7 +457,7 @@ fn fio_runs_on_a_device_of_a_node() {
     assert!(run.application.written >= 64 << 10, "{run:?}");
 }
 
-/// Connections that never say anything don't keep a controller out.
+/// Silent connections do not block a controller.
 #[test]
 fn strangers_give_way_to_a_controller() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -474,7 +475,7 @@ fn strangers_give_way_to_a_controller() {
     spindles(&["lab", "run", &at("x.toml"), "--out", &at("out")]).ok();
 }
 
-/// What an agent refuses to begin with.
+/// An agent checks its folder and devices before it starts.
 #[test]
 fn an_agent_looks_at_its_folder_and_devices() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -500,7 +501,7 @@ fn an_agent_looks_at_its_folder_and_devices() {
     if let Some(proc) = ["/proc", "/sys"].iter().find(|it| Path::new(it).is_dir()) {
         agent(&["--folder", proc]).fails(1, &["can't make files there", "--folder"]);
     }
-    // As another array would hold it.
+    // Another array would hold it like this.
     let held = fs::File::create(at("held")).expect("a file");
     held.set_len(1 << 20).expect("room");
     held.lock().expect("nobody has it");
@@ -508,7 +509,7 @@ fn an_agent_looks_at_its_folder_and_devices() {
     drop(held);
 }
 
-/// What an agent refuses to begin with.
+/// An agent starts only with a secret token.
 #[test]
 fn an_agent_begins_only_with_a_secret() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! What is on a device is overwritten only with --force, whichever command is asked; and no device
-//! is taken twice, under whichever names.
+//! No command overwrites data on a device without --force, and none takes a device twice, under
+//! whichever names.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -51,7 +51,7 @@ fn files_with_data_are_not_overwritten_without_force() {
             );
         }
     }
-    // Zeros that are written are zeros.
+    // Written zeros count as zeros.
     folder.write("x", 0, &vec![0; 8 << 20]);
     folder.run("spare add @x --shared").ok();
     folder.run("spare remove @x").ok();
@@ -60,7 +60,7 @@ fn files_with_data_are_not_overwritten_without_force() {
     folder.run("spare add @other --shared --force").ok();
 }
 
-/// It becomes no longer by that, either.
+/// Nor does a refused command make it longer.
 #[test]
 fn short_files_are_refused_as_they_are() {
     let folder = folder_with_array();
@@ -75,12 +75,12 @@ fn short_files_are_refused_as_they_are() {
     }
 }
 
-/// How large it has to be is said before what it holds is asked about, and is enough.
+/// The required size is reported before the contents are checked, and suffices.
 #[test]
 fn what_is_too_small_is_told_the_size_that_will_do() {
     for command in TAKING {
         let folder = folder_with_array();
-        // Room for the metadata of a member alone is enough for an array of this device alone.
+        // Room for the metadata of a member suffices for an array of this single device.
         let bytes = if command.contains("concat") || command.contains("--shared") {
             64 << 10
         } else {
@@ -107,7 +107,7 @@ fn what_is_too_small_is_told_the_size_that_will_do() {
     }
 }
 
-/// A loop device on a file; `None` where there are none to be had, which is told.
+/// A loop device on a file; `None` if loop devices are unavailable, which is printed.
 fn on_loop(folder: &Folder, file: &str, arguments: &[&str]) -> Option<Loop> {
     let made = Loop::with(Path::new(&folder.path(file)), arguments);
     made.map_err(|reason| println!("SKIPPED: loop devices: {reason}"))
@@ -154,7 +154,7 @@ fn whole_or<'a>(command: &str, whole: &'a str) -> &'a str {
     if command.contains(whole) { whole } else { "/" }
 }
 
-/// As `mkfs` has it: what is known on a disk is kept, and all else is free.
+/// Like in `mkfs`: known contents of a disk are kept, and all others may be overwritten.
 #[test]
 fn a_block_device_without_anything_known_is_free() {
     let folder = folder_with_array();
@@ -174,7 +174,7 @@ fn a_block_device_without_anything_known_is_free() {
     folder.run(&format!("create x concat({})", free.0)).ok();
 }
 
-/// What the array itself needs is never taken for something else, with or without --force.
+/// Devices that the array itself needs are never reused, with or without --force.
 #[test]
 fn no_array_overwrites_what_it_counts_on() {
     let folder = folder_with_array();
@@ -185,7 +185,7 @@ fn no_array_overwrites_what_it_counts_on() {
         "journal add @b --array @a,@c",
         "spare add @b --array @a,@c",
         "spare add @free @b --array @a,@c",
-        // By its name, without the device that is asked for.
+        // Named by its array, with the target device itself not listed.
         "replace @a --onto @b data --scan @",
         "rebuild data --onto @b --scan @",
         "journal add @b --array data --scan @",
@@ -221,11 +221,11 @@ fn no_array_overwrites_what_it_counts_on() {
         "spindles spare remove",
     ][..];
     fast.refuses("journal add @s --array @a,@b,@c --force", 1, spare);
-    // A spare is there to take a place.
+    // A spare may take a place.
     fast.run("replace @a --onto @s @b @c").ok();
 }
 
-/// So it is with arrays inside others; and what an array did without for good may be taken.
+/// The same for nested arrays; a device that an array has lost for good may be reused.
 #[test]
 fn what_is_out_for_good_may_be_taken() {
     let nested = Folder::new("a b c d new", 8 * MIB);
@@ -241,7 +241,7 @@ fn what_is_out_for_good_may_be_taken() {
     ] {
         nested.refuses(&format!("{command} --force"), 1, member);
     }
-    // Without @d it is of no use as it is.
+    // Without @d, @c is of no use in its old role.
     nested
         .run("rebuild @a @b --onto raid0(@c,@new) --degraded")
         .ok();

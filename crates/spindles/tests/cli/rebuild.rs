@@ -1,5 +1,5 @@
-//! `rebuild` on arrays of files: what was lost is on the new device, and what is refused changes
-//! nothing.
+//! `rebuild` on arrays of files: the new device holds the data of the lost one, and a refused
+//! command changes nothing.
 
 use crate::cli::arrays::{Folder, MIB};
 use spindles_block::BlockIndex;
@@ -28,7 +28,7 @@ pub(crate) fn list(devices: &str, between: &str) -> String {
     names.join(between)
 }
 
-/// What the array on these devices holds at its beginning.
+/// Checks what the array on these devices holds at its beginning.
 pub(crate) fn same(folder: &Folder, devices: &str) {
     let array = list(devices, ",");
     folder.run(&format!("copy array:{array} @back")).ok();
@@ -57,12 +57,12 @@ fn what_a_lost_device_held_is_on_the_new_one() {
         let all = list(&format!("{left} new"), " ");
         let status = folder.run(&format!("status {all} --json"));
         assert_eq!(status.ok().json()["state"], "healthy", "{expression}");
-        // Without the others that the level can do without, it comes from the new device.
+        // Without the other dispensable members, the data must come from the new device.
         same(&folder, others);
     }
 }
 
-/// A program that ended in the middle left a mark: it is shown, and the rebuild goes on from there.
+/// An interrupted program left a checkpoint: it is shown, and the rebuild resumes there.
 #[test]
 fn a_rebuild_goes_on_where_it_was() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
@@ -81,7 +81,7 @@ fn a_rebuild_goes_on_where_it_was() {
         array.note_rebuilding();
         folder.put(name, &array, &device);
         if name == "b" {
-            // What lies above the mark was never copied.
+            // Data above the checkpoint was never copied.
             let from = (device.data_start().0 + part / 2 + 4) * 4096;
             folder.write(name, from, &vec![0x5a; 1 << 20]);
         }
@@ -101,8 +101,8 @@ fn a_rebuild_goes_on_where_it_was() {
     same(&folder, "a b");
 }
 
-/// What the others can't read of the rows that are filled, the new device goes without. All else is safe again, and a write makes
-/// that good too.
+/// Rows that the other members can't read are not filled on the new device. All else is safe again,
+/// and a write repairs those rows too.
 #[test]
 fn a_rebuild_goes_without_what_others_can_not_read() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 16 * MIB);
@@ -185,7 +185,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
         &["fast"],
     );
     folder.refuses("rebuild @a @c", 1, &["--onto"]);
-    // Where nothing is missing, nothing is left to do.
+    // If nothing is missing, there is nothing to do.
     let run = folder.run("rebuild @a @b @c").ok();
     assert!(run.out.contains("nothing to rebuild"), "{}", run.out);
     let json = folder.run("rebuild @a @b @c --json").ok().json();
@@ -211,7 +211,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
     ] {
         nested.refuses(&format!("rebuild @a @b @c --onto {onto}"), status, &[text]);
     }
-    // What was overwritten is told.
+    // Overwritten contents are reported.
     let run = folder
         .run("rebuild @a @c --onto @x --force --rebuild-rate 20M --json")
         .ok();
@@ -219,12 +219,12 @@ fn a_rebuild_that_can_not_be_is_refused() {
     assert_eq!(json["rebuilt"][0]["member"], 1);
     assert_eq!(json["through"], true);
     same(&folder, "a x c");
-    // The one that was lost is not taken again.
+    // The lost device is not accepted again.
     let run = folder.run("status @a @b @c --json").ok();
     assert_eq!(run.json()["state"], "degraded");
 }
 
-/// One of two missing members is filled: what is missing still is named, and nothing when both are.
+/// One of two missing members is filled: the other one is named, and none once both are filled.
 #[test]
 fn what_is_missing_still_is_named() {
     let folder = filled("raid6(@a,@b,@c,@d)", "a b c d", 8 * MIB);
@@ -241,8 +241,8 @@ fn what_is_missing_still_is_named() {
     same(&folder, "a new c more");
 }
 
-/// What is left of an array inside the array is made anew with the new device, and said so; or the whole
-/// of it with devices that are all new.
+/// The rest of an inner array is recreated with the new device, which is reported; or all of it on
+/// new devices.
 #[test]
 fn an_array_inside_is_made_anew() {
     for (left, onto, names, devices) in [
@@ -274,9 +274,9 @@ fn an_array_inside_is_made_anew() {
     }
 }
 
-/// Killed while it fills, and then the array is written without the new device: the same command begins
-/// again, and gives a device that was full only what it missed. One that held the array once is not
-/// overwritten unasked.
+/// Killed while it fills, and then the array is written without the new device: the same command
+/// starts again, and a device that was full gets only what it missed. A former member is not
+/// overwritten without --force.
 #[test]
 fn what_was_written_without_a_device_that_is_filled_is_filled_again() {
     let folder = filled("raid1(@a,@b)", "a b", 32 * MIB);
@@ -312,7 +312,7 @@ fn what_was_written_without_a_device_that_is_filled_is_filled_again() {
     same(&folder, "old");
 }
 
-/// Killed at any moment, the same command goes on; so it does where a copy was killed before.
+/// Killed at any moment, the same command resumes, even if a copy was killed before.
 #[test]
 fn an_array_inside_is_made_anew_whenever_it_is_killed() {
     for (array, left, onto) in [
@@ -331,11 +331,12 @@ fn an_array_inside_is_made_anew_whenever_it_is_killed() {
         folder.make("new", 8 * MIB);
         folder.make("more", 8 * MIB);
         let rebuild = format!("rebuild {} --onto {onto}", list(left, " "));
-        // Slowly, the last one is killed while it fills: then the array goes on without what it filled.
+        // The last rebuild is slow and is killed while it fills: then the array continues without
+        // what was filled.
         let slowly = format!("{rebuild} --rebuild-rate 1M");
         for (rebuild, ms) in [(&rebuild, 6), (&rebuild, 12), (&slowly, 25), (&slowly, 400)] {
             folder.kill(rebuild, Duration::from_millis(ms));
-            // The same contents were copied again: whatever came of that, they are there.
+            // The same contents are copied again: they are there, whatever the rebuild achieved.
             same(&folder, left);
         }
         let run = folder.run(&rebuild);

@@ -1,5 +1,5 @@
-//! `replace` on arrays of files: the new device holds what the old one held, and what is refused
-//! changes nothing.
+//! `replace` on arrays of files: the new device holds the data of the old one, and a refused
+//! command changes nothing.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
@@ -29,9 +29,9 @@ fn the_new_device_holds_what_the_old_one_held() {
         let status = folder.run(&format!("status {all} --json")).ok().json();
         assert_eq!(status["state"], "healthy", "{expression}");
         assert_eq!(status["clean"], true, "{expression}");
-        // Without those that the level can do without, it comes from the new device.
+        // Without the other dispensable members, the data must come from the new device.
         same(&folder, left);
-        // The old one can't be taken for a member any more; all but its superblock is as it was.
+        // The old device is no longer taken for a member; only its superblock has changed.
         let after = folder.read("b");
         assert!(
             before[1 << 20..] == after[1 << 20..],
@@ -56,7 +56,7 @@ fn a_replacement_that_can_not_be_is_refused() {
     folder.refuses("replace @b --onto @b @a @c", 2, &["is given twice"]);
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
     folder.refuses("replace @b --onto @new", 2, &["the array is missing"]);
-    // One that is all of its array needs no other.
+    // A single-device array needs no other device.
     let single = Folder::new("old new", 4 * MIB);
     single.run("create single concat(@old)").ok();
     single.run("replace @old --onto @new").ok();
@@ -71,7 +71,7 @@ fn a_replacement_that_can_not_be_is_refused() {
     assert_eq!(json["rebuilt"], false);
     assert!(run.error.contains("; that is overwritten"), "{}", run.error);
     same(&folder, "x c");
-    // It is no member any more, so it can't be replaced again.
+    // It is no longer a member, so it can't be replaced again.
     folder.refuses(
         "replace @b --onto @new @a @x @c",
         1,

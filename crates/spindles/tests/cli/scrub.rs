@@ -1,5 +1,5 @@
-//! `scrub` on arrays of files: bytes flipped are found at exactly their places, and repaired where
-//! it can be known what is right.
+//! `scrub` on arrays of files: flipped bytes are found at exactly their places, and repaired if the
+//! right contents are known.
 
 use crate::cli::arrays::{Folder, MIB};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const BLOCK: u64 = 4096;
 
-/// Small random numbers, the same each time.
+/// A small random number generator with fixed results.
 struct Random(u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// An array whose every block is written with random bytes, on devices a, b, c, ...
+/// An array filled with random bytes, on devices a, b, c, ...
 fn filled(expression: &str, devices: &str) -> Folder {
     let folder = Folder::new(devices, 8 * MIB);
     let run = folder.run(&format!(
@@ -47,7 +47,7 @@ fn list(devices: &str) -> String {
     names.join(" ")
 }
 
-/// Where the data area of a member lies, in blocks of the device.
+/// The data area of a member, in blocks of the device.
 fn data_area(folder: &Folder, device: &str) -> std::ops::Range<u64> {
     let bytes = folder.read(device);
     let slot = |at: u64| {
@@ -56,7 +56,7 @@ fn data_area(folder: &Folder, device: &str) -> std::ops::Range<u64> {
     };
     let (_, device) = SLOT_BYTES.into_iter().find_map(slot).expect("a superblock");
     let start = device.data_start().0;
-    // What is left after the last whole chunk is not used.
+    // The rest after the last whole chunk is unused.
     start..start + device.data_blocks() / 16 * 16
 }
 
@@ -69,7 +69,7 @@ fn data(folder: &Folder, devices: &str) -> Vec<Vec<u8>> {
     devices.split(' ').map(area).collect()
 }
 
-/// Flips bits in so many blocks, at most one in each row. The device and the block of each.
+/// Flips bits in this many blocks, at most one in each row. Returns the device and block of each.
 fn flip(folder: &Folder, devices: &str, count: usize) -> BTreeSet<(String, u64)> {
     let mut random = Random(4711);
     let names: Vec<&str> = devices.split(' ').collect();
@@ -91,7 +91,7 @@ fn flip(folder: &Folder, devices: &str, count: usize) -> BTreeSet<(String, u64)>
     flipped
 }
 
-/// The blocks that were told as rotten and repaired.
+/// The blocks reported as corrupt and repaired.
 fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
     let places = json["places"].as_array().expect("a list").iter();
     places
@@ -108,7 +108,7 @@ fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
         .collect()
 }
 
-/// What could not be compared is not called right.
+/// Data that could not be compared is not reported as right.
 #[test]
 fn a_scrub_without_a_member_says_what_it_did_without() {
     for (expression, left, told) in [
@@ -166,7 +166,7 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
     }
 }
 
-/// A look changes nothing: no spare is taken, and nobody is brought up to date.
+/// A check changes nothing: it takes no spare, and brings no member up to date.
 #[test]
 fn a_check_writes_nothing() {
     let folder = filled("raid1(@a,@b)", "a b");
@@ -180,8 +180,8 @@ fn a_check_writes_nothing() {
     }
 }
 
-/// Not one byte of any device: what is rotten, what a crash left, what a member missed and what its
-/// superblock lacks stays as it is.
+/// Not one byte changes on any device: corruption, traces of a crash, a member's missed writes and
+/// outdated superblocks stay as they are.
 #[test]
 fn a_check_changes_nothing_whatever_it_finds() {
     for (expression, devices, left) in [
@@ -200,7 +200,7 @@ fn a_check_changes_nothing_whatever_it_finds() {
             assert!(all() == before, "{expression}: {what}");
         };
         let target = |devices: &str| list(devices).replace(' ', ",");
-        // One that missed something, and is back.
+        // A member that missed writes, and is back.
         std::fs::write(folder.path("more"), vec![0x77; 1 << 20]).expect("room");
         folder
             .run(&format!("copy @more array:{}", target(left)))
@@ -212,12 +212,12 @@ fn a_check_changes_nothing_whatever_it_finds() {
         flip(&folder, &members.join(" "), 20);
         check(devices, 1, "rot");
         folder.run(&format!("scrub {}", list(devices)));
-        // The last superblock write reached one of them.
+        // The last superblock write reached only one of them.
         folder.advance(&members[..1], &[], true);
         check(devices, 0, "the others lag");
         folder.advance(&members, &[], false);
         check(devices, 0, "unclean");
-        // Who only reads can't tell rot from what was being written.
+        // A read-only check can't tell corruption from interrupted writes.
         flip(&folder, &members.join(" "), 20);
         let run = folder.run(&format!("scrub --check {}", list(devices)));
         let texts = [
@@ -228,7 +228,7 @@ fn a_check_changes_nothing_whatever_it_finds() {
     }
 }
 
-/// Without enough members nothing is scrubbed, and with just enough it comes to its end.
+/// With too few members nothing is scrubbed; with just enough, the scrub completes.
 #[test]
 fn a_scrub_of_too_few_members_is_refused() {
     for (expression, devices, too_few, enough) in [
@@ -257,7 +257,7 @@ fn a_scrub_of_too_few_members_is_refused() {
     }
 }
 
-/// With checksums whoever reads rot gets the right bytes, also with one parity.
+/// With checksums, readers of corrupt blocks get the right bytes, even with one parity.
 #[test]
 fn what_is_rotten_is_read_right() {
     for (expression, devices) in [
@@ -268,7 +268,7 @@ fn what_is_rotten_is_read_right() {
         let folder = filled(expression, devices);
         let good = data(&folder, devices);
         let flipped = flip(&folder, devices, 40);
-        // Also where one copy of what was ever written is damaged.
+        // The same with one copy of the bitmap of written regions damaged.
         let mut device = folder.read("b");
         let (_, record) = folder.newest("b");
         let area = record.area(AreaKind::WRITTEN_BITMAP).expect("a bitmap");
@@ -283,7 +283,7 @@ fn what_is_rotten_is_read_right() {
             .ok();
         let incidents = run.json()["incidents"].clone();
         assert!(folder.read("back") == folder.read("source"), "{expression}");
-        // It says which devices hold it, each once, and what is done about it.
+        // Each affected device is reported once, with the action taken.
         let incidents = incidents.as_array().expect("some");
         assert!(!incidents.is_empty(), "{expression}");
         for incident in incidents {
@@ -303,14 +303,14 @@ fn what_is_rotten_is_read_right() {
             "{}",
             run.error
         );
-        // It was opened for reading only, so a scrub finds all of it.
+        // The array was opened read-only, so a scrub finds all corruption.
         let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
         assert_eq!(repaired(&run.json()), flipped, "{expression}");
         assert!(data(&folder, devices) == good, "{expression}");
     }
 }
 
-/// A copy that is verified reads twice what it tells once.
+/// A verified copy reads corruption twice, and reports it once.
 #[test]
 fn rot_that_a_copy_meets_is_told_once() {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
@@ -330,7 +330,8 @@ fn rot_that_a_copy_meets_is_told_once() {
     }
 }
 
-/// How many percent were copied. Nothing else than what the source holds, and zeros where that was left out.
+/// Checks that the copy holds the source, with zeros for skipped ranges. Returns the percentage
+/// copied.
 fn read_of(json: &Value, source: &[u8], back: &[u8]) -> u64 {
     let mut expected = source.to_vec();
     let mut lost = 0;
@@ -346,7 +347,7 @@ fn read_of(json: &Value, source: &[u8], back: &[u8]) -> u64 {
     (bytes - lost) * 100 / bytes
 }
 
-/// What lies on the devices that are there can be read, however many are missing.
+/// Data on the remaining devices can be read, however many are missing.
 #[test]
 fn what_is_left_of_a_failed_array_is_copied_out() {
     for (expression, devices, left, part) in [
@@ -368,7 +369,7 @@ fn what_is_left_of_a_failed_array_is_copied_out() {
         let read = read_of(&run.json(), &source, &folder.read("back"));
         assert!(read.abs_diff(part) < 2, "{expression}: {read}");
     }
-    // What was never written is known to be zeros, though only a part of its stripe was.
+    // Unwritten blocks are known to be zero, even if part of their stripe was written.
     let folder = Folder::new("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let mut source = vec![0x5a; (1 << 20) + 5 * 4096];
@@ -381,7 +382,7 @@ fn what_is_left_of_a_failed_array_is_copied_out() {
         source.resize(back.len(), 0);
         assert!(read_of(&run.json(), &source, &back) > 30);
     }
-    // What was being written when a crash came is not known without the others.
+    // Interrupted writes of a crash are unknown without the other members.
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     folder.advance(&["a", "b", "c"], &[], false);
     folder.refuses(
@@ -391,7 +392,7 @@ fn what_is_left_of_a_failed_array_is_copied_out() {
     );
 }
 
-/// What can't be read as a whole is read block by block.
+/// A range that can't be read as a whole is read block by block.
 #[test]
 fn rot_that_a_rescue_reads_again_is_told_once() {
     for verify in ["", " --verify"] {
@@ -402,17 +403,17 @@ fn rot_that_a_rescue_reads_again_is_told_once() {
         }
         let run = folder.run(&format!("copy array:@a,@b @back --rescue{verify}"));
         run.fails(1, &["8 KiB could not be read", ": 8 KiB found rotten"]);
-        // The first block that can't be read ends it.
+        // The first unreadable block ends the copy.
         let run = folder.run("copy array:@a,@b @other");
         run.fails(1, &["can't read at byte", ": 4 KiB found rotten"]);
     }
 }
 
-/// An array that has lost the first blocks of two neighbouring chunks, and where these lie in it.
+/// An array that has lost the first blocks of two adjacent chunks, and their offsets in the array.
 fn with_losses() -> (Folder, [usize; 2]) {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     let source = folder.read("source");
-    // The first row of two neighbouring chunks, and more of one of them.
+    // The first row of two adjacent chunks, and more of one of them.
     let chunks = [1 << 20, (1 << 20) + (64 << 10)];
     let place = |offset: usize| {
         let block = &source[offset..offset + 4096];
@@ -432,7 +433,7 @@ fn with_losses() -> (Folder, [usize; 2]) {
     (folder, chunks)
 }
 
-/// Whoever wants what can be read gets all of it, and is told what it is not.
+/// A rescue copies all readable data, and reports the rest.
 #[test]
 fn what_is_not_lost_is_copied_out() {
     let (folder, lost) = with_losses();
@@ -473,8 +474,8 @@ fn what_is_not_lost_is_copied_out() {
     }
 }
 
-/// Adjacent blocks are reported as one range, in whatever order they are found, and a person gets at
-/// most 50 of them.
+/// Adjacent blocks are reported as one range, in whatever order they are found. People see at most
+/// 50 ranges.
 #[test]
 fn places_are_told_as_few_as_they_are() {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
@@ -501,7 +502,7 @@ fn places_are_told_as_few_as_they_are() {
     assert_eq!(json["places"].as_array().map(Vec::len), Some(120));
 }
 
-/// Which bytes of the array are lost is what decides which files are.
+/// Lost ranges are reported as bytes of the array: these decide which files are affected.
 #[test]
 fn what_is_lost_is_told_as_bytes_of_the_array() {
     let (folder, chunks) = with_losses();
@@ -536,7 +537,7 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
         let json = run.json();
         assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
         assert_eq!(json["repaired_bytes"], 0);
-        // Which bytes of the array each may be: in one chunk of the stripe or the other.
+        // The bytes of the array that each may be: in one chunk of the stripe or the other.
         for place in json["places"].as_array().expect("a list") {
             let at = place["offset_bytes"].as_u64().expect("a number");
             let chunks = if devices == "a b" { 1 } else { 2 };
@@ -583,8 +584,8 @@ fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
     folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
 }
 
-/// A place that several arrays meet is named once, and what an inner array repaired for the one around it
-/// is counted.
+/// A place that several arrays report is named once, and blocks that an inner array repaired for
+/// the outer one are counted.
 #[test]
 fn a_place_is_named_once_in_arrays_of_arrays() {
     let expression = "raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))";
@@ -618,7 +619,7 @@ fn a_place_is_named_once_in_arrays_of_arrays() {
     crate::cli::rebuild::same(&folder, "a b c d e f");
 }
 
-/// Without redundancy a scrub tells what is rotten, and a read of it is an error.
+/// Without redundancy a scrub reports corruption, and a read of it fails.
 #[test]
 fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
     let folder = filled("raid0(@a,@b)", "a b");
@@ -633,13 +634,13 @@ fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
     std::fs::write(folder.path("back"), []).expect("room");
     let run = folder.run(&format!("copy array:@a,@b @back --bytes {bytes}"));
     run.fails(1, &["are corrupt"]);
-    // Written anew it is good, which the next scrub finds.
+    // Rewritten it is good, which the next scrub finds.
     folder.run("copy @source array:@a,@b").ok();
     folder.run("scrub @a @b").ok();
     status_says_left(&folder, "a b", 0);
 }
 
-/// What `status` says of what the last scrub left, after that has ended.
+/// Checks what `status` reports about the bytes that the last scrub left.
 fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
     let status = format!("status {}", list(devices));
     let run = folder.run(&format!("{status} --json"));
@@ -658,8 +659,8 @@ fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
     assert_eq!((warned, told), (bytes > 0, bytes > 0), "{}", run.out);
 }
 
-/// Arrays without redundancy inside one that has it: what is rotten in them is repaired from the other, and
-/// the device is told on which it lies.
+/// Inner arrays without redundancy: corruption is repaired from the other inner array, and reported
+/// with its device.
 #[test]
 fn rot_in_an_array_without_redundancy_is_told_by_device() {
     for expression in [
@@ -667,7 +668,8 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
         "raid5(raid0(@a,@b),concat(@c),@d)",
     ] {
         let folder = crate::cli::rebuild::filled(expression, "a b c d", 4 * MIB);
-        // In the second chunk of the outer array's data: every second one of the inner array is on b.
+        // In the second chunk of the outer array's data: every other chunk of the inner array is on
+        // b.
         let mut expected = BTreeSet::new();
         for (device, block) in [("a", 40), ("b", 100), ("b", 103)] {
             let (_, record) = folder.newest(device);
@@ -684,8 +686,8 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
     }
 }
 
-/// One that took the place of an array with redundancy keeps checksums itself: what is rotten in it is
-/// mended from above, and told as that.
+/// A device that replaced an inner array with redundancy keeps checksums itself: its corruption is
+/// repaired by the outer array, and reported that way.
 #[test]
 fn what_is_mended_from_above_is_not_left() {
     let folder =
@@ -702,7 +704,7 @@ fn what_is_mended_from_above_is_not_left() {
     let run = folder.run("scrub @a @b @e").ok();
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
     status_says_left(&folder, "a b e", 0);
-    // What the outer array does not use it can't mend, and does not miss.
+    // The outer array can't repair data that it does not use, and does not need it.
     folder.write("e", device.data_start().0 * 4096, b"rot");
     let run = folder.run("scrub @a @b @e");
     assert_eq!(run.status, 1, "{}{}", run.out, run.error);
@@ -710,7 +712,7 @@ fn what_is_mended_from_above_is_not_left() {
     crate::cli::rebuild::same(&folder, "a b e");
 }
 
-/// Whether it may be overwritten can't be seen where it can't be read; whoever says so may.
+/// An unreadable beginning may hold data that must not be overwritten: writing needs --force.
 #[test]
 fn an_array_whose_beginning_is_rotten_is_written_with_force() {
     let folder = Folder::new("a b data", 16 * MIB);
@@ -740,7 +742,7 @@ fn an_array_whose_beginning_is_rotten_is_written_with_force() {
         .ok();
 }
 
-/// Rot on an inner array is repaired from the other one, and never puts the inner array out.
+/// Corruption of an inner array is repaired from the other one, and never puts the inner array out.
 #[test]
 fn rot_on_arrays_inside_is_repaired_and_puts_none_out() {
     let folder = Folder::new("a b c d data", 16 * MIB);
@@ -751,7 +753,7 @@ fn rot_on_arrays_inside_is_repaired_and_puts_none_out() {
     folder.run("copy @data array:@a,@b,@c,@d").ok();
     let data = |device: &str| {
         let area = data_area(&folder, device);
-        // What was written, without the metadata of the array around.
+        // Written blocks, without the metadata of the outer array.
         area.start + 256..area.start + 1500
     };
     let mut random = Random(7);

@@ -1,11 +1,11 @@
-//! `grow --size`: an array gets the room of the devices that its members were replaced by.
+//! `grow --size`: an array gets the room of larger devices that replaced its members.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
 use serde_json::Value;
 use std::time::Instant;
 
-/// An array with data on it on `a b c`, whose members were replaced by larger devices `d e f`.
+/// An array with data on `a b c`, whose members were replaced by larger devices `d e f`.
 fn replaced(expression: &str) -> Folder {
     let folder = filled(expression, "a b c", 8 * MIB);
     for (at, (old, new)) in ["a", "b", "c"].iter().zip(["d", "e", "f"]).enumerate() {
@@ -66,11 +66,11 @@ fn an_array_gets_the_room_that_its_members_have() {
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
 }
 
-/// Whatever else an array has or does.
+/// Explains why an array can't grow now, whatever else it has or does.
 #[test]
 fn what_can_not_get_larger_now_says_why() {
     let folder = replaced("raid5(@a,@b,@c)");
-    // With its journal on a device of its own, and after an end in the middle of something.
+    // With a separate journal device, and after a crash.
     folder.make("log", 8 * MIB);
     folder.run("journal add @log --array @d,@e,@f").ok();
     folder.advance(&["d", "e", "f"], &[], false);
@@ -90,7 +90,7 @@ fn what_can_not_get_larger_now_says_why() {
     folder.refuses("grow @a @b --size max", 1, &["no bitmaps"]);
 }
 
-/// Moments at which a command is killed: from its beginning until it is surely through.
+/// Moments at which a command is killed: from its start until it has certainly ended.
 const PARTS: u32 = 10;
 
 #[test]
@@ -127,7 +127,7 @@ fn killed_at_any_moment_it_has_one_size_or_the_other() {
     );
 }
 
-/// Where an array became something else, that is what is said of it.
+/// A growth reports what the array is now.
 #[test]
 fn a_growth_says_what_the_array_is_now() {
     let folder = Folder::new("a b c d", 32 * MIB);

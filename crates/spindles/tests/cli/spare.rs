@@ -1,12 +1,12 @@
-//! Spares of arrays on files: they take the places of lost members by themselves, whoever opens the
-//! array; what comes back afterwards is left out; and what can't be is refused and changes nothing.
+//! Spares of arrays on files: they replace lost members automatically, whichever command opens the
+//! array. A member that returns afterwards is left out, and a refused command changes nothing.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
 use spindles_format::{SLOT_BYTES, SpareRecord};
 use std::fs;
 
-/// An array with data on it, and another device, which is a spare of it.
+/// An array with data, and a spare of it.
 fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> Folder {
     let folder = filled(expression, devices, bytes);
     folder.make(spare, bytes);
@@ -16,7 +16,7 @@ fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> Folde
     folder
 }
 
-/// What lies in the place of a spare.
+/// Decodes the spare label of a device.
 fn spare_on(folder: &Folder, name: &str) -> Option<SpareRecord> {
     let at = usize::try_from(SLOT_BYTES[0]).expect("small");
     SpareRecord::decode(&folder.read(name)[at..]).ok()
@@ -40,7 +40,7 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
         let json = folder.run(&format!("{status} --json")).ok().json();
         assert_eq!(json["spares"][0]["shared"], false);
         assert_eq!(json["state"], "healthy");
-        // As long as nobody is missing it is left alone.
+        // While no member is missing, the spare stays unused.
         let before = folder.read("s");
         folder
             .run(&format!("scrub {} @s", list(&devices, " ")))
@@ -48,7 +48,7 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
         same(&folder, &format!("{devices} s"));
         assert!(folder.read("s") == before);
         fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
-        // Looking changes nothing.
+        // `status` changes nothing.
         folder.run(&format!("status {} @s", list(left, " "))).ok();
         assert!(folder.read("s") == before);
         let run = folder.run(&format!("rebuild {} @s", list(left, " "))).ok();
@@ -60,7 +60,7 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
         assert!(run.out.contains("member 1 is active again"), "{}", run.out);
         assert_eq!(spare_on(&folder, "s").map(|spare| spare.is_shared()), None);
         same(&folder, others);
-        // The one that was lost has no place any more.
+        // The lost member no longer has a place.
         let run = folder
             .run(&format!("status {} @s @away", list(left, " ")))
             .ok();
@@ -81,7 +81,7 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
     }
 }
 
-/// The device comes first; who begins with the array is told the command line that is meant.
+/// The device comes first; a command line that begins with the array gets the right one as advice.
 #[test]
 fn the_order_of_arguments_is_told() {
     let folder = Folder::new("a b s", 8 * MIB);
@@ -114,7 +114,7 @@ fn the_order_of_arguments_is_told() {
     }
 }
 
-/// Any program that writes to the array does; what it has no time for goes on later.
+/// Any program that writes to the array fills the spare; the rest follows later.
 #[test]
 fn a_copy_lets_a_spare_take_its_place() {
     let folder = Folder::new("a b c s", 8 * MIB);
@@ -133,7 +133,7 @@ fn a_copy_lets_a_spare_take_its_place() {
         "{}",
         run.error
     );
-    // Without bytes to be filled, or filled at once: nothing is left to do for a rebuild.
+    // Whether no bytes needed filling or all are filled: a rebuild has nothing left to do.
     folder.run("resync @a @c @s").ok();
     let run = folder.run("rebuild @a @c @s");
     let json = folder.run("status @a @c @s --json").ok().json();
@@ -141,7 +141,7 @@ fn a_copy_lets_a_spare_take_its_place() {
     same(&folder, "c s");
 }
 
-/// A copy does not wait until the spare is filled, and says what finishes that.
+/// A copy does not wait until the spare is filled, and says which command finishes that.
 #[test]
 fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
@@ -163,7 +163,7 @@ fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
     assert!(!error.contains("is filled to"), "{error}");
 }
 
-/// It is taken for the places that it has room for.
+/// A spare takes only places that it has room for.
 #[test]
 fn a_spare_that_is_too_small_for_some_members_says_for_which() {
     let folder = Folder::new("a b s t", 8 * MIB);
@@ -204,7 +204,7 @@ fn a_spare_that_is_too_small_for_some_members_says_for_which() {
     }
     let run = folder.run(&format!("spare add @e {add}")).ok();
     assert_eq!(run.error, "");
-    // For the others it is one.
+    // It is a spare for the other members.
     fs::remove_file(folder.path("b")).expect("it is there");
     let run = folder.run("rebuild @a @c @d @t --degraded").ok();
     assert!(
@@ -214,7 +214,7 @@ fn a_spare_that_is_too_small_for_some_members_says_for_which() {
     );
 }
 
-/// The member that is away could have gone on alone.
+/// The absent member could have continued alone.
 #[test]
 fn a_spare_of_a_mirror_of_two_waits_until_it_is_said_that_those_here_go_on() {
     let folder = Folder::new("a b s", 8 * MIB);
@@ -244,16 +244,16 @@ fn a_shared_spare_serves_who_comes_first() {
     assert!(run.out.contains("is a shared spare"), "{}", run.out);
     fs::remove_file(folder.path("b")).expect("it is there");
     fs::remove_file(folder.path("d")).expect("it is there");
-    // It stays a shared one.
+    // It stays a shared spare.
     let run = folder.run("spare add @s --array @c").ok();
     assert!(run.out.contains("is a shared spare"), "{}", run.out);
-    // The one that is too small is left out.
+    // The spare that is too small is left out.
     let run = folder.run("rebuild @a @small @s").ok();
     assert!(run.out.contains("member 1 is active again"), "{}", run.out);
     assert!(spare_on(&folder, "small").is_some());
     same(&folder, "s");
     folder.refuses("rebuild @c @s", 1, &["belong"]);
-    // Those that are nobody else's go first, and then the smallest.
+    // Dedicated spares go first, then the smallest shared one.
     for (device, bytes) in [("big", 16), ("less", 9), ("own", 32)] {
         folder.make(device, bytes * MIB);
     }
@@ -267,7 +267,8 @@ fn a_shared_spare_serves_who_comes_first() {
     assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
 }
 
-/// Whichever way it is asked for: without being forced, as it takes its place by itself too.
+/// In every form of the command, without --force, as the spare would take its place automatically
+/// too.
 #[test]
 fn a_rebuild_onto_a_spare_takes_it() {
     for whose in ["--shared", "--array @c,@d"] {
@@ -289,7 +290,7 @@ fn a_rebuild_onto_a_spare_takes_it() {
     }
 }
 
-/// A crash after an array laid its hand on a spare leaves one of that array alone. What is torn is
+/// A crash after an array claimed a spare leaves a dedicated spare of that array. A torn label is
 /// neither spare nor member.
 #[test]
 fn a_spare_that_was_about_to_be_taken_is_taken_again() {
@@ -305,7 +306,7 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
     let (array, device) = folder.newest("a");
     let claimed = spare.claimed_by(array.uuid);
     folder.write("s", SLOT_BYTES[0], &claimed.encode());
-    // Its first superblock was torn as well.
+    // Its first superblock is torn as well.
     let mut torn = [0; spindles_format::SUPERBLOCK_BYTES];
     spindles_format::encode(&array, &device, &mut torn);
     torn[1024..].fill(0);
@@ -321,7 +322,7 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
     folder.refuses("rebuild @c @s", 1, &["--onto"]);
     folder.run("rebuild @a @s").ok();
     same(&folder, "s");
-    // Torn in the place of the spare itself.
+    // The label of the spare itself is torn.
     let half = claimed.encode();
     folder.make("e", 8 * MIB);
     folder.run("spare add @e --shared").ok();
@@ -332,7 +333,7 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
     folder.refuses("create x raid1(@e,@a)", 1, &["damaged", "--force"]);
 }
 
-/// Whoever waits for a spare that can't take the place is told which one, and how large it must be.
+/// If a spare is too small, the error names it and the required size.
 #[test]
 fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
@@ -345,7 +346,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
         "--onto",
     ];
     folder.refuses("rebuild @a @c @small", 1, &texts);
-    // It would do for the other member, but that is not the one that is lost.
+    // It would fit the other member, but that one is not lost.
     let folder = Folder::new("a s", 8 * MIB);
     folder.make("large", 16 * MIB);
     folder
@@ -404,7 +405,7 @@ fn what_can_not_be_a_spare_is_refused() {
     let before = folder.read("s");
     folder.run("rebuild @a @b @c @s").ok();
     assert!(folder.read("s") == before, "no place waits for it");
-    // It is this array's alone.
+    // It belongs to this array alone.
     folder.run("rebuild @a @b --onto @s").ok();
     same(&folder, "a s");
     folder.run("spare add @new --array @a,@b,@s").ok();
@@ -414,7 +415,7 @@ fn what_can_not_be_a_spare_is_refused() {
     folder.run("create x raid1(@new,@two)").ok();
 }
 
-/// It is taken as `spare add` takes it, and other arrays keep their spare.
+/// `spare remove` takes one array like `spare add`, and other arrays keep their spare.
 #[test]
 fn a_spare_is_removed_from_one_array() {
     for [before, after] in [["spare remove", " --array"], ["remove", ""]] {
@@ -422,7 +423,7 @@ fn a_spare_is_removed_from_one_array() {
     }
 }
 
-/// `remove` is the command, in one of its forms.
+/// `remove` formats the command in one of its forms.
 fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
     for file in ["c", "d", "shared"] {
@@ -451,7 +452,7 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     assert!(spare_on(&folder, "s").is_none());
 }
 
-/// Who comes back and lacks little is brought up to date; no spare is taken for that.
+/// A member that returns and missed little is brought up to date; no spare is taken.
 #[test]
 fn a_member_that_returns_comes_before_a_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
@@ -467,7 +468,7 @@ fn a_member_that_returns_comes_before_a_spare() {
     same(&folder, "b c");
 }
 
-/// What a growth adds is given with it: a spare stays one.
+/// A growth needs its own devices: a spare stays a spare.
 #[test]
 fn a_growth_takes_no_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
@@ -481,8 +482,7 @@ fn a_growth_takes_no_spare() {
     same(&folder, "s b c");
 }
 
-/// The member that is missing may be all that tells what is right: force does not give its place
-/// away.
+/// Only the missing member may know the right data: --force does not give its place away.
 #[test]
 fn what_is_opened_by_force_takes_no_spare() {
     let folder = Folder::new("a b c s", 8 * MIB);

@@ -1,4 +1,4 @@
-//! `status`: its words, its exit status, and that it works whoever has the array.
+//! `status`: its text and exit status, also while another process has the array.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::Run;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Fails unless the exit status, the JSON and the words are those.
+/// Fails unless the exit status, the JSON and the text match.
 fn is(folder: &Folder, devices: &str, status: i32, texts: &[&str]) -> Run {
     let state = ["healthy", "", "", "degraded", "failed"][usize::try_from(status).expect("few")];
     let run = folder.run(&format!("status {devices} --json"));
@@ -104,7 +104,7 @@ fn the_exit_status_says_how_an_array_is() {
         3,
         &["'data.1' can't be opened: member 1 of 2 missing"],
     );
-    // What is around them is not known.
+    // The outer array is unknown.
     let run = is(
         &folder,
         "@a @d",
@@ -115,7 +115,7 @@ fn the_exit_status_says_how_an_array_is() {
     folder.run("status @nothing").fails(1, &["nothing"]);
 }
 
-/// How many members more may be lost, and nothing that is not known.
+/// How many more members may be lost, without claims about the unknown.
 #[test]
 fn what_is_left_is_told_as_far_as_it_is_known() {
     let (none, one, two) = (
@@ -144,7 +144,7 @@ fn what_is_left_is_told_as_far_as_it_is_known() {
     }
 }
 
-/// What may not be read is no loss.
+/// Devices without read permission do not count as lost.
 #[test]
 fn what_this_user_may_not_read_is_not_taken_for_lost() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -207,7 +207,7 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
             }
         }
     }
-    // Others hear of it too.
+    // Other commands report it too.
     mode("a", 0o644);
     let run = run("scrub data --check").expect("it ran before");
     let error = String::from_utf8(run.stderr).expect("text");
@@ -217,7 +217,7 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
     );
 }
 
-/// An array of arrays is shown with theirs, and what belongs to which.
+/// A nested array is shown with its inner arrays, and which device belongs to which.
 #[test]
 fn arrays_inside_are_told_apart() {
     let logs_nothing = "policy journal (this level has nothing to log), checksums crc32c";
@@ -296,8 +296,7 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill is there").success());
 }
 
-/// Lets a command run step by step until `status --json` shows what it is doing, and this; then it
-/// stands still.
+/// Runs a command step by step until `status --json` shows its work, and this text; then stops it.
 fn caught(folder: &Folder, arguments: &str, status: &str, shows: &str) -> (Child, Run) {
     let here = folder.path("");
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
@@ -359,7 +358,7 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
         3,
         &[&by, &member, " % done", command, "degraded, "],
     );
-    // Killed, it has nothing any more.
+    // After the kill, no process has the array.
     child.kill().expect("it is ours");
     child.wait().expect("it ended");
     let texts = [
@@ -379,7 +378,7 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
     child.wait().expect("it ended");
 }
 
-/// A member that knows what it missed needs no new device.
+/// A member whose missed writes are known needs no new device.
 #[test]
 fn what_brings_a_stale_member_up_to_date_is_said() {
     let folder = Folder::new("a b c d data", 16 * MIB);
@@ -394,14 +393,14 @@ fn what_brings_a_stale_member_up_to_date_is_said() {
     let safe = format!("to make array 'k6' safe again: {back}");
     let run = is(&folder, "@a @b @c @d", 3, &[&safe]);
     assert!(!run.error.contains("--onto"), "{}", run.error);
-    // Another member is gone for good.
+    // Another member is lost for good.
     let more = format!("{back}; to make array 'k6' safe again, bring back what else is missing");
     is(&folder, "@a @b @c", 3, &[&more, "--onto DEV`"]);
     folder.run("rebuild @a @b @c @d").ok();
     is(&folder, "@a @b @c @d", 0, &[]);
 }
 
-/// What a command that reads leaves unsettled, when it ends.
+/// Names the command that finishes a resync which a read-only command left.
 #[test]
 fn who_finishes_what_a_crash_left_is_said() {
     let folder = Folder::new("a b", 16 * MIB);
@@ -413,7 +412,7 @@ fn who_finishes_what_a_crash_left_is_said() {
     assert!(run.error.contains(words), "{}", run.error);
 }
 
-/// The list says of an array what its own status says, and the exit status is the same.
+/// The list and the status of one array agree, and so do their exit statuses.
 #[test]
 fn the_list_and_one_array_agree() {
     let folder = Folder::new("a b c", 8 * MIB);
@@ -422,7 +421,7 @@ fn the_list_and_one_array_agree() {
     let agree = |status: i32, state: &str| {
         let one = folder.run(&format!("status data {scan}"));
         let all = folder.run(&format!("status {scan}"));
-        // The list has the arrays that other tests serve too.
+        // The list also has the arrays that other tests serve.
         assert!(
             one.status == status && all.status >= status,
             "{}",
@@ -435,7 +434,7 @@ fn the_list_and_one_array_agree() {
     };
     agree(0, "healthy");
     folder.copy("a", "again");
-    // Nobody knows which of them it is: not a state of the array, but an error.
+    // Nobody can tell which one is the member: not a state of the array, but an error.
     agree(1, "not known");
     for (gone, status, state) in [
         ("again", 0, "healthy"),
@@ -447,7 +446,7 @@ fn the_list_and_one_array_agree() {
     }
 }
 
-/// A member whose file was cut off is left out, however little is left of it.
+/// A truncated member is left out, however little is left of it.
 #[test]
 fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
     for bytes in [0, 100, 4095, 5000, 9000, 36_863] {

@@ -1,4 +1,4 @@
-//! A certificate authority of one's own, for tests of TLS.
+//! A private certificate authority for tests of TLS.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
@@ -21,13 +21,14 @@ impl Authority {
         Self(Issuer::new(about, key), own.pem())
     }
 
-    /// Its certificate alone: what a client has that knows the server, and shows nothing.
+    /// Writes only its certificate: for a client that can verify the server, but shows no
+    /// certificate.
     pub(crate) fn certify(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("a folder");
         fs::write(folder.join("ca-cert.pem"), &self.1).expect("it is written");
     }
 
-    /// A certificate, signed, and its key.
+    /// Writes a signed certificate and its key.
     pub(crate) fn sign(&self, folder: &Path, who: &str, serial: u64) {
         self.certify(folder);
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -46,7 +47,7 @@ impl Authority {
         write("key", &key.serialize_pem());
     }
 
-    /// A list that takes a certificate back.
+    /// Writes a list that revokes a certificate.
     pub(crate) fn revoke(&self, folder: &Path, serial: u64) {
         let revoked = RevokedCertParams {
             serial_number: SerialNumber::from(serial),

@@ -1,4 +1,5 @@
-//! Several arrays behind one server: each is an export of its own, and what happens to one does not happen to others.
+//! Several arrays on one server: each is a separate export, and events of one do not affect the
+//! others.
 
 use super::{MIB, Pool, Served, has, pattern, read};
 use crate::loop_devices::Loop;
@@ -10,10 +11,10 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Of a block device: nobody else has it. `asm-generic/fcntl.h` of Linux.
+/// For a block device: exclusive use. From `asm-generic/fcntl.h` of Linux.
 const O_EXCL: i32 = 0o200;
 
-/// Array 'pool', and beside it array 'music'.
+/// Array 'pool', and another array, 'music'.
 fn two() -> Pool {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
     make(&pool, &["d", "e"]);
@@ -45,7 +46,7 @@ fn listed(served: &Served<'_>) -> String {
     String::from_utf8(served.run(&line).stdout).expect("text")
 }
 
-/// A command on an array, and its exit status.
+/// Runs a command on an array. Returns its exit status and output.
 fn status_of(pool: &Pool, line: &str) -> (Option<i32>, String) {
     let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
     let said = [run.stdout, run.stderr].concat();
@@ -94,7 +95,7 @@ fn each_array_is_an_export_with_its_own_facts() {
     let music = served.uri.replace("/pool?", "/music?");
     let sizes = ["@", &music].map(|uri| served.run(&format!("nbdinfo --size {uri}")).stdout);
     assert_ne!(sizes[0], sizes[1]);
-    // Nobody gets one by chance.
+    // Without a name, no export is selected.
     let nameless = served.uri.replace("/pool?", "/?");
     let refused = served.try_run(&format!("nbdinfo {nameless}"));
     assert!(!refused.status.success(), "{refused:?}");
@@ -102,7 +103,7 @@ fn each_array_is_an_export_with_its_own_facts() {
     served.run(&format!("nbdcopy --flush %/in {music}"));
     served.run("nbdcopy @ %/out");
     assert!(read(&pool.path("out")).iter().all(|byte| *byte == 0));
-    // What ends one leaves the other, also to those who name none.
+    // Stopping one leaves the other, which is not served to clients without a name either.
     let (code, said) = status_of(&pool, "stop pool");
     assert_eq!(code, Some(0), "{said}");
     let list = listed(&served);
@@ -121,7 +122,7 @@ fn each_array_is_an_export_with_its_own_facts() {
     assert!(!pool.path("socket").exists(), "the socket is left");
 }
 
-/// Names that are given together are done one after the other, also where one of them can't be.
+/// Arrays named together are handled one after the other, even if one of them fails.
 #[test]
 fn several_are_shown_and_stopped_by_one_command() {
     let pool = two();
@@ -175,7 +176,7 @@ fn what_happens_to_one_does_not_disturb_the_other() {
     for writer in writers {
         ended_well(writer);
     }
-    // The same with one that goes away while the other is written.
+    // The same while another array stops being served.
     let writer = fio(&served, "pool");
     let (code, said) = status_of(&pool, "stop music");
     assert_eq!(code, Some(0), "{said}");
@@ -191,7 +192,8 @@ fn what_happens_to_one_does_not_disturb_the_other() {
     }
 }
 
-/// A name that clients know is not given to another array, though the array that had it is called otherwise.
+/// An export name that clients know is not given to another array, even after its own array was
+/// renamed.
 #[test]
 fn a_name_is_not_that_of_another_export() {
     let pool = two();
@@ -200,7 +202,7 @@ fn a_name_is_not_that_of_another_export() {
         ("rename music jazz", Some(0)),
         ("rename pool music", Some(1)),
         ("status pool", Some(0)),
-        // Its own is not another's.
+        // Its own name is free for it.
         ("rename jazz music", Some(0)),
         ("rename music jazz", Some(0)),
         ("stop jazz", Some(0)),
@@ -220,7 +222,7 @@ fn a_name_is_not_that_of_another_export() {
     }
 }
 
-/// The line that systemd shows, and the page of metrics, name the arrays.
+/// The status line of systemd and the metrics page name the arrays.
 #[test]
 fn those_who_watch_see_each_array() {
     let pool = two();
@@ -289,7 +291,7 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
     for name in ["g", "h"] {
         std::fs::remove_file(pool.path(name)).expect("it is there");
     }
-    // A namesake, which only its devices tell from the other.
+    // An array of the same name, distinguished only by its devices.
     std::fs::create_dir(pool.path("other")).expect("a folder");
     make(&pool, &["other/a", "other/b"]);
     let mut command = crate::program_in(&pool.path("other"));
@@ -340,7 +342,7 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
             "{what:?}: {said}"
         );
     }
-    // What is refused has not changed, and neither has what stands beside it: 'pool' would be without a member.
+    // A refused array has not changed, nor have the others: 'pool' would lack a member.
     for gone in ["c", "e"] {
         std::fs::remove_file(pool.path(gone)).expect("it is there");
     }
@@ -359,7 +361,7 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
     }
 }
 
-/// Refused where somebody else has the other array, or a device of it: nothing has changed on any.
+/// Refused because another process has the other array, or a device of it: no array has changed.
 fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
     let names = ["a", "b", "c", "d", "e"];
     let contents = || names.map(|name| read(&pool.path(name)));
@@ -370,7 +372,7 @@ fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
     assert!(told.contains(&format!("{busy} is in use by")), "{told}");
     assert!(before == contents(), "something changed");
     assert!(!pool.path("other").exists());
-    // It was not opened and closed either.
+    // It was not even opened and closed.
     let (_, status) = status_of(pool, "status pool");
     assert!(status.contains("clean, generation 1\n"), "{status}");
 }
@@ -384,7 +386,7 @@ fn what_another_server_has_is_refused_with_all_others() {
     serve(&pool, &[]).stop();
 }
 
-/// As a device is that is mounted: it is open for somebody alone.
+/// Like a mounted device: opened exclusively.
 #[test]
 fn a_device_that_is_held_is_refused_with_all_others() {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
@@ -427,7 +429,7 @@ fn new_clients_see_a_growth() {
     served.stop();
 }
 
-/// An array does not begin to grow by a device that somebody else has below: it would lack it.
+/// An array does not grow by a device whose underlying device is in use: it would lose that member.
 #[test]
 fn a_device_that_is_held_is_not_grown_by() {
     let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
@@ -437,7 +439,7 @@ fn a_device_that_is_held_is_not_grown_by() {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: a_device_that_is_held_is_not_grown_by: {reason}"),
     };
-    // As a file system has it that is mounted.
+    // Like a mounted file system.
     let held = File::options()
         .read(true)
         .custom_flags(O_EXCL)
@@ -482,7 +484,7 @@ fn what_is_given_twice_is_refused_at_once() {
 #[test]
 fn devices_are_grouped_by_their_arrays() {
     let pool = two();
-    // In any order, and an array that is meant twice is one.
+    // In any order; an array named twice is one export.
     let what = ["d", "pool", "e", "a", "mem:8M"];
     let mut served = pool.serve_what(&what, "array 'music' is served: nbd");
     for export in ["array 'pool'", "mem:8M is served"] {
@@ -492,7 +494,8 @@ fn devices_are_grouped_by_their_arrays() {
     served.stop();
 }
 
-/// One spare for several arrays of a server: the first that needs it has it, and for the others it is none any more.
+/// One spare for several arrays of a server: the first array that needs it takes it, and the others
+/// lose it.
 #[test]
 fn a_shared_spare_is_taken_once() {
     for shared in [
@@ -509,7 +512,7 @@ fn a_shared_spare_is_taken_once() {
         for line in shared {
             does(line, 0);
         }
-        // Where it is not shared it is found by itself.
+        // A spare that is not shared is found automatically.
         let more = if shared.len() == 1 { &["s"][..] } else { &[] };
         let served = serve(&pool, more);
         for array in ["pool", "music"] {
@@ -521,11 +524,11 @@ fn a_shared_spare_is_taken_once() {
         does("fail a pool", 0);
         let said = does("status pool", 3);
         assert!(said.contains("add takes it back"), "{said}");
-        // What closes an array and opens it again does without it too.
+        // Commands that reopen an array do without it too.
         does("journal add log --array pool", 0);
         does("stop pool music", 0);
         served.stop_has_come();
-        // The one that is opened first takes it at once.
+        // The array opened first takes it at once.
         does("spare add t --shared", 0);
         does("fail d music", 0);
         let served = pool.serve_what(&["pool", "music", "t", "--degraded"], super::POOL_SERVED);
@@ -540,7 +543,8 @@ fn a_shared_spare_is_taken_once() {
     }
 }
 
-/// A device that one array let go becomes a member of the other: the first does not count on it any more.
+/// A device that one array released becomes a member of the other: the first no longer counts on
+/// it.
 #[test]
 fn a_device_goes_from_one_array_to_the_other() {
     let pool = two();
@@ -571,8 +575,8 @@ fn a_device_goes_from_one_array_to_the_other() {
     served.stop_has_come();
 }
 
-/// All members are exchanged, and the array is opened anew so often that no record knows the first ones any more: its
-/// server does not count on them.
+/// All members are replaced, and the array is reopened so often that no record mentions the first
+/// ones any longer: the server does not count on them.
 #[test]
 fn devices_that_were_replaced_are_forgotten() {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);

@@ -1,5 +1,5 @@
-//! Extended headers, byte for byte as the protocol's description has them: most clients don't speak them yet. Texts of errors,
-//! the order of what is told of an export, and the number of a context are the server's to choose.
+//! Extended headers, byte by byte as in the protocol description: few clients support them yet. The
+//! server may choose error texts, the order of export information, and context numbers.
 
 use super::Pool;
 use std::fs::File;
@@ -20,7 +20,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(digits).collect()
 }
 
-/// Says this, and is answered that.
+/// Sends bytes, and expects this reply.
 fn exchange(stream: &mut UnixStream, say: &str, hear: &str) {
     stream.write_all(&unhex(say)).expect("it reads");
     let mut heard = vec![0; unhex(hear).len()];
@@ -28,7 +28,7 @@ fn exchange(stream: &mut UnixStream, say: &str, hear: &str) {
     assert_eq!(hex(&heard), hex(&unhex(hear)), "{say}");
 }
 
-/// Says this, and is answered this error. What follows in the answer is for people.
+/// Sends bytes, and expects this error. The rest of the reply is text for people.
 fn fails(stream: &mut UnixStream, say: &str, cookie: &str, offset: &str, error: u32) {
     exchange(
         stream,
@@ -65,7 +65,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
         "00000003 49484156454f5054 0000000b 00000000",
         "0003e889045565a9 0000000b 00000001 00000000",
     );
-    // base:allocation of the export without a name.
+    // base:allocation of the nameless export.
     exchange(
         s,
         "49484156454f5054 0000000a 0000001b
@@ -73,7 +73,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
         "0003e889045565a9 0000000a 00000004 00000013 00000001 626173653a616c6c6f636174696f6e
          0003e889045565a9 0000000a 00000001 00000000",
     );
-    // 6 GiB, with all flags but for those of read only, rotational, resizable and payloads of block status.
+    // 6 GiB, with all flags except read only, rotational, resizable and payloads of block status.
     exchange(
         s,
         "49484156454f5054 00000007 00000006 00000000 0000",
@@ -81,7 +81,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
          0003e889045565a9 00000007 00000003 0000000e 0003 00000001 00001000 02000000
          0003e889045565a9 00000007 00000001 00000000",
     );
-    // A write, whose length is that of its payload, with FUA.
+    // A write with FUA, whose length is that of its payload.
     exchange(
         s,
         "21e41c71 0021 0001 1112131415161718 0000000000001000 0000000000000008 a1a2a3a4a5a6a7a8",
@@ -100,7 +100,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
         "21e41c71 0000 0003 3132333435363738 0000000000000000 0000000000000000",
         "6e8a278c 0001 0000 3132333435363738 0000000000000000 0000000000000000",
     );
-    // 5 GiB of block status, one extent with 64 bits for each number; then zeros, and given back.
+    // 5 GiB of block status: one extent with 64-bit numbers; then write zeroes, and trim.
     exchange(
         s,
         "21e41c71 0000 0007 4142434445464748 0000000000000800 0000000140000000",
@@ -122,7 +122,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
     let mut fails = |command: &str, length: &str, payload: &str, error| {
         let say = format!("21e41c71 {command} {cookie} {offset} {length} {payload}");
         fails(s, &say, cookie, offset, error);
-        // Both are in step after it.
+        // Both sides are still in sync afterwards.
         exchange(
             s,
             "21e41c71 0000 0003 3132333435363738 0000000000000000 0000000000000000",
@@ -130,7 +130,7 @@ fn extended_headers_are_as_the_protocol_has_them() {
         );
     };
     let (no_space, invalid, overflow) = (28, 22, 75);
-    // 5 GiB and a byte from 1 GiB on, and more than can be.
+    // 5 GiB and a byte from 1 GiB on, and more than is possible.
     for length in ["0000000140000001", "ffffffffffffffff"] {
         fails("0000 0006", length, "", no_space);
         fails("0000 0004", length, "", invalid);
@@ -138,11 +138,11 @@ fn extended_headers_are_as_the_protocol_has_them() {
         fails("0000 0000", length, "", invalid);
     }
     fails("0000 0000", "0000000140000000", "", overflow);
-    // A payload of what takes none is passed over: a read, a block status, and a command that nobody knows.
+    // An unexpected payload is skipped: of a read, a block status, and an unknown command.
     for command in ["0020 0000", "0020 0007", "0020 0063"] {
         fails(command, "0000000000000008", "2122232425262728", invalid);
     }
-    // More than any payload may have: nobody waits for its end.
+    // A payload above the limit: the server does not wait for its end.
     let say = "21e41c71 0020 0000 7172737475767778 0000000000000000 0000000140000000";
     stream.write_all(&unhex(say)).expect("it reads");
     let count = stream.read(&mut [0; 1]);

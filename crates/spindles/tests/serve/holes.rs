@@ -1,9 +1,9 @@
-//! Where a client is told that there is no data: only where there is none, whoever writes meanwhile.
+//! Clients are told of holes only where there is no data, even during writes.
 
 use super::{MIB, Pool, has, pattern, read};
 use std::process::Command;
 
-/// Whether Debian's Python has libnbd, and perhaps no other.
+/// Returns true if Debian's Python has libnbd; another Python need not have it.
 fn has_nbdsh() -> bool {
     let python = ["PATH=/usr/bin:/bin", "python3", "-c", "import nbd"];
     let found = Command::new("env").args(python).output();
@@ -14,7 +14,7 @@ fn has_nbdsh() -> bool {
     found
 }
 
-/// What every script begins with: connections, and what is said of all of the export.
+/// The beginning of every script: connections, and the extents of the whole export.
 const EXTENTS: &str = r"
 import random, sys, threading, time
 import nbd
@@ -119,7 +119,7 @@ assert all(zero for _, _, zero in extents())
     }
 }
 
-/// Copies of an array that is mostly empty read what is there, and what a crash leaves is told as it was.
+/// Copies of a mostly empty array read only its data, and hole reports are right after a crash.
 #[test]
 fn copies_pass_over_holes() {
     if !has("nbdcopy", "libnbd-bin") || !has_nbdsh() {
@@ -131,7 +131,7 @@ fn copies_pass_over_holes() {
     served.run("nbdcopy --flush %/in @");
     served.kill();
     let served = pool.serve(&["--json"]);
-    // Until what the crash left is in order, everything counts as data.
+    // Until the resync has ended, everything counts as data.
     run(
         &pool,
         &served,

@@ -1,4 +1,5 @@
-//! Clients that mean harm: others are served meanwhile, and the server gives back what it took for them.
+//! Hostile clients: other clients are still served, and the server frees what it allocated for
+//! them.
 
 use super::{MIB, Pool, Served, choose, is_served, pattern, request};
 use std::io::{Read as _, Write as _};
@@ -14,7 +15,7 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
     let mut good = served.connect();
     choose(&mut good);
     is_served(&mut good);
-    // Nothing, half a handshake, and noise.
+    // Silence, half a handshake, and noise.
     let silent: Vec<UnixStream> = (0..200).map(|_| served.connect()).collect();
     for (at, mut stream) in silent.iter().enumerate() {
         let noise = [b"IHAVEOPT".as_slice(), &[0xff; 300], &[0, 0, 0]][at % 3];
@@ -29,7 +30,8 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
         drop(stream.write_all(message));
         stream
     };
-    // Another protocol, a length that nobody has, a payload that is too long, half a payload, and half a header.
+    // Another protocol, an impossible length, a payload that is too long, half a payload, and half
+    // a header.
     let whole = request(1, 1, 0, 65536);
     let kept = [
         evil(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
@@ -40,7 +42,7 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
         evil(&request(99, 1, 0, 1)),
     ];
     is_served(&mut good);
-    // Those who read no replies: as many as the server has room for, and more.
+    // Clients that read no replies: as many as the server has room for, and more.
     let reads: Vec<u8> = (0..300)
         .flat_map(|cookie| request(0, cookie, 0, 1 << 20))
         .collect();
@@ -48,12 +50,20 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
     let others: Vec<UnixStream> = (0..4).map(|_| evil(&reads)).collect();
     drop((deaf, others, kept));
     is_served(&mut good);
-    // Long writes that never come, more than the server has room for: short requests have some of their own.
+    // Long writes without their payload, more than the server has room for: short requests have
+    // room of their own.
     let long: Vec<UnixStream> = (0..40)
         .map(|_| evil(&[&request(1, 1, 0, 7 << 20)[..], &[1; 1000]].concat()))
         .collect();
     let waited = Instant::now();
     (0..10).for_each(|_| is_served(&mut good));
+    // A long write of another client is served too: each hostile one holds the slot of one part.
+    let payload = vec![5; 7 << 20];
+    let write = [&request(1, 7, 0, 7 << 20)[..], &payload].concat();
+    good.write_all(&write).expect("it is received");
+    let mut reply = [0; 16];
+    good.read_exact(&mut reply).expect("it is answered");
+    assert_eq!(reply[4..8], [0; 4], "the write succeeds");
     assert!(waited.elapsed() < Duration::from_secs(15));
     drop(long);
     println!("served after {:?}", begin.elapsed());
@@ -61,23 +71,23 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
     assert!(said.contains("is closed"), "{said}");
 }
 
-/// What such a client says at once, without waiting for anything.
+/// The bytes of a hostile client, sent at once without waiting for replies.
 const HARM: [fn() -> Vec<u8>; 13] = [
     Vec::new,
     || vec![0, 0],
     || options(&[&b"IHAVEOPT\0\0"[..]]),
-    // Data of options that is longer than any, and that never comes.
+    // Option data above the limit, which never comes.
     || options(&[&option(7, u32::MAX, b"")]),
     || options(&[&option(7, 16 << 20, &[0; 5000])]),
     || options(&[&option(6, 12, b"\xff\xff\xff\xff\0\0\0\0\0\0\xff\xff")]),
-    // Nobody reads what comes of these.
+    // The client reads no replies to these.
     || options(&vec![&option(3, 0, b"")[..]; 5000]),
-    // Requests before there is an export.
+    // Requests before an export is selected.
     || [&request(0, 1, 0, 4096)[..], &options(&[])].concat(),
     || transmission(&[&request(3, 1, 0, 0), &request(1, 1, 0, 65536)[..20]]),
     || transmission(&[&request(1, 1, 0, 1 << 20), &[1; 1000]]),
     || transmission(&[&request(1, 1, 0, u32::MAX), &request(0, 2, 0, u32::MAX)]),
-    // All of one cookie, in an order that makes no sense, and a payload too much.
+    // Requests with the same cookie, in an invalid order, and an extra payload.
     || {
         let write = [&request(1, 1, 0, 512)[..], &[1; 600]].concat();
         let rest = [
@@ -111,7 +121,7 @@ fn transmission(requests: &[&[u8]]) -> Vec<u8> {
 }
 
 impl Served<'_> {
-    /// Memory that it holds, in bytes.
+    /// Resident memory of the server, in bytes.
     fn resident_bytes(&self) -> usize {
         let status = std::fs::read_to_string(self.proc("status")).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -119,7 +129,7 @@ impl Served<'_> {
         1024 * kib.expect("a size").parse::<usize>().expect("a number")
     }
 
-    /// Files and sockets that it has open.
+    /// Open files and sockets of the server.
     fn descriptors(&self) -> usize {
         let all = std::fs::read_dir(self.proc("fd"));
         all.expect("it runs").count()
@@ -131,7 +141,7 @@ impl Served<'_> {
     }
 }
 
-/// Writes, and reads it back: how long both took.
+/// Writes, and reads the data back. Returns the time for both.
 fn writes_and_reads(stream: &mut UnixStream, cookie: u64) -> Duration {
     let bytes = pattern(65536, cookie);
     let begin = Instant::now();
@@ -159,7 +169,7 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
         stream
     };
     let (mut busy, mut asks_seldom) = (connect(), connect());
-    // What it takes to write somewhere for the first time is not meant.
+    // The first write to a region takes extra time and does not count.
     writes_and_reads(&mut busy, 0);
     let (ends, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let (begin, before) = (served.resident_bytes(), served.descriptors());
@@ -175,19 +185,19 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
         let start = Instant::now();
         let mut count = 0;
         while count < 1000 {
-            // Three of each kind: fewer than handshakes at once, and than there is room for requests.
+            // Three of each kind: below the limits for concurrent handshakes and requests.
             let harm = HARM.iter().cycle().take(3 * HARM.len());
             let harm = harm.map(|says| {
                 let mut stream = served.connect();
                 let limit = Some(Duration::from_millis(5));
                 stream.set_write_timeout(limit).expect("a limit");
-                // It is cut off, or says more than anybody listens to.
+                // The server may close the connection, or stop reading.
                 drop(stream.write_all(&says()));
                 stream
             });
             let harm: Vec<UnixStream> = harm.collect();
             is_served(&mut asks_seldom);
-            // While they are all there.
+            // While all of them are connected.
             let enough = answered.load(Ordering::SeqCst) + 10;
             while answered.load(Ordering::SeqCst) < enough && !busy.is_finished() {
                 thread::sleep(Duration::from_millis(1));
@@ -202,8 +212,8 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
     });
     let last = served.resident_bytes();
     println!("{begin} bytes resident, {last} in the end");
-    // Requests have room for 128 MiB, clients and their handshakes are limited in number: docs/serving.md. Twenty times as
-    // many clients come to the same.
+    // Requests have room for 128 MiB, clients and their handshakes are limited in number, see
+    // docs/serving.md: with twenty times as many clients, memory is the same.
     assert!(last < begin + 192 * MIB, "{begin} bytes became {last}");
     let end = Instant::now() + Duration::from_secs(5);
     while served.descriptors() > before && Instant::now() < end {

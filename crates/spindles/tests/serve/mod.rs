@@ -1,4 +1,4 @@
-//! `spindles serve`, with the clients that people have: libnbd's tools, QEMU's, fio; and with clients that mean harm.
+//! `spindles serve` with common clients: libnbd's tools, QEMU and fio; and with hostile clients.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
@@ -34,7 +34,7 @@ impl Pool {
 
     fn with(level: &str, members: &str, bytes: usize, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // No two are equally long.
+        // All lengths differ.
         for (at, member) in members.split(',').enumerate() {
             let file = std::fs::File::create(folder.path().join(member)).expect("a file");
             let bytes = u64::try_from(bytes + at * 300_000).expect("64 bits");
@@ -62,7 +62,7 @@ impl Pool {
         self.serve_at(&format!("unix:{}", socket.display()), more)
     }
 
-    /// The same, with that way to its members.
+    /// Like `serve`, with this I/O backend for its members.
     fn serve_with(&self, io: &str, more: &[&str]) -> Served<'_> {
         let address = format!("unix:{}", self.path("socket").display());
         let mut command = crate::program_in(self.0.path());
@@ -70,13 +70,14 @@ impl Pool {
         self.serve_by(command, &address, &[&["pool"], more].concat(), POOL_SERVED)
     }
 
-    /// Serves it there.
+    /// Serves it at this address.
     fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
         let command = crate::program_in(self.0.path());
         self.serve_by(command, address, &[&["pool"], more].concat(), POOL_SERVED)
     }
 
-    /// Serves something else on a socket in its folder; `ready` is in the line that says that clients can come.
+    /// Serves another target on a socket in its folder; `ready` is part of the line that reports it
+    /// ready.
     fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
         let command = crate::program_in(self.0.path());
         let address = format!("unix:{}", self.path("socket").display());
@@ -97,7 +98,7 @@ impl Pool {
             .spawn();
         let mut process = spawned.expect("the command runs");
         let lines = BufReader::new(process.stderr.take().expect("it is piped"));
-        // It ends with the test also where it says something else.
+        // Stops the server with the test, even if the output is unexpected.
         let mut served = Served {
             pool: self,
             server: Some(process),
@@ -112,14 +113,14 @@ impl Pool {
     }
 }
 
-/// What is said when the array is served.
+/// Part of the line that reports the array ready.
 const POOL_SERVED: &str = "array 'pool' is served: nbd";
 
 struct Served<'a> {
     pool: &'a Pool,
     server: Option<Child>,
     lines: BufReader<std::process::ChildStderr>,
-    /// As it said that it is to be found.
+    /// The address that it printed.
     uri: String,
 }
 
@@ -145,7 +146,7 @@ impl Served<'_> {
         run
     }
 
-    /// The same, and it may fail.
+    /// Like `run`, but the program may fail.
     fn try_run(&self, line: &str) -> Output {
         let folder = self.pool.0.path().to_str().expect("UTF-8");
         let words = line
@@ -158,7 +159,7 @@ impl Served<'_> {
         command.output().expect("the program runs")
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     fn line(&mut self) -> String {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line).expect("text");
@@ -166,13 +167,13 @@ impl Served<'_> {
         line
     }
 
-    /// Stops it as an administrator does. What it said.
+    /// Stops it as an administrator does. Returns its output.
     fn stop(self) -> String {
         signal(self.server.as_ref().expect("it was not stopped"), "TERM");
         self.stop_has_come()
     }
 
-    /// It ends by itself. What it said.
+    /// Waits until it ends by itself. Returns its output.
     fn stop_has_come(mut self) -> String {
         let server = self.server.take().expect("it was not stopped");
         let output = server.wait_with_output().expect("it ends");
@@ -204,7 +205,7 @@ fn signal(process: &Child, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// Whether a program is there; says what is left out where it is not.
+/// Returns true if a program is installed; reports what is skipped if not.
 fn has(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -213,7 +214,7 @@ fn has(program: &str, package: &str) -> bool {
     found
 }
 
-/// Bytes that tell where they lie.
+/// Bytes that depend on their offset.
 fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     let words = u64::try_from(bytes / 8).expect("64 bits");
     let word = |at: u64| {
@@ -262,7 +263,7 @@ fn libnbd_describes_and_copies() {
     );
     let said = served.stop();
     assert!(said.contains("array 'pool' is closed"), "{said}");
-    // What others wrote is there, and the array was closed in order.
+    // The clients' data is there, and the array was closed cleanly.
     let copied = pool.spindles(&["copy", "array:pool", "back", "--bytes", "40M"]);
     assert!(copied.status.success(), "{copied:?}");
     assert!(
@@ -345,7 +346,7 @@ fn fio_verifies_what_four_connections_wrote() {
 
 #[test]
 fn odd_requests_get_their_answers() {
-    // Debian's Python has the module, and perhaps no other.
+    // Debian's Python has the module; another Python need not have it.
     let python = ["PATH=/usr/bin:/bin", "python3", "-c", "import nbd"];
     let found = Command::new("env").args(python).output();
     if !found.is_ok_and(|found| found.status.success()) {
@@ -403,7 +404,7 @@ fn a_read_only_export_is_not_written() {
     assert!(read(&pool.path("a")) == before, "it was written to");
 }
 
-/// While it is served nobody else gets it, and what was answered after a flush outlives a kill.
+/// While it is served no other process gets it, and writes acknowledged by a flush survive a kill.
 #[test]
 fn what_is_no_array_is_served_and_said_to_be_none() {
     if !has("nbdcopy", "libnbd-bin") {
@@ -439,7 +440,7 @@ fn what_is_no_array_is_served_and_said_to_be_none() {
         assert!(said.contains(" is closed: "), "{said}");
     }
     assert!(read(&pool.path("raw disk")) == bytes, "it is another file");
-    // Nothing is overwritten by a mistake, and nothing is made where a name of an array is wanted.
+    // Nothing is overwritten by mistake, and nothing is created for a name that must be an array.
     let cases: [(&[&str], &str); 3] = [
         (&["raw disk"], "has no Spindles superblock"),
         (&["raid1(a,b)"], "make it with spindles create"),
@@ -481,7 +482,7 @@ fn a_killed_server_loses_nothing_that_was_flushed() {
         "{second:?}"
     );
     served.kill();
-    // The socket that it left is replaced.
+    // The stale socket is replaced.
     let served = pool.serve(&[]);
     served.run("nbdcopy @ %/out");
     assert!(
@@ -504,7 +505,7 @@ fn addresses_that_others_can_reach_are_asked_for_twice() {
     assert_eq!(run.status.code(), Some(2), "{run:?}");
 }
 
-/// The greeting, and a choice of the export.
+/// The handshake, and the selection of the export.
 fn choose(stream: &mut UnixStream) {
     choose_export(stream, "pool");
 }
@@ -532,7 +533,7 @@ fn request(command: u16, cookie: u64, offset: u64, bytes: u32) -> Vec<u8> {
     request
 }
 
-/// Reads 4 KiB as a client does that keeps to the rules.
+/// Reads 4 KiB as a correct client does.
 fn is_served(stream: &mut UnixStream) {
     stream
         .write_all(&request(0, 77, 0, 4096))
@@ -556,7 +557,7 @@ fn who_asks_seldom_is_heard_while_others_ask_without_end() {
     let busy = [(); 3].map(|()| connect());
     std::thread::scope(|scope| {
         for stream in &busy {
-            // Sooner asked than answered: the server never has nothing to do.
+            // Requests arrive faster than they are answered: the server is never idle.
             let many: Vec<u8> = (0..512).flat_map(|at| request(3, at, 0, 0)).collect();
             scope.spawn(move || {
                 let mut stream = stream;

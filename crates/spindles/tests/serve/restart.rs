@@ -1,4 +1,5 @@
-//! The server is stopped or killed while clients write, and started again a moment later: who goes on.
+//! The server is stopped or killed while clients write, and restarted a moment later: which clients
+//! continue.
 
 use super::{MIB, Pool, has};
 use serde_json::Value;
@@ -13,18 +14,18 @@ use std::sync::mpsc::channel;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// So long nobody serves.
+/// Time without a server.
 const AWAY: Duration = Duration::from_millis(500);
 
-/// A program between fio and the server: it is the client that is tried, and fio finds what it loses.
+/// A program between fio and the server: it is the client under test, and fio detects lost writes.
 struct Between {
     program: &'static str,
     package: &'static str,
-    /// Words apart by spaces; `%` stands for the folder.
+    /// Separated by spaces; `%` stands for the folder.
     arguments: &'static str,
 }
 
-/// The driver that is in `qemu-system`, too.
+/// The same driver as in `qemu-system`.
 const QEMU: Between = Between {
     program: "qemu-storage-daemon",
     package: "qemu-utils",
@@ -39,7 +40,7 @@ const NBDKIT: Between = Between {
                 retries=20 retry-delay=1 retry-exponential=no",
 };
 
-/// libnbd as it is.
+/// libnbd without a retry filter.
 const LIBNBD: Between = Between {
     program: "nbdkit",
     package: "nbdkit",
@@ -85,7 +86,7 @@ fn await_writes(pool: &Pool) {
     }
 }
 
-/// fio writes, and in the middle of that the server gets the signal, and begins again; then fio reads it all.
+/// While fio writes, the server gets the signal and restarts; then fio verifies everything.
 fn restart(between: &Between, kill: bool) -> Output {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
     let served = pool.serve(&[]);
@@ -147,20 +148,21 @@ fn nbdkit_goes_on_with_a_server_that_begins_again() {
     goes_on(&NBDKIT);
 }
 
-/// Who does not connect again has an error, and no writes that look done. fio itself may wait for ever, so it is not tried.
+/// A client that does not reconnect gets an error, and no write falsely succeeds. fio's own NBD
+/// client might wait forever, so it is not tested.
 #[test]
 fn libnbd_alone_does_not_go_on() {
     if !has("fio", "fio") || !has(LIBNBD.program, LIBNBD.package) {
         return;
     }
     let fio = restart(&LIBNBD, false);
-    // Of `timeout`, where it has to end it.
+    // The status of `timeout` if it has to kill it.
     let hangs = Some(124);
     let status = fio.status.code();
     assert!(status != Some(0) && status != hangs, "{fio:?}");
 }
 
-/// The command failed, and with what it brought no array could be opened.
+/// A command failed, and with its new devices no array could be opened.
 #[test]
 fn an_array_is_opened_as_it_was_after_a_command_that_failed() {
     let folder = tempfile::tempdir().expect("a folder");

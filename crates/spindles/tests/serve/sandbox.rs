@@ -1,4 +1,5 @@
-//! The sandbox of `spindles serve`: what the server still may, and what commands on its array need of the helper.
+//! The sandbox of `spindles serve`: the remaining rights of the server, and what commands on its
+//! array need from the helper.
 
 use super::{MIB, Pool, Served, has, pattern};
 use crate::loop_devices::Loop;
@@ -6,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What the kernel says of each thread of a server.
+/// The kernel's status of each thread of a server.
 fn threads(served: &Served<'_>) -> Vec<String> {
     let id = served.server.as_ref().expect("it runs").id();
     let folder = PathBuf::from(format!("/proc/{id}/task"));
@@ -22,7 +23,7 @@ fn is(status: &str, name: &str, value: &str) -> bool {
     line.is_some_and(|line| line.trim_start_matches(':').trim() == value)
 }
 
-/// Whether the helper of a server is there.
+/// Returns true if the helper of a server runs.
 fn helped(pool: &Pool) -> bool {
     let folder = pool.0.path().canonicalize().expect("it is there");
     let folder = folder.to_str().expect("UTF-8");
@@ -52,7 +53,7 @@ fn all_threads_give_up_what_they_do_not_need() {
                 && is(&status, "CapPrm", "0000000000000000");
             assert!(confined, "{io}: {status}");
         }
-        // It may be on its way still.
+        // It may still be starting.
         until(|| helped(&pool), "there is no helper");
         served.kill();
         until(|| !helped(&pool), "the helper stays");
@@ -88,7 +89,7 @@ fn commands_on_a_served_array_get_their_devices() {
         for line in [
             "fail a pool",
             "remove a pool",
-            // What lies beside a member, and a new file anywhere.
+            // A file next to a member, and a new file anywhere.
             "add a pool --force",
             &format!("spare add {new} --array pool"),
             "scrub pool",
@@ -106,7 +107,8 @@ fn commands_on_a_served_array_get_their_devices() {
     }
 }
 
-/// The folder of a loop device is that of its file, and a wiped device is as good as a new one anywhere.
+/// The folder of a loop device is that of its file, and a wiped device works like a new one in any
+/// folder.
 #[test]
 fn loop_devices_come_to_a_served_array() {
     let (pool, elsewhere) = (

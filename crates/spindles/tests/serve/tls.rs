@@ -1,4 +1,4 @@
-//! `spindles serve --tls`, with the clients that people have and with clients that mean harm.
+//! `spindles serve --tls` with common clients and with hostile ones.
 
 use super::authority::Authority;
 use super::{MIB, Pool, Served, has, pattern, read};
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The certificates of a server and of clients, in folders beside the array.
+/// Makes the certificates of a server and of clients, in folders next to the array.
 fn certificates(pool: &Pool) -> Authority {
     let authority = Authority::new();
     authority.sign(&pool.path("server"), "server", 1);
@@ -54,7 +54,7 @@ fn libnbd_and_qemu_copy_with_certificates() {
         port(&served)
     );
     let object = "tls-creds-x509,id=tls,endpoint=client,dir=%/client";
-    // One connection that reads 32 MiB at once: more than a socket takes.
+    // One connection that reads 32 MiB at once: more than a socket buffers.
     served.run(&format!(
         "qemu-img compare --object {object} --image-opts {qemu} driver=file,filename=%/out"
     ));
@@ -63,7 +63,8 @@ fn libnbd_and_qemu_copy_with_certificates() {
     assert!(json["requests"].as_u64() > Some(100), "{said}");
 }
 
-/// The line for clients has a name that they find in the certificate, and a client's folder given to a server is refused.
+/// The printed address has a name from the certificate, and a client's folder is refused for a
+/// server.
 #[test]
 fn the_server_is_called_as_in_its_certificate() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
@@ -92,7 +93,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     let authority = certificates(&pool);
     let stranger = Authority::new();
     stranger.sign(&pool.path("stranger"), "client", 2);
-    // It knows the server, but the server doesn't know it.
+    // It can verify the server, but the server can't verify it.
     authority.certify(&pool.path("stranger"));
     authority.certify(&pool.path("bare"));
     authority.sign(&pool.path("fired"), "client", 3);
@@ -115,7 +116,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
         let run = try_info(&served, "nbds", folder);
         assert!(!run.status.success(), "{folder}: {run:?}");
     }
-    // The administrator sees who it was and why, and no line for each.
+    // The administrator sees the client and the reason, but not a line for each attempt.
     let told = served.line();
     assert!(told.contains("client 127.0.0.1:"), "{told}");
     assert!(
@@ -123,7 +124,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
         "{told}"
     );
     assert!(try_info(&served, "nbds", "client").status.success());
-    // Without TLS, nothing is told but that.
+    // Without TLS, that is the only answer.
     for line in [
         "nbdinfo nbd://localhost:#/pool",
         "nbdinfo --list nbd://localhost:#/",
@@ -147,7 +148,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     assert_eq!(kinds, [tls_required, tls_required], "{answers:x?}");
     assert!(answers.ends_with(&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0]));
     served.stop();
-    // Whoever has no TLS is told of too.
+    // Clients without TLS are reported too.
     let mut served = pool.serve_at("0", &["--tls", "server"]);
     assert!(!try_info(&served, "nbd", "client").status.success());
     let told = served.line();
@@ -167,7 +168,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     served.stop();
 }
 
-/// The commands of the document make folders that work.
+/// The commands in the document make working folders.
 #[test]
 fn the_document_makes_certificates() {
     if !has("openssl", "openssl") || !has("nbdinfo", "libnbd-bin") {
@@ -251,7 +252,8 @@ fn half_a_handshake_holds_up_nobody_and_nothing_is_taken_in_plain_text() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     certificates(&pool);
     let served = pool.serve_at("0", &["--tls", "server"]);
-    // What comes with STARTTLS was put there by whoever is in between: there is no answer at all.
+    // Bytes sent together with STARTTLS may come from an attacker in between: the server does not
+    // answer at all.
     let start = [&3_u32.to_be_bytes()[..], &option(5)].concat();
     let mut injected = connect(&served);
     let message = [&start[..], &option(3)].concat();
@@ -268,7 +270,7 @@ fn half_a_handshake_holds_up_nobody_and_nothing_is_taken_in_plain_text() {
         stream.write_all(after).expect("it reads");
         stream
     };
-    // After that all but TLS is refused, in the words of TLS.
+    // Afterwards anything but TLS is refused, with a TLS alert.
     let mut plain = begun(&option(3));
     let mut answers = Vec::new();
     drop(plain.read_to_end(&mut answers));
@@ -277,7 +279,7 @@ fn half_a_handshake_holds_up_nobody_and_nothing_is_taken_in_plain_text() {
         "{answers:x?}"
     );
     assert!(answers.is_empty() || answers[0] == 21, "{answers:x?}");
-    // Nothing, the beginning of a record, and one that is longer than any.
+    // Nothing, the beginning of a record, and one above the maximum length.
     let halves = [
         &b""[..],
         &[22, 3, 1, 2, 0, 1, 0],

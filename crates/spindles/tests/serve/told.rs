@@ -1,4 +1,5 @@
-//! Texts for an administrator who has the wrong idea of an array: each says how it is, and what to type next.
+//! Messages for an administrator with a wrong idea of an array: each explains the state, and the
+//! next command.
 
 use super::{MIB, POOL_SERVED, Pool, Served};
 use std::fs::File;
@@ -7,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// All that a command printed.
+/// All output of a command.
 fn all(output: &Output) -> String {
     let out = String::from_utf8_lossy(&output.stdout);
     format!("{out}{}", String::from_utf8_lossy(&output.stderr))
@@ -19,7 +20,7 @@ impl Pool {
         all(&self.spindles(&words))
     }
 
-    /// The same, typed in another folder.
+    /// Like `told`, from another folder.
     fn told_in(folder: &TempDir, line: &str) -> String {
         let mut command = crate::program_in(folder.path());
         let command = command.args(line.split(' '));
@@ -28,7 +29,7 @@ impl Pool {
 }
 
 impl Served<'_> {
-    /// Reads what it says until that is in a line, which is the answer.
+    /// Reads its output up to a line with this text. Returns that line.
     fn says(&mut self, wanted: &str) -> String {
         loop {
             let line = self.line();
@@ -39,7 +40,7 @@ impl Served<'_> {
     }
 }
 
-/// Waits until `status` says that.
+/// Waits until `status` contains this text.
 fn until(pool: &Pool, wanted: &str) {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
@@ -52,7 +53,8 @@ fn until(pool: &Pool, wanted: &str) {
     }
 }
 
-/// A spare is in the place of a member before anybody can remove that, and whoever tries is not sent in a circle.
+/// A spare takes a member's place before anybody can remove the member, and commands do not refer
+/// to each other in a circle.
 #[test]
 fn a_spare_that_takes_a_place_is_named() {
     let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
@@ -74,7 +76,7 @@ fn a_spare_that_takes_a_place_is_named() {
         told.contains("`spindles wipe b` makes a plain device"),
         "{told}"
     );
-    // A spare that is added when a member is out is one that is filled, and no warning.
+    // A spare that is added while a member is out is filled, without a warning.
     let told = pool.told("fail c pool");
     assert!(
         told.contains("`spindles add c pool` takes it back"),
@@ -87,7 +89,7 @@ fn a_spare_that_takes_a_place_is_named() {
         "{told}"
     );
     until(&pool, "healthy");
-    // All of it is in the log, and what was refused.
+    // The log has all of these commands, also the refused one.
     pool.told("fail nosuch pool");
     for wanted in [
         "array 'pool': command done: spindles spare add s --array pool",
@@ -101,7 +103,7 @@ fn a_spare_that_takes_a_place_is_named() {
             "what only looks is not noted: {line}"
         );
     }
-    // Nobody has it open: it is filled later.
+    // No process has the array open: the spare is filled later.
     pool.told("stop pool");
     let told = pool.told("spare add c --array pool --force");
     assert!(told.contains("c is a spare of array 'pool'"), "{told}");
@@ -115,7 +117,7 @@ fn a_spare_that_takes_a_place_is_named() {
     );
 }
 
-/// A growth that is not possible leaves the array open as it was.
+/// A refused growth leaves the array open as it was.
 #[test]
 fn a_refused_growth_closes_nothing() {
     let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
@@ -123,7 +125,7 @@ fn a_refused_growth_closes_nothing() {
     pool.told("fail b pool");
     let status = pool.told("status pool");
     let device = pool.path("b").display().to_string();
-    // Only who has the device says which it is.
+    // Only a server with the device open can name it.
     let wanted = format!("member 1: {device}, out: as a command asked");
     assert!(status.contains(&wanted), "{status}");
     for line in [
@@ -145,7 +147,7 @@ fn a_refused_growth_closes_nothing() {
     assert!(status.contains(wanted), "{status}");
 }
 
-/// Whoever asks by a name that is not there, or that several have, sees which are served, and on which devices.
+/// For an unknown or ambiguous name, the error lists the served arrays and their devices.
 #[test]
 fn names_that_are_not_there_are_answered_with_those_that_are() {
     let (one, other) = (
@@ -155,7 +157,7 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
     let served = [one.serve(&[]), other.serve(&[])];
     let elsewhere = tempfile::tempdir().expect("a folder");
     let devices = [(&one, "a"), (&other, "d")].map(|(pool, name)| pool.path(name));
-    // Servers of other tests may be among them, such as one that is just ending.
+    // Servers of other tests may be listed too, even one that is just ending.
     for (line, wanted) in [
         (
             "status pool",
@@ -181,7 +183,7 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
     }
 }
 
-/// What is typed wrongly, or does nothing, is answered with what to type.
+/// The error for a wrong or useless command says what to type.
 #[test]
 fn what_does_nothing_says_what_would() {
     let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
@@ -213,7 +215,7 @@ fn what_does_nothing_says_what_would() {
     }
 }
 
-/// What no command finds is ended by a signal, and which is said.
+/// A server that no command finds is ended by a signal, and the error names it.
 #[test]
 fn what_is_no_array_has_a_way_to_its_end() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
@@ -259,7 +261,7 @@ fn what_is_no_array_has_a_way_to_its_end() {
     }
 }
 
-/// Root sees that an array is served though he can't ask its server.
+/// Root sees that an array is served, even though its server does not answer root.
 #[test]
 fn a_server_of_another_user_is_listed() {
     const NAME: &str = "a_server_of_another_user_is_listed";
@@ -304,7 +306,8 @@ fn a_server_of_another_user_is_listed() {
     served.stop();
 }
 
-/// A command that closes the array and opens it again says what is missing then, and so does the server.
+/// A command that reopens the array reports the members that are missing then, and so does the
+/// server.
 #[test]
 fn a_member_that_does_not_come_back_is_named() {
     let pool = Pool::new("raid5", "a,b,c", 8 * MIB);

@@ -1,9 +1,9 @@
-//! `--ublk` where the kernel has no ublk. Where it has some, `cargo xtask fleet guest-uml` tries it.
+//! `--ublk` on kernels without ublk. On others, `cargo xtask fleet guest-uml` tests it.
 
 use super::Pool;
 use std::path::Path;
 
-/// One sentence says what is missing, and which other ways to a block device there are.
+/// One sentence says what is missing, and names other ways to a block device.
 #[test]
 fn a_kernel_without_ublk_is_told_from_one_with_it() {
     if Path::new("/dev/ublk-control").exists() {
@@ -18,7 +18,7 @@ fn a_kernel_without_ublk_is_told_from_one_with_it() {
     let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, \
                   of which nbd-client makes a block device, or with --fuse, of which losetup does\n";
     assert_eq!(told, wanted);
-    // Nothing was begun: the array is as it was.
+    // Nothing was started: the array is as it was.
     let status = pool.spindles(&["status", "pool"]);
     assert!(status.status.success(), "{status:?}");
     let wrong = pool.spindles(&["serve", "pool", "--ublk", "/dev/ublkb0"]);

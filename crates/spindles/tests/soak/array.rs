@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MEMBER_BYTES: u64 = 96 << 20;
-/// Between two commands.
+/// Pause between two commands.
 const PAUSE: Duration = Duration::from_millis(200);
-/// So long a command may take.
+/// Longest time for a command, in seconds.
 const COMMAND_LIMIT: &str = "120";
-/// Descriptors and threads of what is through go a moment later.
+/// Descriptors and threads of a finished command disappear a moment later.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// A small generator that never changes.
+/// A small random number generator with a fixed algorithm.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,8 @@ pub(crate) struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// A `raid5` of three files, and a fourth file, served that way, in the group or not; or says why it can't be.
+    /// Serves a `raid5` of three files this way, in the group or not, with a fourth file as a spare
+    /// device. An error tells why that is impossible.
     pub(crate) fn serve(
         way: &'static str,
         address: &str,
@@ -51,7 +52,7 @@ impl<'a> Array<'a> {
     ) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["a", "b", "c", "d"] {
-            // Wherever they lie they take no memory of the group.
+            // Allocated in advance, so that they take no memory of the group on any file system.
             let path = folder.path().join(name);
             let path = path.to_str().expect("UTF-8");
             run("fallocate", &["--length", &MEMBER_BYTES.to_string(), path])?;
@@ -82,7 +83,7 @@ impl<'a> Array<'a> {
         if !line.contains("array 'pool' is served: ") {
             return Err(line);
         }
-        // What it says later goes nowhere, and it is not kept from saying it.
+        // Drains the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
         Ok(array)
     }
@@ -110,7 +111,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Frees whoever waits for it, as the server may hang itself.
+    /// Releases processes that wait for the server, which may hang itself.
     pub(crate) fn abandon(&self) {
         drop(
             Command::new("umount")
@@ -136,7 +137,8 @@ impl<'a> Array<'a> {
         out
     }
 
-    /// Members fail and come back, are replaced, and are looked at, until that moment. What the server had each time.
+    /// Lets members fail, return, be replaced and be scrubbed, until `end`. Returns the server's
+    /// resources after each command.
     pub(crate) fn manage(&self, seed: u64, end: Instant) -> Series {
         let mut random = Random(seed);
         let mut members = ["a", "b", "c"];
@@ -149,7 +151,7 @@ impl<'a> Array<'a> {
                 0 => {
                     self.does(&format!("fail {member} pool"));
                     sleep(PAUSE);
-                    // What it missed.
+                    // It gets what it missed.
                     self.does(&format!("add {member} pool"));
                 }
                 1 => {
@@ -165,7 +167,7 @@ impl<'a> Array<'a> {
                 3 => {
                     self.does(&format!("spare add {free} --array pool --force"));
                     self.does(&format!("fail {member} pool"));
-                    // The spare has its place, and is filled.
+                    // The spare has taken its place, and is filled.
                     self.does("rebuild pool");
                     self.does(&format!("wipe {member} --force"));
                     members[at] = std::mem::replace(&mut free, member);
@@ -184,7 +186,7 @@ impl<'a> Array<'a> {
         Series::new(sizes)
     }
 
-    /// Where each thread of the server is.
+    /// The kernel stack of each thread of the server.
     pub(crate) fn stacks(&self) -> String {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process()));
         let mut told = format!("the server of {}:", self.way);
@@ -197,7 +199,7 @@ impl<'a> Array<'a> {
         told
     }
 
-    /// What was written is in order, and the server ends in order.
+    /// Checks that all data is in order, and stops the server cleanly.
     pub(crate) fn stop(self) {
         let found = self.does("scrub pool");
         assert_eq!(found.trim(), "array 'pool': nothing is wrong");

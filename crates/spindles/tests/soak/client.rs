@@ -1,4 +1,4 @@
-//! Clients: fio, which verifies what it wrote, and a hog.
+//! Clients: fio, which verifies its writes, and a memory hog.
 
 use crate::soak::group::Group;
 use std::fmt;
@@ -8,17 +8,17 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// In fio's lines: what was read and written, in KiB.
+/// Fields of fio's terse output: KiB read and written.
 const READ_FIELD: usize = 5;
 const WRITTEN_FIELD: usize = 46;
 
 /// How a client reaches the array.
 pub(crate) enum Engine {
-    /// Over a connection of its own, from there on.
+    /// A separate NBD connection, to the data from this offset on.
     Nbd { socket: PathBuf, offset: u64 },
-    /// A file on a file system on it, written through the page cache.
+    /// A file on a file system on the array, written through the page cache.
     Buffered(PathBuf),
-    /// The same, mapped.
+    /// Such a file, mapped into memory.
     Mapped(PathBuf),
 }
 
@@ -44,7 +44,7 @@ impl Engine {
     }
 }
 
-/// fio, and how far it was when it was last looked at.
+/// fio, and its progress at the last look.
 pub(crate) struct Client {
     name: String,
     process: Child,
@@ -55,8 +55,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// It writes that many bytes at random, again and again for so long, and reads back what it wrote; or else once, and
-    /// then all of them.
+    /// Starts it. It writes this many bytes at random, again and again for `seconds`, and verifies
+    /// its writes meanwhile; without `seconds` it writes once, and then verifies everything.
     pub(crate) fn begin(
         name: &str,
         engine: &Engine,
@@ -81,7 +81,7 @@ impl Client {
             &format!("--size={bytes}"),
         ]);
         if let Some(seconds) = seconds {
-            // Without the backlog all of the time is for writing.
+            // Without the backlog it would write all of the time.
             let runtime = format!("--runtime={seconds}");
             command.args(["--time_based", &runtime, "--verify_backlog=128"]);
         }
@@ -103,11 +103,11 @@ impl Client {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// Looks how far it is. Whether it is through.
+    /// Checks its progress. Returns true if it has ended.
     ///
     /// # Errors
     ///
-    /// It failed, or has done nothing for that long.
+    /// It failed, or has made no progress for that long.
     pub(crate) fn look(&mut self, standstill_max: Duration) -> Result<bool, String> {
         let lines = self.said("lines");
         let complete = lines.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -149,12 +149,12 @@ impl Drop for Client {
     }
 }
 
-/// Takes memory and lets go of it, over and over: in waves, as there may be nowhere to swap to.
+/// Allocates and frees memory in waves, as there may be no swap.
 pub(crate) struct Hog(Child);
 
 impl Hog {
     pub(crate) fn begin(bytes: u64, group: &Group) -> Self {
-        // Until nobody listens. Where memory is not enough for all, it is the one that has to go.
+        // It runs until its output is closed. If memory runs out, it is the one to be killed.
         let waves = r#"echo 1000 >/proc/self/oom_score_adj
 while echo; do head -c "$0" /dev/zero | tail -c "$0" | { sleep 0.3; cat >/dev/null; }; done"#;
         let mut command = group.command("sh");

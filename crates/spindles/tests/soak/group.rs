@@ -6,17 +6,17 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where systems mount them.
+/// The usual mount point of control groups.
 const MOUNTED: &str = "/sys/fs/cgroup";
 
-/// What the two versions call it.
+/// Names of the control files in one version.
 struct Version {
     limit: &'static str,
     peak: &'static str,
-    /// How often the limit was reached: a number, or a line of several.
+    /// The file that counts how often the limit was reached: a number, or one line of several.
     reached: &'static str,
     reached_line: &'static str,
-    /// Whoever is in need of memory waits for what others write.
+    /// Set if a process that needs memory waits for the writes of others.
     waits_for_writes: bool,
 }
 
@@ -35,14 +35,14 @@ const V2: Version = Version {
     waits_for_writes: false,
 };
 
-/// Removed when it is dropped; by then the processes in it have ended.
+/// A control group, removed when dropped; by then its processes have ended.
 pub(crate) struct Group {
     folder: PathBuf,
     version: &'static Version,
 }
 
 impl Group {
-    /// A new one below that of this process, or says why there can be none.
+    /// Creates a group below the one of this process. An error tells why that is impossible.
     pub(crate) fn new(limit_bytes: u64) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let mut why = "no control group limits memory here".to_owned();
@@ -68,11 +68,12 @@ impl Group {
         Err(why)
     }
 
-    /// There only groups without processes have groups with limits below them: that of this process, or one above.
+    /// In version 2, only groups without processes may have children with limits: tries the group
+    /// of this process and those above.
     fn of_version_2(own: &Path, limit_bytes: u64) -> Result<Self, String> {
         let mut why = String::new();
         for above in own.ancestors().take_while(|it| it.starts_with(MOUNTED)) {
-            // Where it is on already, or can't be, making the group tells.
+            // The controller may be on already; if it can't be turned on, creating the group fails.
             drop(fs::write(above.join("cgroup.subtree_control"), "+memory"));
             match Self::below(above, &V2, limit_bytes) {
                 Ok(group) => return Ok(group),
@@ -93,7 +94,7 @@ impl Group {
         Ok(group)
     }
 
-    /// A program that is in the group from its first instruction on.
+    /// A program that runs in the group from its first instruction on.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("sh");
         let enter = r#"echo $$ >"$0" && exec "$@""#;
@@ -102,24 +103,25 @@ impl Group {
         command
     }
 
-    /// Whether a server that the kernel writes to, and that can't be exempt, would wait for itself in there.
+    /// Returns true if a server in the group could wait for itself, unless it is exempt: the kernel
+    /// writes to it.
     pub(crate) fn waits_for_writes(&self) -> bool {
         self.version.waits_for_writes
     }
 
     fn read(&self, file: &str, line: &str) -> u64 {
-        // Old kernels have no peak.
+        // Old kernels do not record a peak.
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         let value = text.lines().find_map(|it| it.strip_prefix(line));
         value.and_then(|it| it.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// How often the limit made somebody wait for memory.
+    /// How often processes had to wait for memory because of the limit.
     pub(crate) fn times_reached(&self) -> u64 {
         self.read(self.version.reached, self.version.reached_line)
     }
 
-    /// The most that they had together.
+    /// The peak memory of the group, in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.read(self.version.peak, "")
     }
@@ -128,7 +130,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let end = Instant::now() + Duration::from_secs(5);
-        // Processes that have ended leave it a moment later.
+        // Ended processes leave the group a moment later.
         while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
             sleep(Duration::from_millis(20));
         }

@@ -1,8 +1,9 @@
-//! Arrays that are served while memory is short, in a control group with a limit that holds the servers, their clients, and
-//! a hog: fio over NBD, and an ext4 over `--fuse` and a loop device whose dirty pages are reclaimed through the server. Members
-//! go and come back meanwhile. Nobody hangs, the servers do not grow, and all that is read is what was written.
+//! Arrays served under memory pressure, in a control group whose limit covers the servers, their
+//! clients and a memory hog: fio over NBD, and an ext4 over `--fuse` and a loop device whose dirty
+//! pages are reclaimed through the server. Members go and return meanwhile. Nothing hangs, the
+//! servers do not grow, and all reads return what was written.
 //!
-//! `SPINDLES_SOAK_SECONDS` says for how long, `SPINDLES_SOAK_FIRST` which seed the commands follow from.
+//! `SPINDLES_SOAK_SECONDS` sets the duration, `SPINDLES_SOAK_FIRST` the first seed of the commands.
 
 #![allow(clippy::print_stdout, reason = "the figures, and what is skipped")]
 #![allow(clippy::unwrap_used, reason = "the loop devices of other tests")]
@@ -22,17 +23,17 @@ use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Of the test command: that it can be done. What only comes with time is for `cargo xtask fleet soak`.
+/// Enough to show that it works. `cargo xtask fleet soak` finds what takes time.
 const SECONDS: u64 = 5;
-/// What all of them have together.
+/// Memory limit of the group.
 const LIMIT_BYTES: u64 = 288 << 20;
-/// What the hog takes, and lets go of again.
+/// Memory that the hog allocates and frees in turn.
 const HOG_BYTES: u64 = 80 << 20;
-/// A client that does nothing for so long hangs.
+/// A client without progress for this long hangs.
 const STANDSTILL_MAX: Duration = Duration::from_mins(1);
-/// Between two looks at the clients.
+/// Time between two looks at the clients.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Connections over NBD, each with a part of the array of its own.
+/// NBD connections, each with a separate part of the array.
 const CONNECTIONS: u64 = 4;
 const PART_BYTES: u64 = 32 << 20;
 
@@ -49,7 +50,7 @@ struct FileSystem {
 }
 
 impl FileSystem {
-    /// What is missing for it, if so.
+    /// Makes it; an error tells what is missing.
     fn make(array: &Array) -> Result<Self, String> {
         let file = array.path("file");
         let device = Loop::with(&file, &["--direct-io=on", "--sector-size", "4096"])?;
@@ -66,7 +67,7 @@ impl FileSystem {
         Ok(made)
     }
 
-    /// Unmounts it, and looks whether it is in order.
+    /// Unmounts it, and checks it.
     fn check(mut self) {
         let at = self.at.to_str().expect("UTF-8");
         run("umount", &[at]).expect("nobody uses it");
@@ -94,7 +95,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     Err(format!("{program} {arguments:?}: {out}{error}"))
 }
 
-/// Whether a server can ask the kernel not to let it wait for what is written to it: with `CAP_SYS_RESOURCE`.
+/// Returns true if a server can be exempt from write throttling, which needs `CAP_SYS_RESOURCE`.
 fn may_be_exempt() -> bool {
     const SYS_RESOURCE: u64 = 1 << 24;
     let table = fs::read_to_string("/proc/self/status").expect("a table");
@@ -108,15 +109,15 @@ fn exists(program: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
 }
 
-/// Looks at the clients until each is through, and that is so.
+/// Watches the clients until each has ended and the condition holds.
 ///
 /// # Panics
 ///
-/// One failed or hangs, or a server has ended.
+/// A client failed or hangs, or a server has ended.
 fn watch(clients: &mut [Client], arrays: &[&Array], is_so: impl Fn() -> bool) {
     loop {
         let looked = arrays.iter().try_for_each(|array| array.look());
-        // All of them, also where one is not through.
+        // Looks at all clients, even if one has not ended yet.
         let through: Result<Vec<bool>, String> = looked.and_then(|()| {
             let looks = clients.iter_mut().map(|client| client.look(STANDSTILL_MAX));
             looks.collect()
@@ -156,7 +157,7 @@ fn servers_outlive_a_shortage_of_memory() {
         };
         clients.push((format!("connection {part}"), engine, PART_BYTES));
     }
-    // What needs the most rights is left out where there are none.
+    // The part that needs the most rights is skipped without them.
     let in_group = !group.waits_for_writes() || may_be_exempt();
     if !in_group {
         println!(
@@ -193,7 +194,7 @@ fn servers_outlive_a_shortage_of_memory() {
     assert!(reached > 0, "memory was never short: this shows nothing");
 }
 
-/// All at once for so long; then the clients verify all that is theirs.
+/// Runs all clients at once for this time; then each verifies all of its data.
 fn soak(
     clients: &[(String, Engine, u64)],
     arrays: &[&Array],

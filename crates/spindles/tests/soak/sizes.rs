@@ -1,16 +1,16 @@
-//! What a server has of the machine: memory, descriptors, threads.
+//! Resources of a server: memory, descriptors, threads.
 
 use std::fmt;
 use std::fs;
 
-/// How much more memory it may have in the end than after it warmed up: what an allocator makes of the same work.
+/// Growth of memory after the warm-up that is tolerated: allocators fragment under a steady load.
 const MORE_KIB_MAX: u64 = 8 << 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// In memory, its program included.
+    /// Resident memory, including the program.
     resident_kib: u64,
-    /// Its own: what pressure can't take away, and what a leak makes more of.
+    /// Private memory: memory pressure can't reclaim it, and a leak makes it grow.
     own_kib: u64,
     descriptors: usize,
     threads: u64,
@@ -50,10 +50,10 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// So many commands make a server take all that it may: before, there is nothing to compare with.
+/// Commands until a server has reached its full size: before, there is nothing to compare.
 const COMMANDS_MIN: usize = 50;
 
-/// Sizes of a server over time, each when no command was under way.
+/// Resources of a server over time, each taken while no command was running.
 #[derive(Debug)]
 pub(crate) struct Series(Vec<Sizes>);
 
@@ -63,7 +63,7 @@ impl Series {
         Self(sizes)
     }
 
-    /// After it warmed up: where a fifth of the time is over.
+    /// The resources after the warm-up, which takes a fifth of the time.
     fn warm(&self) -> Sizes {
         self.0[self.0.len() / 5]
     }
@@ -72,8 +72,9 @@ impl Series {
         self.0[self.0.len() - 1]
     }
 
-    /// It has no more in the end, as far as that can be told. The kernel's and our own threads come and go with the
-    /// work: a leak is there where the fewest of the end are more than the most of the beginning.
+    /// Asserts that the server has not grown, as far as this can be determined. Threads of the
+    /// kernel and our own come and go with the work: it is a leak if the minimum at the end exceeds
+    /// the maximum at the beginning.
     pub(crate) fn assert_steady(&self, name: &str) {
         if self.0.len() < COMMANDS_MIN {
             return;

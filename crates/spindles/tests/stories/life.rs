@@ -1,4 +1,4 @@
-//! One life of an array: its devices, what is known of it, and how it is looked at.
+//! One life of an array: its devices, the expected state, and the checks.
 
 use crate::stories::model::{Block, Current, Shape, fill, write_of};
 use crate::stories::program::{self, Run};
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A file that stands for a disk.
+/// A file that serves as a disk.
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// In the folder, and not in the drawer.
+    /// True in the folder, false in the drawer.
     pub(crate) here: bool,
 }
 
-/// A place of the array.
+/// A member of the array, at its position.
 pub(crate) struct Member {
     pub(crate) device: usize,
     pub(crate) current: Current,
@@ -34,7 +34,7 @@ pub(crate) struct Member {
 )]
 pub(crate) struct Life {
     pub(crate) random: Random,
-    /// The commands and what became of them.
+    /// The commands and their results.
     pub(crate) story: Vec<String>,
     pub(crate) taken: BTreeMap<&'static str, u32>,
     folder: tempfile::TempDir,
@@ -46,18 +46,19 @@ pub(crate) struct Life {
     pub(crate) block_bytes: usize,
     pub(crate) policy: &'static str,
     pub(crate) checksums: bool,
-    /// A single device stands in the place of an array: the array around it keeps no checksums.
+    /// Set if a single device has replaced an array: the outer array keeps no checksums.
     pub(crate) has_bare: bool,
-    /// It is written also where what is here may be older than what is away.
+    /// Set if the array may be written while present members may be older than absent ones.
     pub(crate) writes_degraded: bool,
-    /// A scrub left rot in an array inside the array, where that one has none of its data.
+    /// Set if a scrub left corruption in an inner array, at a place where it has no data of the
+    /// outer one.
     pub(crate) rot_left: bool,
-    /// Members of tens and hundreds of MiB, as large as makes their metadata differ.
+    /// Set for members of tens to hundreds of MiB, large enough for their metadata to differ.
     large: bool,
     pub(crate) blocks: Vec<Block>,
-    /// How many blocks each write had, from the first on; write 0 is what there is at first.
+    /// Number of blocks of each write, from the first on; write 0 is the initial state.
     pub(crate) writes: Vec<usize>,
-    /// A copy into the array was killed, and the array was not put in order since.
+    /// Set if a copy into the array was killed, and the array was not resynced since.
     pub(crate) crashed: bool,
 }
 
@@ -113,7 +114,7 @@ impl Life {
         }
     }
 
-    /// Lives until it ends by itself, or panics with what is wrong.
+    /// Runs until the life ends, or panics with the fault.
     pub(crate) fn live(&mut self) {
         self.create();
         self.check();
@@ -135,7 +136,7 @@ impl Life {
         self.folder.path()
     }
 
-    /// Another device: a sparse file of so many bytes.
+    /// Adds a device: a sparse file of this many bytes.
     pub(crate) fn buy(&mut self, bytes: u64) -> usize {
         let number = self.devices.len();
         let name = self.random.of(&["disk", "d isk", "loop-0.", "Ä"]);
@@ -149,7 +150,7 @@ impl Life {
         number
     }
 
-    /// A size for a member: most arrays have members of different sizes.
+    /// Draws a size for a member: most arrays have members of different sizes.
     pub(crate) fn member_bytes(&mut self) -> u64 {
         if self.large {
             return MIB * (16 + self.random.below(8) * self.random.below(12));
@@ -192,7 +193,7 @@ impl Life {
         }
         let run = self.run(&command);
         if run.status != Some(0) && self.journal.take().is_some() {
-            // Of some arrays nothing would be logged there.
+            // Some arrays would log nothing there.
             let at = command.len() - 2;
             command.truncate(at);
             self.expect_ok(&command);
@@ -203,7 +204,7 @@ impl Life {
         self.resize(bytes.expect("the size of the array"));
     }
 
-    /// The array has so many bytes now; what is new holds zeros.
+    /// Records the new size of the array; new blocks hold zeros.
     pub(crate) fn resize(&mut self, bytes: u64) {
         let blocks = usize::try_from(bytes).expect("small") / self.block_bytes;
         if blocks < self.blocks.len() {
@@ -212,7 +213,7 @@ impl Life {
         self.blocks.resize(blocks, Block::ZEROS);
     }
 
-    /// The array is as large as it says, and no smaller than it was.
+    /// Takes over the array's new size, which must not be smaller than before.
     pub(crate) fn follow_size(&mut self) {
         let mut command = words("status --json");
         command.extend(self.given());
@@ -224,7 +225,7 @@ impl Life {
         self.devices[device].name.clone()
     }
 
-    /// The array, as a command is told of it: by its name, so that its devices are looked for in the
+    /// The array as given to a command: by its name, so that its devices are searched in the
     /// folder, or by all its devices there, in any order.
     pub(crate) fn given(&mut self) -> Vec<String> {
         let devices = self.devices_here();
@@ -247,7 +248,7 @@ impl Life {
         names
     }
 
-    /// The array as a target.
+    /// The array as a target of `copy`.
     pub(crate) fn target(&mut self) -> String {
         format!("array:{}", self.given().join(","))
     }
@@ -268,24 +269,24 @@ impl Life {
         self.devices[device].here = here;
     }
 
-    /// Whether each place has a device that is here, and current as asked.
+    /// Returns true if devices that are here and meet `holds` suffice for all data.
     pub(crate) fn survives(&self, holds: impl Fn(Current) -> bool) -> bool {
         let good = |it: &Member| self.devices[it.device].here && holds(it.current);
         self.shape.survives(&mut self.members.iter().map(good))
     }
 
-    /// Whether the data is there for certain.
+    /// Returns true if all data is certainly readable.
     pub(crate) fn is_readable(&self) -> bool {
         self.survives(|current| current == Current::Yes)
     }
 
-    /// All devices are here and hold what was written last.
+    /// Returns true if all devices are here and hold the last write.
     pub(crate) fn is_whole(&self) -> bool {
         let whole = |it: &Member| self.devices[it.device].here && it.current == Current::Yes;
         self.members.iter().all(whole)
     }
 
-    /// The places of which the device is here.
+    /// The positions whose device is here, or is not.
     pub(crate) fn places(&self, here: bool) -> Vec<usize> {
         let places = 0..self.members.len();
         places
@@ -293,8 +294,8 @@ impl Life {
             .collect()
     }
 
-    /// A crash leaves the write hole open under this policy: with members missing then, an array
-    /// with parity is refused.
+    /// Returns true if an array with parity and missing members is refused: after a crash, this
+    /// policy leaves the write hole open.
     pub(crate) fn may_be_refused(&self) -> bool {
         let open = self.policy == "resync" || self.journal.is_some();
         self.crashed && open && self.has_parity() && !self.is_whole()
@@ -362,7 +363,7 @@ impl Life {
         self.run(&command)
     }
 
-    /// The whole array is read and compared, and what `status` says.
+    /// Reads and compares the whole array, and the output of `status`.
     pub(crate) fn check(&mut self) {
         self.check_status();
         self.check_contents();
@@ -411,7 +412,7 @@ impl Life {
         let run = self.run(&command);
         let only_read = run.error.contains("is only read, not put in order");
         if only_read {
-            // Of copies that the crash left different, with checksums, none may be right.
+            // With checksums, none of the copies that the crash left different may be right.
             self.goes_on_after_crash();
         }
         let possible = self.survives(|current| current != Current::No);
@@ -447,23 +448,23 @@ impl Life {
             _ => self.wrong("its data should be readable", &run),
         }
         if only_read {
-            // Nothing was written: with those who are away all of it is there.
+            // Nothing was written: with the absent members all of the data is there.
             for (block, lost) in self.blocks.iter_mut().zip(lost_before) {
                 block.may_be_lost = lost;
             }
         }
     }
 
-    /// The array is put in order without those who are away: whole stripes that were being written at a
-    /// crash may have been on them.
+    /// The array is resynced without the absent members: they may have held parts of whole stripes
+    /// that were being written at a crash.
     pub(crate) fn goes_on_after_crash(&mut self) {
         for block in self.blocks.iter_mut().filter(|_| self.crashed) {
             block.may_be_lost |= block.writes.len() > 1;
         }
     }
 
-    /// What was read whole after a crash was put in order; who was not here may have missed that.
-    /// Without a journal it stays unclean until a resync has come to its end.
+    /// A full read resyncs after a crash; absent members may have missed that. Without a journal
+    /// the array stays unclean until a resync has ended.
     fn opened_after_crash(&mut self) {
         if self.crashed {
             for place in self.places(false) {
@@ -484,14 +485,14 @@ impl Life {
         }
     }
 
-    /// Compares what was read with what may be there; ranges of bytes were left out.
+    /// Compares the data read with the possible contents, except for skipped ranges.
     fn compare(&mut self, left_out: &[(usize, usize)], run: &Run) {
         let out = fs::read(self.folder().join("out")).expect("it was copied");
         let size = self.block_bytes;
         if out.len() != self.blocks.len() * size {
             self.wrong(&format!("{} bytes were copied", out.len()), run);
         }
-        // What was read once stays, from when the array was put in order.
+        // After the resync, later reads must agree with the first one.
         let stays = !self.crashed || self.is_clean();
         let newest = u32::try_from(self.writes.len() - 1).expect("few writes");
         for (at, contents) in out.chunks_exact(size).enumerate() {
@@ -521,7 +522,7 @@ impl Life {
         }
     }
 
-    /// Devices that are out of date were read alone: older contents are right, others are not.
+    /// Outdated devices were read alone: older contents are right, others are not.
     fn compare_stale(&mut self, run: &Run) {
         let out = fs::read(self.folder().join("out")).expect("it was copied");
         let newest = u32::try_from(self.writes.len() - 1).expect("few writes");
@@ -537,7 +538,7 @@ impl Life {
         }
     }
 
-    /// A file with another write for the first so many blocks.
+    /// Writes a file with new contents for this many first blocks.
     pub(crate) fn prepare(&mut self, blocks: usize) -> u32 {
         let write = u32::try_from(self.writes.len()).expect("few writes");
         let mut data = vec![0; blocks * self.block_bytes];
@@ -549,10 +550,10 @@ impl Life {
         write
     }
 
-    /// Takes from the program which devices it counts on now, after it has changed the array.
-    /// What it claims is held against it by taking others away.
+    /// Asks the program which devices it counts on after it has changed the array. Taking other
+    /// devices away verifies the answer.
     pub(crate) fn adopt(&mut self) {
-        // By its name: who is a member is what is to be known.
+        // By its name: the members are not known yet.
         let run = self.run(&words("status --json pool"));
         let document = run.json();
         let mut found = Vec::new();
@@ -579,7 +580,7 @@ impl Life {
         }
     }
 
-    /// A device, or another array, is a member in the place of a whole array.
+    /// Records that a device, or another array, has replaced a whole inner array.
     pub(crate) fn put_in_place_of_array(
         &mut self,
         part: usize,
@@ -605,8 +606,8 @@ impl Life {
     }
 }
 
-/// The devices of the members and whether they are active, in the order of their places. Where an
-/// array inside is not there, none of its places has a device.
+/// The devices of the members, and whether they are active, in order of position. If an inner array
+/// is absent, none of its positions has a device.
 fn leaves(document: &Value, shape: &Shape, found: &mut Vec<(Option<String>, bool)>) {
     let Shape::Array { parts, .. } = shape else {
         let name = document["device"].as_str().map(str::to_owned);
@@ -619,7 +620,7 @@ fn leaves(document: &Value, shape: &Shape, found: &mut Vec<(Option<String>, bool
         match (part, member) {
             (Shape::Device, Some(member)) => leaves(member, part, found),
             (Shape::Array { .. }, Some(member)) if member["array"].is_object() => {
-                // What is in an array that is being filled is not good yet.
+                // The members of an array that is being filled are not good yet.
                 let from = found.len();
                 leaves(&member["array"], part, found);
                 for (_, active) in &mut found[from..] {
@@ -648,7 +649,7 @@ fn nested(random: &mut Random) -> Shape {
     }
 }
 
-/// What crashes took of an array and of those inside it, as `status` says.
+/// Bytes that crashes took from an array and those inside it, according to `status`.
 fn lost_bytes(array: &Value) -> u64 {
     let members = array["members"].as_array().into_iter().flatten();
     let inner: u64 = members.map(|member| lost_bytes(&member["array"])).sum();

@@ -1,10 +1,10 @@
-//! Administrators' lives, drawn from a seed: an array of any level on real files of any sizes is
-//! created, written, loses members and gets them back, is rebuilt, replaced, grown and scrubbed,
-//! rots, is killed in the middle, gets spares and a journal on a device of its own. After each step
-//! the whole array is read and compared with what a model knows, and so is what `status` says.
+//! Random administrators' lives, drawn from a seed: an array of any level on real files of any size
+//! is created, written, loses members and gets them back, is rebuilt, replaced, grown and scrubbed,
+//! suffers corruption, is killed in the middle, and gets spares and a separate journal device.
+//! After each step the whole array, and the output of `status`, is compared with a model.
 //!
-//! `SPINDLES_STORIES=5000 cargo test -p spindles --test program stories::` for more lives,
-//! `SPINDLES_STORY_SEED=7` for the whole story of one.
+//! `SPINDLES_STORIES=5000 cargo test -p spindles --test program stories::` runs more lives,
+//! `SPINDLES_STORY_SEED=7` prints the whole story of one.
 
 #![allow(
     clippy::print_stdout,
@@ -30,7 +30,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
-/// What one life came to: how often each step was taken, or what went wrong.
+/// Runs one life. Returns how often each step was taken, or the failure.
 fn live(seed: u64) -> Result<BTreeMap<&'static str, u32>, String> {
     let mut life = Life::begin(seed);
     let ended = catch_unwind(AssertUnwindSafe(|| life.live()));

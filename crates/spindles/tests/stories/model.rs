@@ -1,7 +1,7 @@
-//! What a life knows of its array, independently of the program: what each block may hold, which
-//! devices hold what was written last, and what a level survives.
+//! A model of the array, independent of the program: the possible contents of each block, the
+//! devices that hold the last write, and the fault tolerance of levels.
 
-/// An array, or a place for a device.
+/// An array, or a position for a device.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Device,
@@ -22,7 +22,7 @@ impl Shape {
         }
     }
 
-    /// As an expression over these names, which are taken from the front.
+    /// The expression over these names, which are taken from the front.
     pub(crate) fn expression<'a>(&self, names: &mut impl Iterator<Item = &'a str>) -> String {
         match self {
             Self::Device => names.next().expect("a name for each place").to_owned(),
@@ -56,8 +56,8 @@ impl Shape {
             if parts.iter().any(|part| matches!(part, Self::Array { .. })))
     }
 
-    /// Whether the places that are away could have gone on alone: those of the whole array, where an
-    /// array inside it that lacks any is away, or those of an array inside it.
+    /// Returns true if the absent positions could have continued alone: those of the whole array,
+    /// where an inner array with any absence counts as absent, or those of an inner array.
     pub(crate) fn could_go_on(&self, away: &[bool]) -> bool {
         let Self::Array {
             level,
@@ -80,7 +80,7 @@ impl Shape {
         Self::flat(level, layout, parts.len()).survives(&mut parts_away.into_iter())
     }
 
-    /// Whether all data can be had from the places that are good, taken from the front.
+    /// Returns true if the good positions, taken from the front, suffice for all data.
     pub(crate) fn survives(&self, good: &mut impl Iterator<Item = bool>) -> bool {
         let Self::Array {
             level,
@@ -99,7 +99,7 @@ impl Shape {
             "raid4" | "raid5" => missing <= 1,
             "raid6" => missing <= 2,
             "raid7" => missing <= 3,
-            // Two copies: side by side from an even place on, where no pair wraps around.
+            // Two adjacent copies, from an even position on, so that no pair wraps around.
             "raid10" if layout.is_empty() && count.is_multiple_of(2) => {
                 (0..count).step_by(2).all(pair)
             }
@@ -109,21 +109,21 @@ impl Shape {
     }
 }
 
-/// Whether a device holds what was written last.
+/// States whether a device holds the last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Current {
     Yes,
-    /// A command ended in the middle, or the array was put in order without it.
+    /// A command was interrupted, or the array was resynced without the device.
     Maybe,
     No,
 }
 
-/// What a block of the array may hold.
+/// The possible contents of a block of the array.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// The numbers of the writes any of which it may hold; 0 for zeros.
+    /// The numbers of the writes that it may hold; 0 for zeros.
     pub(crate) writes: Vec<u32>,
-    /// A crash, and a member missing later, may have taken it.
+    /// Set if a crash, and a member that was missing later, may have lost it.
     pub(crate) may_be_lost: bool,
 }
 
@@ -148,7 +148,7 @@ impl Block {
     }
 }
 
-/// What a write puts into a block: a pattern that says of which write and which place it is.
+/// Fills a block with the contents of a write: a pattern that identifies the write and the place.
 pub(crate) fn fill(write: u32, block: usize, out: &mut [u8]) {
     if write == 0 {
         out.fill(0);
@@ -161,7 +161,8 @@ pub(crate) fn fill(write: u32, block: usize, out: &mut [u8]) {
     }
 }
 
-/// The number of the write that a block is of: the first word gives it, all others must fit.
+/// The number of the write that a block holds: given by its first word, which all others must
+/// match.
 pub(crate) fn write_of(block: usize, contents: &[u8], writes: u32) -> Option<u32> {
     let zeros = [0; 4096];
     if contents == &zeros[..contents.len()] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a command ended.
+/// The result of a command.
 pub(crate) struct Run {
     /// The exit status; `None` for a command that was killed.
     pub(crate) status: Option<i32>,
@@ -13,7 +13,7 @@ pub(crate) struct Run {
     pub(crate) error: String,
 }
 
-/// No command of a story takes that long, on the slowest machine.
+/// Longest time for a command of a story, on the slowest machine.
 const TIME_MAX: Duration = Duration::from_mins(2);
 
 impl Run {
@@ -22,9 +22,9 @@ impl Run {
     }
 }
 
-/// Runs a command in a folder; with `kill_after` it is killed then, if it has not ended.
+/// Runs a command in a folder; kills it after `kill_after` if it has not ended.
 pub(crate) fn run(folder: &Path, arguments: &[String], kill_after: Option<Duration>) -> Run {
-    // Pipes could fill while nobody reads them.
+    // Not pipes: nobody reads them, so they could fill up.
     let outputs = ["stdout", "stderr"].map(|name| folder.join(".outputs").join(name));
     let file = |path: &Path| Stdio::from(std::fs::File::create(path).expect("a file"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))

@@ -1,4 +1,4 @@
-//! What a seed draws.
+//! Random draws from a seed.
 
 pub(crate) struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The next of a sequence that is as good as random (`SplitMix64`, Steele et al. 2014).
+    /// The next number of a pseudo-random sequence (`SplitMix64`, Steele et al. 2014).
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -25,7 +25,7 @@ impl Random {
         usize::try_from(self.below(bound)).expect("less than a length")
     }
 
-    /// True once in so many times.
+    /// Returns true once in `bound` times on average.
     pub(crate) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }

@@ -1,4 +1,4 @@
-//! What may happen in the life of an array: a row for each.
+//! The events in the life of an array, one row each.
 
 use crate::stories::life::{Life, Member};
 use crate::stories::model::{Block, Current, Shape};
@@ -6,12 +6,12 @@ use crate::stories::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Something that happens.
+/// An event.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// How often, beside the others; more of what can seldom happen.
+    /// Relative frequency: higher for events that are seldom possible.
     weight: u64,
-    /// False where it can't happen now.
+    /// Returns false if it can't happen now.
     pub(crate) run: fn(&mut Life) -> bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn draw(random: &mut Random) -> &'static Step {
     here.expect("less than the sum")
 }
 
-/// When to kill a command: most end within that time.
+/// Draws the time at which to kill a command: most end sooner.
 fn moment(life: &mut Life) -> Duration {
     let us = match life.random.below(3) {
         0 => 8_000,
@@ -113,13 +113,14 @@ fn moment(life: &mut Life) -> Duration {
     Duration::from_micros(life.random.below(us))
 }
 
-/// A command that writes to the array; where those who are away could have gone on alone, or were there
-/// when a writer was killed, it is asked for twice.
+/// Runs a command that writes to the array. If the absent members could have continued alone, or
+/// were present when a writer was killed, the command must ask for --degraded and is repeated with
+/// it.
 fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Option<i32> {
     let mut arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let run = life.run_until(&arguments, kill);
     if run.status == Some(1) && run.error.contains("--degraded") {
-        // Of an array inside the array it may be a half that was written alone.
+        // In an inner array, they may be a half that was written alone.
         let away = |it: &Member| !life.devices[it.device].here && it.current != Current::No;
         let away: Vec<bool> = life.members.iter().map(away).collect();
         let crashed = life.crashed && life.checksums && life.has_parity() && away.contains(&true);
@@ -133,12 +134,12 @@ fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Optio
     run.status
 }
 
-/// After the array was written: who was away lacks something.
+/// Records a write to the array: absent members are outdated.
 fn went_on(life: &mut Life) {
     went_on_with(life, None);
 }
 
-/// The same, with a new device that may be a member now.
+/// Like `went_on`, with a new device that may be a member now.
 fn went_on_with(life: &mut Life, new: Option<usize>) {
     for place in life.places(false) {
         life.members[place].current = Current::No;
@@ -159,7 +160,7 @@ fn some_blocks(life: &mut Life) -> usize {
     }
 }
 
-/// With force where something can't be read: that may be anything.
+/// Uses --force if something is unreadable: it could be anything.
 fn copy_into<'a>(life: &Life, target: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["copy", "data", target];
     let is_unreadable = life.blocks.iter().any(|block| block.may_be_lost);
@@ -184,7 +185,7 @@ fn write(life: &mut Life) -> bool {
     true
 }
 
-/// Killed anywhere; then devices may be gone at once.
+/// Kills a write at any moment; then devices may be lost at once.
 fn kill_write(life: &mut Life) -> bool {
     if !life.is_readable() || life.crashed {
         return false;
@@ -230,15 +231,15 @@ fn kill_write(life: &mut Life) -> bool {
     true
 }
 
-/// Whether a command that was killed got so far as to make the device one of the array's.
+/// Returns true if a killed command already made the device part of the array.
 fn is_of_array(life: &mut Life, device: usize) -> bool {
     let name = life.name(device);
     let run = life.run(&["examine", "--json", &name].map(str::to_owned));
     run.json()["devices"][0]["array"] == "pool"
 }
 
-/// Which devices the array counts on after a command was killed that had a new device; what they
-/// hold stays in doubt.
+/// Takes over the devices that the array counts on after the kill of a command with a new device.
+/// Their contents stay in doubt.
 fn adopt_after_kill(life: &mut Life, new: Option<usize>) {
     let new = new.filter(|new| is_of_array(life, *new));
     life.spares.extend(new);
@@ -257,7 +258,7 @@ fn adopt_after_kill(life: &mut Life, new: Option<usize>) {
     life.spares.retain(|spare| Some(*spare) != new);
 }
 
-/// A device goes, and the data stays.
+/// A device is lost, and the data stays.
 fn lose(life: &mut Life) -> bool {
     let mut places = life.places(true);
     life.random.shuffle(&mut places);
@@ -285,17 +286,18 @@ fn give_back(life: &mut Life) -> bool {
     true
 }
 
-/// Who is back, and was out, gets what it missed.
+/// Members that are back after an absence get what they missed.
 fn catch_up(life: &mut Life) -> bool {
     let stale = |it: &usize| life.members[*it].current != Current::Yes;
-    // What is left of an array inside that is lost gets nothing.
+    // The remains of a lost inner array get nothing.
     if lost_part(life).is_some() {
         return false;
     }
     if !life.places(true).iter().any(stale) || !life.is_readable() || life.may_be_refused() {
         return false;
     }
-    // Nothing was written since a read after a crash: who was not here then may be as good as before.
+    // Nothing was written since a read after a crash: members that were absent then may be as good
+    // as before.
     life.adopt();
     if !life
         .places(true)
@@ -320,7 +322,7 @@ fn catch_up(life: &mut Life) -> bool {
     true
 }
 
-/// More goes than the level survives: nothing is served, nothing is changed.
+/// More members are lost than the level survives: nothing is readable, nothing changes.
 fn lose_too_much(life: &mut Life) -> bool {
     if life.crashed {
         return false;
@@ -339,7 +341,7 @@ fn lose_too_much(life: &mut Life) -> bool {
     if !life.given().is_empty() {
         life.check();
     }
-    // What is old and does not know it is written where the array says so.
+    // An outdated array that has no record of that can be written if its setting allows it.
     let is_allowed = life.writes_degraded && life.survives(|_| true);
     if !life.given().is_empty() && !is_allowed {
         life.prepare(1);
@@ -356,7 +358,7 @@ fn lose_too_much(life: &mut Life) -> bool {
     true
 }
 
-/// A new device, as large as another or larger.
+/// Adds a device that is at least as large as the one of this member.
 fn buy_for(life: &mut Life, place: usize) -> usize {
     let least = life.devices[life.members[place].device].bytes;
     let bytes = least * life.random.of(&[1, 1, 2, 5]);
@@ -364,7 +366,7 @@ fn buy_for(life: &mut Life, place: usize) -> usize {
     life.buy(bytes + more)
 }
 
-/// The array inside the array that has lost more than it survives, and its places.
+/// The inner array that has lost more than it survives, and its positions.
 fn lost_part(life: &Life) -> Option<(usize, Range<usize>)> {
     let Shape::Array { parts, .. } = &life.shape else {
         return None;
@@ -382,7 +384,7 @@ fn lost_part(life: &Life) -> Option<(usize, Range<usize>)> {
     None
 }
 
-/// A device that is gone is rebuilt onto another; killed or not.
+/// Rebuilds a lost device onto another one; may be killed.
 fn rebuild(life: &mut Life) -> bool {
     let away = life.places(false);
     if away.is_empty() || !life.is_readable() || life.may_be_refused() {
@@ -395,7 +397,7 @@ fn rebuild(life: &mut Life) -> bool {
         rebuild_array(life, part, places);
         return true;
     }
-    // The first that is missing is rebuilt; the new device has room for any.
+    // The first missing member is rebuilt; the new device has room for any.
     let bytes = |it: &usize| life.devices[life.members[*it].device].bytes;
     let bytes = away.iter().map(bytes).max().expect("one is away");
     let new = life.buy(bytes);
@@ -432,8 +434,8 @@ fn rebuild(life: &mut Life) -> bool {
     true
 }
 
-/// An array inside that has lost more than it survives is made anew with a new device, or a new one
-/// takes its place, or a single device does.
+/// Recreates an inner array that has lost more than it survives with a new device, or replaces it
+/// by a new array or a single device.
 fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
     let sizes = places.clone();
     let sizes = sizes.map(|it| life.devices[life.members[it].device].bytes);
@@ -475,8 +477,8 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
         }
     }
     if status.is_none() {
-        // Whatever it had come to, the same command goes on; a single device may be a member that the
-        // others know nothing of.
+        // The same command resumes at any stage; a single device may be a member of which the
+        // others have no record.
         life.goes_on_after_crash();
         arguments.push("--degraded");
         arguments.extend((!is_array).then_some("--force"));
@@ -524,7 +526,7 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
     let arguments = [&["replace", &old_name, "--onto", &new_name][..], &others].concat();
     let mut status = command(life, &arguments, kill);
     if status.is_none() {
-        // The old device, or the new one, whichever counts.
+        // Either the old or the new device counts.
         let old = life.members[place].device;
         adopt_after_kill(life, Some(new));
         status = if life.members[place].device == old {
@@ -533,7 +535,7 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
             Some(0)
         };
     }
-    // What is rotten and lost can't be copied.
+    // Lost blocks, and corruption that a scrub left, can't be copied.
     let is_lost = life.blocks.iter().any(|block| block.may_be_lost);
     let stays = (life.rot_left || is_lost) && status == Some(1);
     if status != Some(0) && !stays {
@@ -545,7 +547,7 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
     }
 }
 
-/// All members, one after another, by larger devices.
+/// Replaces all members by larger devices, one after another.
 fn replace_all(life: &mut Life) -> bool {
     if !life.is_whole() || life.crashed {
         return false;
@@ -561,7 +563,7 @@ fn replace_all(life: &mut Life) -> bool {
     true
 }
 
-/// The array gets the room that its members have; killed or not.
+/// Grows the array to the room of its members; may be killed.
 fn grow_to_room(life: &mut Life) -> bool {
     let Shape::Array { layout, parts, .. } = life.shape.clone() else {
         return false;
@@ -573,7 +575,7 @@ fn grow_to_room(life: &mut Life) -> bool {
     let sizes = life.members.iter().map(|it| life.devices[it.device].bytes);
     let least = sizes.min().expect("members");
     let before = u64::try_from(life.blocks.len() * life.block_bytes).expect("64 bits");
-    // Everything is read after each step.
+    // Small, because everything is read after each step.
     let size = match least {
         0..0x200_0000 => "max".to_owned(),
         _ => (before + (20 << 20)).to_string(),
@@ -584,7 +586,7 @@ fn grow_to_room(life: &mut Life) -> bool {
     let kill = life.random.one_in(3).then(|| moment(life));
     let mut status = command(life, &arguments, kill);
     if status.is_none() {
-        // It is what it was, or what it was to be.
+        // It has either the old or the new size.
         life.follow_size();
         life.check();
         status = command(life, &arguments, None);
@@ -614,7 +616,7 @@ fn grow_to_room(life: &mut Life) -> bool {
     true
 }
 
-/// Another member, and with one parity perhaps another one.
+/// Adds a member, and changes from one parity to two in some cases.
 fn grow(life: &mut Life) -> bool {
     let level = life.shape.level();
     let Shape::Array { layout, parts, .. } = life.shape.clone() else {
@@ -640,7 +642,7 @@ fn grow(life: &mut Life) -> bool {
     }
     let kill = life.random.one_in(3).then(|| moment(life));
     let mut status = command(life, &arguments, kill);
-    // Killed: the same command goes on. Whether it had begun shows by the new device.
+    // After a kill the same command resumes. The new device shows if the growth had begun.
     for last in [false, false, true] {
         if status.is_some() {
             break;
@@ -655,7 +657,7 @@ fn grow(life: &mut Life) -> bool {
         };
     }
     if status == Some(1) {
-        // Some can't grow: nothing has changed then.
+        // Some arrays can't grow: nothing has changed then.
         return true;
     }
     if status != Some(0) {
@@ -671,7 +673,7 @@ fn grow(life: &mut Life) -> bool {
     true
 }
 
-/// Bytes change on one device; reads are right all the same, and a scrub mends it.
+/// Corrupts bytes on one device; reads are right all the same, and a scrub repairs it.
 fn rot(life: &mut Life) -> bool {
     if !life.checksums || life.has_bare || !life.is_whole() || life.crashed {
         return false;
@@ -704,7 +706,7 @@ fn rot(life: &mut Life) -> bool {
     }
     life.story.push(format!("   {name} rots"));
     if !redundant {
-        // Whatever is rotten answers errors from now on, until it is written.
+        // Corrupt blocks return errors from now on, until they are written.
         for block in &mut life.blocks {
             block.may_be_lost = true;
         }
@@ -729,7 +731,7 @@ fn scrub(life: &mut Life) -> bool {
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let arguments = [&["scrub"][..], &devices].concat();
     let status = command(life, &arguments, None);
-    // Of an array without redundancy inside another, that other does not use all.
+    // The outer array does not use all of an inner array without redundancy.
     let may_leave = life.shape.is_nested() && life.checksums;
     if status != Some(0) && !(may_leave && status == Some(1)) {
         life.fail("a scrub should come to its end");
@@ -753,7 +755,7 @@ fn add_spare(life: &mut Life) -> bool {
     true
 }
 
-/// The journal gets a device of its own, or leaves it.
+/// Gives the journal a separate device, or removes it.
 fn journal(life: &mut Life) -> bool {
     if life.policy != "journal" || life.shape.is_nested() || !life.is_whole() || life.crashed {
         return false;

@@ -1,4 +1,4 @@
-//! Workloads on blocks: of the system in process, beside a job of it, or of all its members at once.
+//! Workloads on blocks: on the system in this process, alongside a job, or on all members at once.
 
 use super::super::go_on;
 use super::UnderTest;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 impl UnderTest<'_> {
-    /// A workload on blocks.
+    /// Runs a workload on blocks.
     pub(super) fn blocks(
         &mut self,
         workload: &WorkloadSpec,
@@ -39,8 +39,8 @@ impl UnderTest<'_> {
                     return Ok(());
                 }
                 let warmup = self.experiment.warmup_operations;
-                // A file on a file system of ours lies on the members of the system. In a folder of others it is all that
-                // is ours.
+                // On a file system of the lab, the counters of the system's members belong to the
+                // file. In a user's folder, the file is all that belongs to the system.
                 let watched = if self.has_file_system {
                     let place = self.system.folder().map_err(Failure::Failed)?;
                     Some(place.watched).filter(|it| it.own.is_some())
@@ -62,14 +62,15 @@ impl UnderTest<'_> {
         Ok(())
     }
 
-    /// A workload beside a job that was begun. Then the job goes on by itself to its end.
+    /// Runs a workload alongside a job that has begun. Then lets the job finish by itself.
     fn beside(&mut self, job: &Job, plan: &Plan, run: &mut Run) -> Result<Whole, Failure> {
-        // What was never written is passed over in no time: only what lies before it counts.
+        // The job skips never-written blocks in no time: only progress within the written size
+        // counts.
         let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
         let done = |target: &dyn Target| (job.progress)(target);
         let first = Cell::new((Instant::now(), 0));
         let last = Cell::new((Instant::now(), 0));
-        // Warm up while the job is under way as well.
+        // The warm-up runs during the job as well.
         let orders = Orders {
             warmup_operations: self.experiment.warmup_operations,
             interrupt: self.options.interrupt,
@@ -115,7 +116,7 @@ impl UnderTest<'_> {
         Ok(whole)
     }
 
-    /// Every device by itself on a thread of its own, begun together.
+    /// Runs the workload on every device, each on a thread of its own, started together.
     fn members_at_once(
         &self,
         devices: &[String],
@@ -142,7 +143,7 @@ impl UnderTest<'_> {
                     Ok(Whole::one(measured, target.facts()))
                 });
             if !waited.get() {
-                barrier.wait(); // The others are not to wait for one that failed before.
+                barrier.wait(); // Failed before the barrier: release the others.
             }
             result
         };
@@ -161,7 +162,7 @@ impl UnderTest<'_> {
     }
 }
 
-/// How a workload on blocks runs while no job is under way.
+/// Returns the orders of a workload on blocks while no job is running.
 fn orders<'b>(
     warmup_operations: u32,
     interrupt: &'b AtomicBool,

@@ -1,4 +1,4 @@
-//! A workload on files, phase by phase: from cold caches, with what was seen meanwhile, into the records of its
+//! Runs a workload on files, phase by phase, with cold caches, and fills in the records of its
 //! phases.
 
 use super::UnderTest;
@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What the phases of a workload on files run on, one after the other.
+/// Where the phases of a workload on files run, one after the other.
 trait Ground {
-    /// Everything on the devices, and nothing in the caches where that is wanted and may be done: whether
-    /// they were emptied.
+    /// Writes everything to the devices, then empties the caches if wanted and permitted. Returns
+    /// true if they were emptied.
     fn make_ready(&mut self) -> bool;
     /// Runs a phase.
     fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measured, Failure>;
-    /// Everything on the devices.
+    /// Writes everything to the devices.
     fn settle(&mut self) -> Result<(), Failure>;
 }
 
 impl UnderTest<'_> {
-    /// A workload on files, each phase with a result into one of `runs`: in a folder where there is a file
-    /// system, and otherwise on the open system.
+    /// Runs a workload on files; each phase with a result fills in one of `runs`. Uses a folder if
+    /// there is a file system, otherwise the open system.
     pub(super) fn files(&mut self, plan: &FilePlan, runs: &mut [Run]) -> Result<(), Failure> {
         let seed = runs.first().map_or(0, |run| run.seed);
         let plan = plan.clone().with_seed(seed);
@@ -55,7 +55,7 @@ impl UnderTest<'_> {
             let folder = place.folder.display();
             Failure::Failed(format!("{folder}: can't make a folder there: {error}"))
         })?;
-        // The archive lies on another disk, in a folder of ours as well.
+        // The archive lies on another disk, also in a folder of the lab.
         let elsewhere = plan.archive_folder().map(|folder| {
             let scratch = Scratch::new(Path::new(folder));
             let made = scratch.and_then(|scratch| Ok((scratch.folder()?, scratch)));
@@ -84,8 +84,8 @@ impl UnderTest<'_> {
     }
 }
 
-/// Runs all phases; those with a result fill in `runs` in their order. What was measured before a failure
-/// stays.
+/// Runs all phases; those with a result fill in `runs` in their order. Results before a failure
+/// stay.
 fn run(
     plan: &FilePlan,
     ground: &mut dyn Ground,
@@ -115,7 +115,7 @@ fn run(
         };
         let mut engine_ns = after.cpu_ns_since(&before);
         if watched.processes.contains(&std::process::id()) {
-            // The engine and the workload are one process.
+            // The engine and the workload share this process.
             let (begin, end) = measured.process_cpu_ns;
             engine_ns = (end - begin).saturating_sub(measured.workload_cpu_ns);
         }
@@ -130,7 +130,7 @@ fn run(
         whole::of_files(&measured, engine_ns, idle_permille, run);
         run.io = io.clone();
         if measured.members.is_empty() {
-            // What the workload wrote reaches the members later than its end.
+            // The workload's writes reach the members after its end.
             whole::of_members(&settled.members_since(&before), run);
         } else {
             whole::of_members(&measured.members, run);
@@ -142,10 +142,10 @@ fn run(
     Ok(())
 }
 
-/// A folder of the file system that is measured.
+/// A folder of the measured file system.
 struct InFolder<'a> {
     files: PathBuf,
-    /// Whether caches are emptied before each phase.
+    /// True if caches are emptied before each phase.
     empty_caches: bool,
     interrupt: &'a AtomicBool,
 }
@@ -180,7 +180,7 @@ struct OnBlocks<'a> {
 
 impl Ground for OnBlocks<'_> {
     fn make_ready(&mut self) -> bool {
-        // There is no cache in between, and what was written was flushed.
+        // There is no cache in between, and all writes were flushed.
         true
     }
 

@@ -1,4 +1,4 @@
-//! What a workload does to the system under test: a file for each kind of work.
+//! Runs a workload on the system under test. Each kind of work has a file.
 
 mod blocks;
 mod files;
@@ -12,26 +12,27 @@ use crate::targets::System;
 use spindles_io::Target;
 use spindles_measure::Run;
 
-/// A system that is ready, and what its workloads need.
+/// A system that is ready, with what its workloads need.
 pub(super) struct UnderTest<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) options: &'a Options<'a>,
-    /// How busy the machine is without us.
+    /// How busy the machine is without the lab.
     pub(super) idle_permille: u64,
-    /// Whether the caches of the machine are emptied before each phase on files, where that may be done.
+    /// True if the machine's caches are emptied before each phase on files, if permitted.
     pub(super) empty_caches: bool,
-    /// Whether it is a file system or holds one: otherwise workloads on files lay theirs out on its blocks.
+    /// True if the system is a file system or holds one. Otherwise workloads on files place their
+    /// files on its blocks.
     pub(super) has_file_system: bool,
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,
-    /// Why nothing that was measured on it counts: it was found damaged, or can't be checked.
+    /// Why nothing that was measured on it counts: it is damaged, or can't be checked.
     pub(super) damage: Option<String>,
 }
 
 impl UnderTest<'_> {
-    /// Runs a workload; each of its phases with a result fills in one of `runs`. What was measured before a
-    /// failure stays.
+    /// Runs a workload; each of its phases with a result fills in one of `runs`. Results before a
+    /// failure stay.
     pub(super) fn run(&mut self, workload: &WorkloadSpec, runs: &mut [Run]) -> Result<(), Failure> {
         if let Some(on) = &workload.on_nodes {
             return self.on_nodes(&workload.work, on, runs);
@@ -45,7 +46,7 @@ impl UnderTest<'_> {
         }
     }
 
-    /// Ends what workloads on files began, and keeps what is wrong with what they left.
+    /// Stops using the folder, and remembers damage found in it.
     pub(super) fn leave_folder(&mut self) -> Result<(), String> {
         let left = self.system.leave_folder();
         if let Err(why) = &left {
@@ -54,7 +55,7 @@ impl UnderTest<'_> {
         left
     }
 
-    /// The open system. What the kernel or another program opens must be closed first.
+    /// Returns the open system. Close it before the kernel or another program opens it.
     fn opened(&mut self) -> Result<&mut Box<dyn Target>, Failure> {
         Ok(match &mut self.open {
             Some(target) => target,
@@ -62,7 +63,7 @@ impl UnderTest<'_> {
         })
     }
 
-    /// Closes the system, if it is open.
+    /// Closes the system, if open.
     fn close(&mut self) -> Result<(), Failure> {
         self.open.take().map_or(Ok(()), |target| {
             let closed = target.close();

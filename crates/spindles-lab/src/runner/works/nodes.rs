@@ -1,4 +1,4 @@
-//! Workloads on other machines, beside the system under test or with it.
+//! Workloads on other machines, independent of the system under test or using it.
 
 use super::UnderTest;
 use crate::evidence::Watched;
@@ -10,7 +10,7 @@ use spindles_measure::Run;
 use spindles_workload::network::{CopyPlan, Store};
 
 impl<'a> UnderTest<'a> {
-    /// A copy between the folder of the system, or memory, and nodes.
+    /// Copies between the folder of the system, or memory, and nodes.
     pub(super) fn copy(&mut self, plan: &CopyPlan, run: &mut Run) -> Result<(), Failure> {
         self.close()?;
         let mut watched = Watched::default();
@@ -28,7 +28,7 @@ impl<'a> UnderTest<'a> {
         crew.copy(plan, folder, &self.home(&watched), run)
     }
 
-    /// A workload on files or fio on nodes.
+    /// Runs a workload on files, or fio, on nodes.
     pub(super) fn on_nodes(
         &mut self,
         work: &Work,
@@ -36,7 +36,7 @@ impl<'a> UnderTest<'a> {
         runs: &mut [Run],
     ) -> Result<(), Failure> {
         self.close()?;
-        // What is beneath the system is looked at where it has a folder: that may be what nodes have mounted.
+        // Watch the devices of the system if it has a folder, which nodes may have mounted.
         let watched = self.system.folder().map(|place| place.watched);
         let watched = watched.unwrap_or_default();
         let seed = runs.first().map_or(0, |run| run.seed);
@@ -51,7 +51,7 @@ impl<'a> UnderTest<'a> {
         }
     }
 
-    /// The first so many nodes.
+    /// Connects to the first `count` nodes.
     fn crew(&self, count: u32) -> Result<Crew<'a>, Failure> {
         let nodes = self.experiment.nodes.as_ref();
         let nodes = nodes.expect("workloads without enough nodes are left out");

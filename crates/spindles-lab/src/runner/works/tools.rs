@@ -1,4 +1,4 @@
-//! Workloads that another program carries out.
+//! Workloads that run another program.
 
 use super::UnderTest;
 use crate::execute::Failure;
@@ -8,7 +8,7 @@ use crate::{newfs, tool};
 use spindles_measure::Run;
 
 impl UnderTest<'_> {
-    /// Makes a file system on the whole of a system.
+    /// Makes a file system on the whole system.
     pub(super) fn newfs(&mut self, words: &[String], run: &mut Run) -> Result<(), Failure> {
         self.close()?;
         self.leave_folder().map_err(Failure::Failed)?;
@@ -23,7 +23,7 @@ impl UnderTest<'_> {
         )
     }
 
-    /// fio, on the whole of a system as a block device, or on a file where it has a file system.
+    /// Runs fio on the whole system as a block device, or on a file if it has a file system.
     pub(super) fn fio(&mut self, work: &FioWork, run: &mut Run) -> Result<(), Failure> {
         self.close()?;
         if let Ok(place) = self.system.folder() {

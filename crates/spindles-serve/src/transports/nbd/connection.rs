@@ -5,7 +5,7 @@ use super::socket::Socket;
 use crate::client::{Client, Desk, MayTake, Moved, Turn};
 use crate::numbers::Origin;
 use spindles_block::Operation;
-use spindles_io::export::{Access, Answer, Export};
+use spindles_io::export::{Access, Answer, Export, SlotId};
 use spindles_nbd::handshake::Agreed;
 use spindles_nbd::transmission::{Command, Extent, Failure, Headers, Replies, Request};
 use spindles_nbd::{CommandFlags, TransmissionFlags};
@@ -55,8 +55,8 @@ pub(crate) struct Connection {
     input: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The request whose payload is being received, and the number of payload bytes so far.
-    receiving: Option<(usize, u64)>,
+    /// The write whose payload is being received.
+    receiving: Option<Receiving>,
     /// Remaining payload bytes of a refused request, to be skipped.
     skip_bytes: u64,
     /// True if the last request had a long payload, so that the next one may, too.
@@ -73,6 +73,17 @@ pub(crate) struct Connection {
     /// Bytes received or sent, now and at the previous check.
     bytes: u64,
     bytes_before: u64,
+}
+
+/// A write whose payload is being received. Each part is submitted as soon as it is complete, so
+/// that a client that sends slowly holds one slot, however long its write is.
+#[derive(Clone, Copy, Debug)]
+struct Receiving {
+    index: usize,
+    /// Bytes received.
+    there: u64,
+    /// Slot of the current part; `None` until one is free.
+    slot: Option<SlotId>,
 }
 
 impl Connection {
@@ -103,15 +114,19 @@ impl Connection {
         }
     }
 
-    /// Drops a request whose payload can't be received completely.
-    fn abandon(&mut self, index: usize, desk: &mut Desk<'_>) {
-        let pending = self.requests.get_mut(index);
+    /// Drops a write whose payload can't be received completely. Parts that were submitted are
+    /// written.
+    fn abandon(&mut self, receiving: Receiving, desk: &mut Desk<'_>) {
+        let pending = self.requests.get_mut(receiving.index);
         assert_eq!(pending.stage, Stage::Receiving);
-        for slot in pending.parts.drain(..) {
+        pending.stage = Stage::Served;
+        if let Some(slot) = receiving.slot {
+            pending.parts.retain(|part| *part != slot);
             desk.export.abandon(slot);
         }
-        pending.unanswered = 0;
-        self.over(index, desk);
+        if pending.unanswered == 0 {
+            self.over(receiving.index, desk);
+        }
     }
 
     fn over(&mut self, index: usize, desk: &mut Desk<'_>) {
@@ -126,7 +141,18 @@ impl Connection {
         desk: &mut Desk<'_>,
     ) -> io::Result<Option<Turn>> {
         self.skip();
-        if self.receiving.is_none() && self.skip_bytes == 0 {
+        if let Some(receiving) = self.receiving {
+            if receiving.slot.is_none() {
+                if !may_take.fits(1, desk.export) {
+                    return Ok(Some(Turn::Full));
+                }
+                self.take_part(receiving, desk);
+            }
+            if self.start < self.end {
+                self.copy_ahead(desk);
+                return Ok(None);
+            }
+        } else if self.skip_bytes == 0 {
             let bytes = &self.input[self.start..self.end];
             let request = Request::decode(self.headers, bytes).map_err(io::Error::other)?;
             if let Some(request) = request {
@@ -138,12 +164,6 @@ impl Connection {
         }
         // Fewer bytes than there was room for: nothing more to receive.
         *drained = !self.fill(desk)?;
-        if let Some((index, there)) = self.receiving
-            && there == self.requests.get(index).request.bytes
-        {
-            self.receiving = None;
-            self.submit(index, desk);
-        }
         Ok(None)
     }
 
@@ -160,16 +180,12 @@ impl Connection {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let header = Request::encoded_bytes(self.headers);
-        let payload = self.receiving.map(|(index, there)| {
-            let access = access_bytes(desk.export);
-            let part = usize::try_from(there / access).expect("few");
-            let slot = self.requests.get(index).parts[part];
-            let done = usize::try_from(there % access).expect("a part is short");
-            &mut desk.export.payload(slot)[done..]
-        });
+        let payload = self
+            .receiving
+            .map(|receiving| rest_of_part(receiving, desk.export));
         let is_last = |payload: &[u8]| {
-            let (index, there) = self.receiving.expect("there is a payload");
-            let left = self.requests.get(index).request.bytes - there;
+            let receiving = self.receiving.expect("there is a payload");
+            let left = self.requests.get(receiving.index).request.bytes - receiving.there;
             u64::try_from(payload.len()).expect("64 bits") == left
         };
         let ahead = match &payload {
@@ -202,12 +218,8 @@ impl Connection {
         };
         self.bytes += u64::try_from(count).expect("64 bits");
         let of_payload = count.min(payload_bytes);
-        if let Some((_, there)) = &mut self.receiving {
-            let bytes = u64::try_from(of_payload).expect("64 bits");
-            *there += bytes;
-            self.moved.payload_bytes += bytes;
-        }
         self.end += count - of_payload;
+        self.received(of_payload, desk);
         Ok(count == room)
     }
 
@@ -220,10 +232,11 @@ impl Connection {
     ) -> io::Result<Option<Turn>> {
         let header = Request::encoded_bytes(self.headers);
         let refusal = self.refusal(&request, desk.export);
-        let access = access_bytes(desk.export);
         let slots = match request.command {
             _ if refusal.is_some() => 0,
-            Command::Read | Command::Write => request.bytes.div_ceil(access),
+            Command::Read => request.bytes.div_ceil(access_bytes(desk.export)),
+            // For the first part; the others take theirs as the payload comes.
+            Command::Write => u64::from(request.bytes > 0),
             Command::Flush | Command::Trim | Command::WriteZeroes => 1,
             Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => 0,
         };
@@ -251,19 +264,17 @@ impl Connection {
             return Ok(None);
         }
         match request.command {
+            Command::Write if request.bytes > 0 => {
+                self.requests.get_mut(index).stage = Stage::Receiving;
+                self.receiving = Some(Receiving {
+                    index,
+                    there: 0,
+                    slot: None,
+                });
+            }
             Command::Read | Command::Write => {
-                let fua = request.flags.contains(CommandFlags::FUA);
-                let operation = if has_payload {
-                    Operation::Write { fua }
-                } else {
-                    Operation::Read
-                };
-                self.take_parts(index, operation, desk);
-                if has_payload && slots > 0 {
-                    self.begin_receiving(index, desk);
-                } else {
-                    self.submit(index, desk);
-                }
+                self.take_parts(index, desk);
+                self.submit(index, desk);
             }
             Command::Flush | Command::Trim | Command::WriteZeroes => {
                 self.next_step(index, desk);
@@ -275,8 +286,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Takes slots for a request with read or write data.
-    fn take_parts(&mut self, index: usize, operation: Operation, desk: &mut Desk<'_>) {
+    /// Takes the slots of a read.
+    fn take_parts(&mut self, index: usize, desk: &mut Desk<'_>) {
         let request = self.requests.get(index).request;
         let access = access_bytes(desk.export);
         self.turn_bytes += request.bytes;
@@ -284,13 +295,33 @@ impl Connection {
         while done < request.bytes {
             let bytes = access.min(request.bytes - done);
             let slot = desk.take(Access {
-                operation,
+                operation: Operation::Read,
                 offset_bytes: request.offset_bytes + done,
                 bytes: u32::try_from(bytes).expect("a part is short"),
             });
-            self.requests.add_part(index, slot.expect("it was looked"));
+            self.requests
+                .add_part(index, slot.expect("enough were free"));
             done += bytes;
         }
+    }
+
+    /// Takes a slot for the next part of the write that is being received.
+    fn take_part(&mut self, receiving: Receiving, desk: &mut Desk<'_>) {
+        let request = self.requests.get(receiving.index).request;
+        let fua = request.flags.contains(CommandFlags::FUA);
+        let bytes = access_bytes(desk.export).min(request.bytes - receiving.there);
+        let slot = desk.take(Access {
+            operation: Operation::Write { fua },
+            offset_bytes: request.offset_bytes + receiving.there,
+            bytes: u32::try_from(bytes).expect("a part is short"),
+        });
+        let slot = slot.expect("one was free");
+        self.requests.add_part(receiving.index, slot);
+        self.turn_bytes += bytes;
+        self.receiving = Some(Receiving {
+            slot: Some(slot),
+            ..receiving
+        });
     }
 
     /// Returns true if the length of the request is that of a payload. Also for a command without
@@ -349,25 +380,38 @@ impl Connection {
         }
     }
 
-    /// Starts receiving the payload of a request. Copies the part received with its header into the
-    /// slots.
-    fn begin_receiving(&mut self, index: usize, desk: &mut Desk<'_>) {
-        let pending = self.requests.get_mut(index);
-        pending.stage = Stage::Receiving;
-        let mut there = 0;
-        for &slot in &pending.parts {
-            let payload = desk.export.payload(slot);
-            let bytes = payload.len().min(self.end - self.start);
-            payload[..bytes].copy_from_slice(&self.input[self.start..self.start + bytes]);
-            self.start += bytes;
-            there += u64::try_from(bytes).expect("64 bits");
+    /// Copies received payload from the input buffer to the slot of the current part.
+    fn copy_ahead(&mut self, desk: &mut Desk<'_>) {
+        let receiving = self.receiving.expect("a payload is being received");
+        let payload = rest_of_part(receiving, desk.export);
+        let bytes = payload.len().min(self.end - self.start);
+        payload[..bytes].copy_from_slice(&self.input[self.start..self.start + bytes]);
+        self.start += bytes;
+        self.moved.copied_bytes += u64::try_from(bytes).expect("64 bits");
+        self.received(bytes, desk);
+    }
+
+    /// Counts payload that has arrived in the slot of the current part, and submits the part if it
+    /// is complete.
+    fn received(&mut self, bytes: usize, desk: &mut Desk<'_>) {
+        let Some(receiving) = &mut self.receiving else {
+            return;
+        };
+        let bytes = u64::try_from(bytes).expect("64 bits");
+        receiving.there += bytes;
+        self.moved.payload_bytes += bytes;
+        let pending = self.requests.get_mut(receiving.index);
+        let is_whole = receiving.there == pending.request.bytes;
+        if bytes == 0 || !is_whole && receiving.there % access_bytes(desk.export) > 0 {
+            return;
         }
-        self.moved.payload_bytes += there;
-        self.moved.copied_bytes += there;
-        if there == pending.request.bytes {
-            return self.submit(index, desk);
+        let slot = receiving.slot.take().expect("its payload arrived there");
+        desk.export.submit(slot);
+        pending.unanswered += 1;
+        if is_whole {
+            pending.stage = Stage::Served;
+            self.receiving = None;
         }
-        self.receiving = Some((index, there));
     }
 
     /// Submits all parts of a request to the export.
@@ -550,10 +594,14 @@ impl Client for Connection {
         let index = self.requests.of_slot(answer.slot);
         let pending = self.requests.get_mut(index);
         pending.answered(answer.result);
-        if pending.unanswered > 0 {
+        let request = pending.request;
+        if request.command == Command::Write {
+            pending.parts.retain(|part| *part != answer.slot);
+            desk.export.give_back(answer.slot);
+        }
+        if pending.unanswered > 0 || pending.stage == Stage::Receiving {
             return;
         }
-        let request = pending.request;
         let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
         let goes_on = has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes;
         if self.is_gone() {
@@ -607,8 +655,8 @@ impl Client for Connection {
     fn end(&mut self, desk: &mut Desk<'_>) {
         self.line = Line::Gone;
         self.socket.shutdown();
-        if let Some((index, _)) = self.receiving.take() {
-            self.abandon(index, desk);
+        if let Some(receiving) = self.receiving.take() {
+            self.abandon(receiving, desk);
         }
         for index in std::mem::take(&mut self.replies) {
             self.over(index, desk);
@@ -629,7 +677,11 @@ impl Client for Connection {
     }
 
     fn is_stuck(&mut self) -> bool {
-        let waits = self.has_replies() || self.receiving.is_some();
+        // Without a slot it is the client that waits.
+        let receives = self
+            .receiving
+            .is_some_and(|receiving| receiving.slot.is_some());
+        let waits = self.has_replies() || receives;
         let moved = std::mem::replace(&mut self.bytes_before, self.bytes) != self.bytes;
         waits && !moved
     }
@@ -648,4 +700,12 @@ fn is_zero(export: &Export, request: &Request) -> bool {
 /// Returns the longest access, in bytes.
 fn access_bytes(export: &Export) -> u64 {
     export.limits().access_bytes_max.into()
+}
+
+/// Returns the memory for the payload that the current part still lacks.
+fn rest_of_part(receiving: Receiving, export: &mut Export) -> &mut [u8] {
+    let done = receiving.there % access_bytes(export);
+    let done = usize::try_from(done).expect("a part is short");
+    let slot = receiving.slot.expect("the part has a slot");
+    &mut export.payload(slot)[done..]
 }

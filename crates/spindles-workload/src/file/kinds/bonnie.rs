@@ -1,7 +1,7 @@
 //! Bonnie as Tim Bray wrote it (1990, 1996): six phases in its own order on one file.
 //!
-//! Each phase ends when its file is closed; nothing is made durable. The 5 s for which the original
-//! sleeps before the seeks are left out.
+//! Each phase ends when its file is closed; nothing is made durable. The original's sleep of 5 s
+//! before the seeks is left out.
 
 use super::FileKind;
 use super::phases::{ONE, phase, rotating};
@@ -66,7 +66,7 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
     .into()
 }
 
-/// A phase of Bonnie, or of its successor.
+/// Returns a phase of Bonnie or of its successor.
 pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
     let (chunk, stdio) = (plan.small("chunk"), plan.small("stdio"));
     let (seeks, seekers) = (plan.value("seeks"), plan.small("seekers"));
@@ -130,14 +130,14 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
 /// The only file.
 const FILE: FileId = FileId(0);
 
-/// What Bonnie and its successor have in common.
+/// The common part of Bonnie and its successor.
 pub(super) struct Work {
     size: u64,
     chunk: u32,
-    /// Bytes that go through stdio, and how many at once.
+    /// Bytes that go through stdio, and how many it moves at once.
     characters: u64,
     stdio: u32,
-    /// Whether what was written is made durable before the clock stops.
+    /// Set if the file is made durable before the clock stops.
     fsync: bool,
 }
 
@@ -153,7 +153,8 @@ impl Work {
         }
     }
 
-    /// Removes the file where that is said, opens it, goes through `size` bytes in rounds of `unit`, closes it.
+    /// Removes the file if `removes`, opens it, goes through `size` bytes in rounds of `unit`, and
+    /// closes it.
     fn through(
         &self,
         opened: impl Fn(FileId) -> Action,
@@ -198,7 +199,7 @@ impl Work {
 
     pub(super) fn write(&self) -> Box<dyn FileWorkload> {
         let chunk = self.chunk;
-        // A file that is emptied instead is written to the disk by ext4 as soon as it is closed.
+        // ext4 writes a truncated file to the disk as soon as it is closed, so remove it first.
         let made = |file| Action::Create(file, ONE, Access::ReadWrite);
         let write = move |round| {
             let write = Action::Write(ONE, At::Position, chunk);
@@ -239,10 +240,10 @@ fn name_of(file: FileId) -> String {
     format!("Bonnie.{}", file.0)
 }
 
-/// Every so manieth seek of each seeker writes back what it read.
+/// One in this many reads of each seeker is written back.
 const UPDATE_EVERY: u64 = 10;
 
-/// Seekers draw tickets; a ticket is one chunk at random.
+/// Seekers draw tickets; a ticket is one random chunk.
 pub(super) struct Seeks {
     tickets: u64,
     chunk: u32,
@@ -254,9 +255,9 @@ struct Seeker {
     random: Random,
     opened: bool,
     drawn: u64,
-    /// The place of the chunk that was read and is written back next, and the integer that changes.
+    /// The offset of the chunk that is written back next, and the integer that changes.
     write_back: Option<(u64, u32)>,
-    /// Whether the file is still to be made durable, and then to be closed, at the end.
+    /// Set until the file is made durable, and then closed, at the end.
     to_sync: bool,
     to_close: bool,
 }

@@ -1,5 +1,6 @@
-//! bonnie++ (Russell Coker): Bonnie's phases in another order, made durable before the clock stops, with
-//! 8192 seeks by 5 seekers, then small files made, looked at and removed in order and at random.
+//! bonnie++ (Russell Coker): Bonnie's phases in another order, made durable before the clock stops,
+//! with 8192 seeks by 5 seekers. Then small files are created, checked and removed, in order and at
+//! random.
 
 use super::FileKind;
 use super::bonnie::{Seeks, Work, phase_of};
@@ -74,7 +75,7 @@ const PHASES: [&str; 6] = [
     "block-read",
     "seeks",
 ];
-/// What is done with the small files, in both orders.
+/// The operations on small files, in both orders.
 const WITH_FILES: [(&str, Class); 3] = [
     ("create", Class::Create),
     ("stat", Class::Stat),
@@ -114,7 +115,8 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
     }
 }
 
-/// Made, looked at and removed in the order of their names; or made in that order, and the rest at random.
+/// Creates, stats and removes small files: first in the order of their names, then all three in the
+/// same random order.
 fn small_files(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
     let files = plan.small("files");
     let in_order = phase < WITH_FILES.len();

@@ -1,7 +1,6 @@
-//! `cp /dev/zero FILE` and `cp FILE /dev/null`: processes at once, each with a file of its own.
+//! `cp /dev/zero FILE` and `cp FILE /dev/null`: concurrent processes, each with its own file.
 //!
-//! Zeros are written from memory that holds them: the read of `/dev/zero`, which only fills memory, is
-//! left out.
+//! Zeros are written from memory: the read of `/dev/zero`, which only fills memory, is left out.
 
 use super::FileKind;
 use super::phases::{ONE, phase};

@@ -1,6 +1,6 @@
-//! iozone of 1992 (V1.16): one file written in records from start to end, then read.
+//! iozone of 1992 (V1.16): one file is written in records from start to end, then read.
 //!
-//! The clock stops before the file is closed, and nothing is made durable unless `fsync` says so, as in
+//! The clock stops before the file is closed. Nothing is made durable unless `fsync` is set, as in
 //! the original's build for BSD.
 
 use super::FileKind;
@@ -53,7 +53,7 @@ pub(super) static KIND: FileKind = FileKind {
     start,
 };
 
-/// Sizes of the file and of its records.
+/// Returns the sizes of the file and of its records.
 fn cases(plan: &FilePlan) -> Vec<(u64, u32)> {
     if plan.is("auto", "no") {
         return vec![(plan.value("size"), plan.small("record"))];

@@ -1,7 +1,8 @@
-//! Reading at full speed while a little is written: readers alone, then the same beside writes.
+//! Reads at full speed with a few writes: readers alone, then the same readers with writes.
 //!
-//! `beside = one-writer`: a writer on a file of its own, which keeps to its share of the bytes that were
-//! read. `beside = in-place`: each operation of a reader is, at that probability, a write at its position.
+//! `beside = one-writer`: a writer on its own file, which keeps to its share of the bytes that were
+//! read. `beside = in-place`: with that probability, an operation of a reader is a write at its
+//! position.
 
 use super::FileKind;
 use super::phases::{ONE, fill, making_ready, phase};
@@ -108,7 +109,7 @@ fn naming(file: FileId) -> String {
 #[derive(Clone, Copy)]
 enum State {
     Closed,
-    /// So many bytes of the file are done.
+    /// This many bytes of the file are done.
     At(u64),
     Closing,
     Done,
@@ -122,7 +123,7 @@ struct Reader {
 struct Mixed {
     size: u64,
     chunk: u32,
-    /// Bytes written for 100 read; none in the phase in which nobody writes.
+    /// Bytes written for 100 read; 0 in the phase without writes.
     percent: u64,
     in_place: bool,
     readers: Vec<Reader>,
@@ -131,7 +132,7 @@ struct Mixed {
     read_bytes: u64,
     writer: State,
     written_bytes: u64,
-    /// Whether the writer waits, and whether it may go on.
+    /// Set while the writer waits, and once it may continue.
     is_waiting: bool,
     woken: bool,
 }
@@ -175,7 +176,7 @@ impl Mixed {
         Some(issue)
     }
 
-    /// Whether the writer is behind its share.
+    /// Returns true if the writer is behind its share.
     fn may_write(&self) -> bool {
         let next = self.written_bytes + u64::from(self.chunk);
         next * 100 <= self.read_bytes * self.percent
@@ -193,7 +194,7 @@ impl Mixed {
             }
             State::At(done) if self.may_write() => {
                 self.written_bytes += u64::from(self.chunk);
-                // At its end it begins anew.
+                // Start over at the end.
                 let offset = done % (self.size / u64::from(self.chunk) * u64::from(self.chunk));
                 let write = Action::Write(ONE, At::Offset(offset), self.chunk);
                 (

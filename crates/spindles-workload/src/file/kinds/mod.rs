@@ -5,11 +5,11 @@ mod bonnie_plus;
 mod cp;
 mod iozone;
 mod mixed;
-mod multistream; // Not a row: what the two have in common.
+mod multistream; // Not a row: shared by two kinds.
 mod multistreamread;
 mod multistreamwrite;
 mod oltp;
-mod phases; // Not a row: what phases of several kinds have in common.
+mod phases; // Not a row: shared by phases of several kinds.
 mod touch;
 mod untar;
 mod varmail;
@@ -26,19 +26,20 @@ use alloc::vec::Vec;
 /// A workload of the table.
 #[derive(Debug)]
 pub struct FileKind {
-    /// What users call it.
+    /// The name that users type.
     pub name: &'static str,
-    /// One line that says what it is.
+    /// One line that describes it.
     pub summary: &'static str,
-    /// What can be chosen.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Whether it unpacks an archive, which may be one of the user's.
+    /// True if it unpacks an archive, which may be the user's.
     pub takes_archive: bool,
-    /// The parameter that says how many ask, if one does.
+    /// The parameter that sets the number of actors, if any.
     pub(crate) actors: Option<&'static str>,
-    /// How many files it makes at most on a bare target, in a [`Layout`](super::Layout), where that means something.
+    /// Returns the most files that it creates on a bare target, in a [`Layout`](super::Layout), if
+    /// it can run on one.
     pub(crate) files: fn(&FilePlan) -> Result<u64, NotBare>,
-    /// What is wrong with values that each are possible; `None` when nothing is.
+    /// Returns the conflict between values that are each possible; `None` if there is none.
     pub(crate) check: fn(&FilePlan) -> Option<String>,
     pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,
     pub(crate) bytes: fn(&FilePlan) -> u64,
@@ -46,10 +47,10 @@ pub struct FileKind {
 }
 
 impl FileKind {
-    /// Resolves every default, shrinks by `scale` (1: as it is) and checks the choices.
+    /// Resolves every default, shrinks by `scale` (1: unchanged) and checks the choices.
     ///
     /// # Errors
-    /// When a choice is not possible, or too little is left of it.
+    /// If a choice is not possible, or shrinks too far.
     pub fn plan(
         &'static self,
         chosen: &BTreeMap<String, Value>,
@@ -60,10 +61,10 @@ impl FileKind {
     }
 }
 
-/// Why a workload on files can't run on a bare target.
+/// The reason why a workload on files can't run on a bare target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBare {
-    /// It times what only a file system does, or its files are many and small.
+    /// It measures file system operations, or its files are many and small.
     NeedsFileSystem,
     /// Its files grow as long as it runs.
     Grows,
@@ -86,7 +87,7 @@ pub static KINDS: &[&FileKind] = &[
     &oltp::KIND,
 ];
 
-/// The workload of that name.
+/// Returns the workload of that name.
 pub fn by_name(name: &str) -> Option<&'static FileKind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }

@@ -1,4 +1,5 @@
-//! filebench's `multistreamread` and `multistreamwrite`: four large files, threads on each go through it.
+//! filebench's `multistreamread` and `multistreamwrite`: four large files, with threads that each
+//! go through one.
 
 use super::phases::{ONE, endless, fill, making_ready};
 use crate::file::script::{Script, Scripts};
@@ -87,17 +88,18 @@ fn naming(file: FileId) -> String {
 enum State {
     Closed,
     Open,
-    /// A read found the end: it goes back to the start.
+    /// A read found the end: seeks back to the start.
     AtEnd,
 }
 
-/// A reader begins anew at the end of its file, and the read that found it counts; a writer after so many bytes.
+/// A reader starts over at the end of its file, and counts the read that found it. A writer starts
+/// over after `written_max` bytes.
 struct Streams {
     writes: bool,
     iosize: u32,
     threads: u32,
     written_max: u64,
-    /// How far each is, and what it wrote since it began anew.
+    /// The state of each actor, and the bytes written since it started over.
     actors: Vec<(State, u64)>,
 }
 

@@ -1,11 +1,14 @@
 //! filebench's oltp: the processes of a database on ten data files and a log.
 //!
-//! *Shadow* processes read at random places, compute, and post to two kinds of semaphores; *database
-//! writers* each write 100 blocks at random without waiting for each, then wait for their semaphore; the
-//! *log writer* writes 256 KiB once for 3200 reads. A semaphore has two counters: posts wait while its
-//! `high` is 0, so readers can't run away from writers: 1000 reads release 100 writes of each of 10 writers.
+//! - *Shadow* processes read at random offsets, compute, and post to two kinds of semaphores.
+//! - *Database writers* each issue 100 random block writes without waiting for each, then wait for
+//!   their semaphore.
+//! - The *log writer* writes 256 KiB once for 3200 reads.
 //!
-//! Writes that are not waited for are carried out by actors of their own, as the C library does it.
+//! A semaphore has two counters. Posts wait while its `high` is 0, so that readers can't get too
+//! far ahead of writers: 1000 reads release 100 writes of each of 10 writers.
+//!
+//! Separate actors carry out the writes that no process waits for, like the C library does.
 
 use super::FileKind;
 use super::phases::{endless, fill, making_ready};
@@ -81,15 +84,15 @@ pub(super) static KIND: FileKind = FileKind {
     start,
 };
 
-/// What the log writer writes at once.
+/// Bytes that the log writer writes at once.
 const LOG_BYTES: u32 = 256 << 10;
 /// Writes of a database writer in one round.
 const BATCH: u32 = 100;
-/// Rounds that a database writer computes in one round.
+/// Computing steps of a database writer in one round.
 const WRITER_COMPUTES: u32 = 10_000;
-/// What a database writer waits for in one round, and how far readers may run ahead of it.
+/// The posts that a database writer takes in one round, and how far readers may get ahead of it.
 const WRITER_SEMAPHORE: Semaphore = Semaphore::new(1000, 2000);
-/// The same of the log writer.
+/// The same for the log writer.
 const LOG_SEMAPHORE: Semaphore = Semaphore::new(3200, 1000);
 
 fn phases(plan: &FilePlan) -> Vec<FilePhase> {
@@ -178,12 +181,12 @@ enum Role {
     Helper,
 }
 
-/// What an actor does next.
+/// The next step of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Opens the file of that number; all of them before anything else.
+    /// Opens the file of that number; all files are opened first.
     Open(u32),
-    /// A shadow reads; a writer hands its writes over.
+    /// A shadow reads; a writer queues its writes.
     Work,
     Compute,
     /// A shadow posts to the semaphore of that number.
@@ -192,7 +195,7 @@ enum Step {
     Take,
     /// A writer waits until half of its writes are done.
     Settle,
-    /// A helper was given a write and has it in flight.
+    /// A helper has a write in flight.
     Writing {
         of: usize,
     },
@@ -202,13 +205,13 @@ struct Actor {
     role: Role,
     random: Random,
     step: Step,
-    /// The file of its next operation: one after the other.
+    /// The file of its next operation, round robin.
     file: u32,
-    /// Writes that it handed over and that are not done.
+    /// Writes that it queued and that are not done.
     in_flight: u32,
-    /// So few must be left before it goes on.
+    /// It continues once at most this many are left.
     in_flight_max: u32,
-    /// Whether it has asked its semaphore and waits.
+    /// Set while it waits for its semaphore.
     asked: bool,
 }
 
@@ -226,23 +229,23 @@ impl Actor {
         }
     }
 
-    /// Waits until half of what is in flight is done, at least one.
+    /// Makes the actor wait until half of its writes in flight are done, at least one.
     fn settle(&mut self) {
         self.in_flight_max = self.in_flight / 2;
         self.step = Step::Settle;
     }
 }
 
-/// filebench's pair of counters, and who waits for either.
+/// filebench's pair of counters, and the actors that wait for either.
 #[derive(Clone)]
 struct Semaphore {
-    /// What its owner takes at once.
+    /// Posts that its owner takes at once.
     takes: u64,
     low: u64,
     high: u64,
-    /// Its owner, when it waits for `low`.
+    /// Set while its owner waits for `low`.
     owner_waits: bool,
-    /// Those who wait for `high`.
+    /// Actors that wait for `high`.
     posters: VecDeque<u32>,
 }
 
@@ -258,7 +261,7 @@ impl Semaphore {
     }
 }
 
-/// A write that was handed over.
+/// A queued write.
 struct Handed {
     of: usize,
     file: u32,
@@ -276,9 +279,9 @@ struct Oltp {
     computes: u32,
     sync_data: bool,
     sync_log: bool,
-    /// So many actors are shadows; those with semaphores follow.
+    /// Number of shadows; the actors with semaphores follow.
     shadows: usize,
-    /// Of the writers and log writers, in the order of the actors.
+    /// Semaphores of the writers and log writers, in the order of the actors.
     semaphores: Vec<Semaphore>,
     actors: Vec<Actor>,
     writes: VecDeque<Handed>,
@@ -343,7 +346,7 @@ impl Oltp {
         }
     }
 
-    /// A database writer or a log writer.
+    /// The next operation of a database writer or a log writer; `None` if it waits.
     fn writer(&mut self, at: usize) -> Option<FileIssue> {
         loop {
             let role = self.actors[at].role;
@@ -384,7 +387,7 @@ impl Oltp {
         }
     }
 
-    /// Whether the writer has what it waits for of its semaphore.
+    /// Takes the writer's posts from its semaphore. Returns false if it must wait.
     fn take(&mut self, at: usize) -> bool {
         let semaphore = &mut self.semaphores[at - self.shadows];
         let actor = &mut self.actors[at];

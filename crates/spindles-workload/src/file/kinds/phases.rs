@@ -1,4 +1,4 @@
-//! What phases of several kinds have in common: going through a file from its start.
+//! Helpers for phases of several kinds, such as filling a file.
 
 use crate::file::script::{Script, step};
 use crate::file::{Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, Slot};
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// The only open file of an actor.
 pub(super) const ONE: Slot = Slot(0);
 
-/// A phase that runs until its work is done.
+/// Creates a phase that runs until its work is done.
 pub(super) fn phase(
     name: &str,
     summary: impl Into<String>,
@@ -29,7 +29,7 @@ pub(super) fn phase(
     }
 }
 
-/// A phase without a result.
+/// Creates a phase without a result, which prepares files.
 pub(super) fn making_ready(actors: u32, buffer_bytes: u32) -> FilePhase {
     FilePhase {
         name: String::new(),
@@ -43,7 +43,7 @@ pub(super) fn making_ready(actors: u32, buffer_bytes: u32) -> FilePhase {
     }
 }
 
-/// A phase that goes on until its time is over.
+/// Creates a phase that runs until its time is over.
 pub(super) fn endless(
     summary: impl Into<String>,
     counted: FileCounted,
@@ -56,14 +56,14 @@ pub(super) fn endless(
     }
 }
 
-/// The integer that Bonnie touches in a chunk: the index rotates.
+/// Returns the integer that Bonnie touches in a chunk: the index rotates.
 pub(super) fn rotating(round: u64, chunk_bytes: u32) -> u32 {
     let integers = u64::from(chunk_bytes / 4);
     u32::try_from(round % integers).expect("less than the chunk")
 }
 
-/// Makes a file of so many bytes, `chunk_bytes` at a time and the rest at the end, and closes it; for
-/// phases that make ready.
+/// Creates a file of `bytes` bytes, written `chunk_bytes` at a time and the rest at the end, and
+/// closes it. For phases that prepare files.
 pub(super) fn fill(script: Script, file: FileId, bytes: u64, chunk_bytes: u32) -> Script {
     let chunk = u64::from(chunk_bytes);
     let rest = u32::try_from(bytes % chunk).expect("less than a chunk");

@@ -1,5 +1,5 @@
-//! Every workload on files against a file system in memory: what it asks is possible, its counts are
-//! those of the originals, and the same seed gives the same operations.
+//! Runs every workload on files against a file system in memory. Its operations are possible, its
+//! counts are those of the originals, and the same seed gives the same operations.
 
 extern crate std;
 
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::string::ToString as _;
 use std::vec;
 
-/// What a phase did.
+/// The counts of a phase.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Done {
     count: BTreeMap<Class, u64>,
     read_bytes: u64,
     written_bytes: u64,
     log_writes: u64,
-    /// A hash of all operations in their order.
+    /// A hash of all operations in order.
     order: u64,
 }
 
@@ -31,7 +31,7 @@ impl Done {
     }
 }
 
-/// Files in memory: their sizes.
+/// A file system in memory, which keeps the sizes of files.
 #[derive(Default)]
 struct Disk {
     sizes: BTreeMap<String, u64>,
@@ -40,7 +40,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Carries an operation out; panics where a real file system would refuse.
+    /// Carries out an operation; panics if a real file system would refuse it.
     fn act(&mut self, actor: u32, issue: &FileIssue, path: impl Fn(FileId) -> String) -> Answer {
         let mut bytes_moved = 0;
         match issue.action {
@@ -120,7 +120,7 @@ impl Disk {
             At::Offset(offset) => offset,
         };
         let end = from + u64::from(bytes);
-        // One may be removed while another has it open.
+        // A file may be removed while another actor has it open.
         if let Some(size) = self.sizes.get_mut(file) {
             *size = end.max(*size);
         }
@@ -131,7 +131,7 @@ impl Disk {
     }
 }
 
-/// Runs a phase, an actor after the other in turn, `steps` steps at most.
+/// Runs a phase, its actors in turn, for at most `steps` steps.
 fn run(disk: &mut Disk, plan: &FilePlan, phase: usize, steps: u64) -> Done {
     let actors = plan.phases()[phase].actors;
     let buffer_bytes = plan.phases()[phase].buffer_bytes;
@@ -205,14 +205,14 @@ fn plan(name: &str, text: &str) -> FilePlan {
     kind.plan(&chosen(text), 1.0, 1).unwrap()
 }
 
-/// All phases one after the other.
+/// Runs all phases in order.
 fn run_all(plan: &FilePlan, steps: u64) -> Vec<Done> {
     let mut disk = Disk::default();
     let phases = 0..plan.phases().len();
     phases.map(|at| run(&mut disk, plan, at, steps)).collect()
 }
 
-/// Small enough for a test.
+/// Parameters small enough for a test.
 const SMALL: &[(&str, &str)] = &[
     ("bonnie", "size=2097152"),
     ("bonnie++", "size=2097152 files=300"),
@@ -305,13 +305,13 @@ fn bonnie_moves_its_size_once_a_phase_and_seeks_4000_times() {
             "{written}"
         );
     }
-    // Two gibibytes and more are one file, as in bonnie++ 2.00a.
+    // A file of two gibibytes or more stays one file, as in bonnie++ 2.00a.
     let plan = plan(
         "bonnie++",
         "size=2148532224 files=0 chunk=1048576 stdio=1048576",
     );
     let mut disk = Disk::default();
-    // Byte after byte it does 20 MiB of them, unless it is asked for more.
+    // The putc phase writes 20 MiB, unless more is requested.
     let put = run(&mut disk, &plan, 0, u64::MAX).written_bytes;
     run(&mut disk, &plan, 1, u64::MAX);
     let sizes: Vec<u64> = disk.sizes.values().copied().collect();
@@ -330,7 +330,7 @@ fn iozone_has_4096_records_of_64_kib_in_256_mib() {
         (all[0].written_bytes, all[1].read_bytes),
         (256 << 20, 256 << 20)
     );
-    // Neither opening nor closing is timed.
+    // Opening and closing are not timed.
     assert_eq!((all[0].operations(), all[1].operations()), (4096, 4096));
     let auto = plan("iozone", "auto=yes").phases();
     assert_eq!(auto.len(), 50);
@@ -351,7 +351,7 @@ fn files_are_touched_twice_and_removed() {
     assert_eq!(untar[0].of(Class::Mkdir), 1_010);
     assert_eq!(untar[0].of(Class::Utime), 15_556);
     assert_eq!(untar[1].of(Class::Sync), 1);
-    // Who reads the archive reads all of it.
+    // An untar from an archive file reads all of it.
     let read = &run_all(&plan("untar", "archive=folder files=300"), u64::MAX);
     assert_eq!(read[0].written_bytes, read[1].read_bytes);
 }
@@ -478,7 +478,7 @@ fn wrong_parameters_are_refused_with_the_remedy() {
         .unwrap();
     assert_eq!(scaled.value("size"), 25 << 20);
     assert_eq!(scaled.value("seeks"), 4000);
-    // What was chosen small on purpose stays possible.
+    // A value that was deliberately chosen small stays possible.
     assert!(
         by_name("touch")
             .unwrap()
@@ -491,7 +491,7 @@ fn wrong_parameters_are_refused_with_the_remedy() {
     );
 }
 
-/// What a lab changes to see what happens: how many ask, and whether flushes do something.
+/// A lab may change the number of actors, and whether flushes take effect.
 #[test]
 fn a_plan_can_ask_more_and_not_flush() {
     let plan = |kind: &str| {
@@ -504,7 +504,7 @@ fn a_plan_can_ask_more_and_not_flush() {
         2 * plan("cp").phases()[0].actors
     );
     assert!(plan("touch").with_actors(|actors| actors * 2).is_none());
-    // Not more than a kind allows.
+    // No more than a kind allows.
     assert!(plan("cp").with_actors(|_| 1 << 40).is_none());
     let chosen = BTreeMap::from([("fsync".to_string(), Value::Word("yes".to_string()))]);
     let synced = by_name("iozone").unwrap().plan(&chosen, 1.0, 1).unwrap();

@@ -1,7 +1,8 @@
-//! `tar -x`: a tree of source files is unpacked, file after file; then everything is made durable.
+//! `tar -x`: unpacks a tree of source files, one after another; then makes everything durable.
 //!
-//! For each file: made, written, closed, its times and permissions set, as tar does. The archive is read
-//! from memory, so that its own disk is not measured, from the folder itself, or from another folder.
+//! Each file is created, written and closed, and its times and permissions are set, like tar does.
+//! The archive is read from memory, so that its own disk is not measured, from the same folder, or
+//! from another folder.
 
 use super::FileKind;
 use super::phases::{ONE, making_ready, phase};
@@ -45,7 +46,7 @@ pub(super) static KIND: FileKind = FileKind {
     bytes: |plan| {
         let tree = tree(plan);
         let folders = u64::try_from(tree.entries.len()).expect("a count fits");
-        // An archive elsewhere takes no room here.
+        // An archive elsewhere takes no space here.
         let archive = if is_file(plan) && plan.archive_folder().is_none() {
             2
         } else {
@@ -56,11 +57,11 @@ pub(super) static KIND: FileKind = FileKind {
     start,
 };
 
-/// What tar reads and writes at once.
+/// Bytes that tar reads and writes at once.
 const CHUNK: u32 = 10_240;
-/// Header of an entry, and what its bytes are padded to.
+/// Header of an entry, and the alignment of its data.
 const HEADER: u64 = 512;
-/// The archive, where it is a file of the folder.
+/// The archive, if it is a file in the folder.
 const ARCHIVE: FileId = FileId(u32::MAX);
 const ARCHIVE_SLOT: Slot = Slot(1);
 
@@ -71,12 +72,12 @@ fn tree(plan: &FilePlan) -> Arc<Tree> {
     }
 }
 
-/// Whether the archive is a file.
+/// Returns true if the archive is a file.
 fn is_file(plan: &FilePlan) -> bool {
     plan.is("archive", "folder") || plan.archive_folder().is_some()
 }
 
-/// What it is called then, from the folder of the workload.
+/// Returns the archive's path, relative to the workload's folder.
 fn archive_name(plan: &FilePlan) -> String {
     let folder = plan.archive_folder().map(|folder| format!("{folder}/"));
     format!("{}archive.tar", folder.unwrap_or_default())
@@ -132,7 +133,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
             let each = tree.entries.iter();
             let bytes = each.map(|it| entry(it.bytes.unwrap_or(0))).sum();
             let script = super::phases::fill(Script::new(), ARCHIVE, bytes, 1 << 20);
-            // Nothing of it is on its way to another disk while it is read.
+            // So that none of it is still being written to another disk while it is read.
             let open = FileIssue::new(Action::Open(ARCHIVE, ONE, Access::ReadWrite));
             let script = script.then(open).then(FileIssue::new(Action::Fsync(ONE)));
             let script = script.then(FileIssue::new(Action::Close(ONE)));
@@ -160,10 +161,10 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
 struct Unpack {
     tree: Arc<Tree>,
     next: usize,
-    /// Whether the archive is open.
+    /// Set while the archive is open.
     archive: bool,
     archive_name: String,
-    /// What is still to be done for the entry before `next`.
+    /// The remaining operations for the entry before `next`.
     queue: VecDeque<FileIssue>,
 }
 

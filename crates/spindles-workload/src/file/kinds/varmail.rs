@@ -1,5 +1,5 @@
-//! filebench's varmail: threads of a mail server, each in a loop of thirteen operations on a set of small
-//! files.
+//! filebench's varmail: threads of a mail server, each in a loop of thirteen operations on a set of
+//! small files.
 
 use super::FileKind;
 use super::phases::{ONE, endless, making_ready};
@@ -136,7 +136,7 @@ fn path(file: FileId) -> String {
     }
 }
 
-/// Makes the folders and the files that are there at the begin.
+/// Creates the folders and the files that exist at the start.
 struct MakeReady {
     queue: VecDeque<FileIssue>,
     files: Box<dyn Iterator<Item = (FileId, u64)> + Send>,
@@ -186,7 +186,7 @@ impl FileWorkload for MakeReady {
 
 struct Thread {
     random: Random,
-    /// The operation that comes next, or was begun and waits for a file.
+    /// The next operation, which may be waiting for a file.
     at: u8,
     /// The file that it has taken or open.
     file: FileId,
@@ -199,15 +199,15 @@ struct Varmail {
     iosize: u32,
     /// Threads that found no free file.
     waiting: VecDeque<u32>,
-    /// So many of them may try again.
+    /// How many of them may try again.
     freed: usize,
 }
 
-/// The loop: `deletefile1` to `closefile3` of varmail.f.
+/// The length of the loop: `deletefile1` to `closefile3` of varmail.f.
 const LOOP: u8 = 13;
 
 impl Varmail {
-    /// What the thread's last operation did to the set.
+    /// Applies the effect of the thread's last operation to the set.
     fn answered(&mut self, at: usize) {
         let Thread { at: next, file, .. } = self.threads[at];
         // The operation before `next` was answered.
@@ -226,7 +226,7 @@ impl Varmail {
             0 => {
                 let file = self.set.take_there()?;
                 if self.set.is_open(file) {
-                    // Not removed, and not counted: the original goes on to the next operation.
+                    // Not removed, and not counted: the original continues with the next operation.
                     self.set.give_back(file);
                     thread.at = 1;
                     return self.next(at);

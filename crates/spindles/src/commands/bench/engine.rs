@@ -1,4 +1,4 @@
-//! `spindles bench engine`: how many requests the engine and its driver carry on one core.
+//! `spindles bench engine`: measures how many requests the engine and its driver carry on one core.
 
 use super::Command;
 use crate::progress::Unit;
@@ -28,7 +28,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The arrays, as raid5(4), or device [default: every level]
+    /// The arrays, such as raid5(4), or device [default: every level]
     #[arg(value_name = "EXPR")]
     arrays: Vec<String>,
     /// Only members of this kind: null or mem
@@ -141,7 +141,7 @@ fn rate(figure: &Figure) -> String {
     }
 }
 
-/// How fast it is beside the same without promises; nothing for that itself.
+/// The rate relative to the same case without promises; `None` for that case itself.
 #[expect(
     clippy::cast_precision_loss,
     reason = "requests a second are far below 2^53"

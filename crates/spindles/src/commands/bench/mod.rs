@@ -1,4 +1,4 @@
-//! `spindles bench`: measurements without an experiment file. One file and one row each.
+//! `spindles bench`: measurements without an experiment file. Each is one file and one row.
 
 mod engine;
 mod parity;
@@ -19,11 +19,11 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// The measurements. The row `workload` has no word of its own: `spindles bench WORKLOAD TARGET`
-/// is it, so its arguments are those of `bench` itself.
+/// The measurements. The row `workload` is not a subcommand: it runs as `spindles bench WORKLOAD
+/// TARGET`, so its arguments are those of `bench` itself.
 static BENCHES: &[&Command] = &[&workload::COMMAND, &engine::COMMAND, &parity::COMMAND];
 
-/// The name of the row that `bench` runs when no other is named.
+/// The row that `bench` runs if no other is named.
 const DEFAULT: &str = "workload";
 
 fn arguments(command: clap::Command) -> clap::Command {

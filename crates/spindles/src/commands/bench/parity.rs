@@ -1,4 +1,4 @@
-//! `spindles bench parity`: how fast the kernels are on this machine.
+//! `spindles bench parity`: measures the parity kernels on this machine.
 
 use super::Command;
 use crate::failure::Usage;
@@ -33,7 +33,7 @@ struct Arguments {
     /// The chunk size, up to 64M
     #[arg(long, value_name = "SIZE", default_value = "64K")]
     chunk: SizeBytes,
-    /// How often every case is measured
+    /// How often to measure each case
     #[arg(long, value_name = "N", default_value_t = 51,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,

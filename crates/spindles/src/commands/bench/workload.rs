@@ -1,4 +1,4 @@
-//! `spindles bench WORKLOAD TARGET`: one workload on one target.
+//! `spindles bench WORKLOAD TARGET`: runs one workload on one target.
 
 use super::Command;
 use crate::arrays;
@@ -56,7 +56,7 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// How much a workload works on when nobody says and there is as much.
+/// The default size of a workload's target, unless that is smaller.
 const SIZE_DEFAULT: u64 = 256 << 20;
 
 #[derive(Args)]
@@ -67,7 +67,8 @@ struct Arguments {
     /// What to run it on, see below
     #[arg(value_name = "TARGET")]
     target: String,
-    /// How much of the target to work on, from its start [default: 256M, or all of what exists already and holds less]
+    /// How much of the target to work on, from its start [default: 256M, or all of an existing
+    /// target that holds less]
     #[arg(long, value_name = "SIZE")]
     size: Option<SizeBytes>,
     /// Size of one operation [default: the workload's]
@@ -76,45 +77,46 @@ struct Arguments {
     /// Operations in flight at once [default: the workload's]
     #[arg(long, value_name = "N")]
     in_flight: Option<u32>,
-    /// How many operations, for random workloads [default: the workload's]
+    /// Number of operations, for random workloads [default: the workload's]
     #[arg(long, value_name = "N")]
     operations: Option<u64>,
-    /// How many of 100 operations read, of random-mixed [default: 70]
+    /// Reads among 100 operations of random-mixed [default: 70]
     #[arg(long, value_name = "N")]
     reads: Option<u32>,
-    /// Go on for so long, instead of to the end
+    /// Run for this many seconds, instead of to the end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,
-    /// Operations come at this rate a second, whether or not earlier ones were answered (an open loop)
+    /// Issue this many operations per second, whether or not earlier ones were answered (an open
+    /// loop)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     arrivals: Option<u64>,
-    /// A parameter of a workload on files, by the name that the original has for it; several times
+    /// A parameter of a workload on files, by its original name; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Leave the machine's caches as they are before the phases of a workload on files
+    /// Do not empty the machine's caches before the phases of a workload on files
     #[arg(long)]
     keep_caches: bool,
-    /// Make this file system on the target, mount it and run the workload there; takes root
+    /// Make this file system on the target, mount it and run the workload there; requires root
     #[arg(long, value_name = "FS", value_parser = file_systems())]
     fs: Option<String>,
-    /// Options of the mount, separated by commas
+    /// Mount options, separated by commas
     #[arg(long, value_name = "OPTIONS", requires = "fs")]
     mount: Option<String>,
-    /// How often to run it
+    /// Number of runs
     #[arg(long, visible_alias = "repeat", value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Afterwards try the changes that would confirm what is said of the bottleneck and of caches, where that can be
-    /// done here. Takes six runs for each
+    /// Afterwards try the changes that would confirm the findings about the bottleneck and caches,
+    /// if possible here. Takes six runs for each
     #[arg(long)]
     confirm: bool,
-    /// What arrays are made of that count their members
+    /// Kind of members, for arrays that only give their number
     #[arg(long, value_name = "WHAT", value_parser = members(), default_value = Members::FILES)]
     members: Members,
-    /// Chunk of the array [default: the level's]
+    /// Chunk size of the array [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
-    /// Where files are made for the time of the run [default: the temporary folder]
+    /// Folder for the temporary files of the run [default: the temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Seed of everything random
@@ -174,7 +176,7 @@ impl Arguments {
     }
 
     fn file_work(&self, kind: &'static FileKind) -> anyhow::Result<FilePlan> {
-        // The option and the parameter are one.
+        // `--seconds` sets the parameter of that name.
         let goes_on = kind.parameters.iter().any(|it| it.name == file::SECONDS);
         let of_blocks = [
             ("--size", self.size.is_some()),
@@ -237,7 +239,7 @@ fn file_systems() -> PossibleValuesParser {
     PossibleValuesParser::new(targets::FILE_SYSTEMS.iter().map(|one| one.name))
 }
 
-/// The kinds of members, with a line of help each.
+/// The kinds of members, each with a line of help.
 fn members() -> impl TypedValueParser<Value = Members> {
     let words = Members::words().map(|(word, what)| PossibleValue::new(word).help(what));
     PossibleValuesParser::new(words)

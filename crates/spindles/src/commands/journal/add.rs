@@ -1,4 +1,4 @@
-//! `spindles journal add`: an array gets a device of its own for its journal.
+//! `spindles journal add`: gives an array a separate device for its journal.
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
@@ -24,7 +24,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The device that gets the journal: it comes first, then the array with --array
+    /// The device for the journal; give it first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
     /// The array: its name, or its devices

@@ -1,4 +1,5 @@
-//! `spindles journal`: the device of its own for the journal of an array. One file and one row each.
+//! `spindles journal`: manages the separate device for an array's journal. Each command is one file
+//! and one row.
 
 mod add;
 mod remove;

@@ -1,4 +1,4 @@
-//! `spindles journal remove`: an array has its journal on its members again.
+//! `spindles journal remove`: moves the journal of an array back to its members.
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
@@ -26,10 +26,10 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices with that of its journal if it is there
+    /// The array: its name, or its devices, with that of its journal if it is there
     #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
-    /// Refused, with a text that says that the array is enough
+    /// Rejected, with a message that the array is enough
     #[arg(hide = true)]
     devices: Vec<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `spindles lab agent`: a node of a run on several machines.
+//! `spindles lab agent`: makes this machine a node of a run on several machines.
 
 use super::Command;
 use crate::interrupt;
@@ -28,25 +28,26 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The file with the token: at least 32 characters that nobody can guess, and that nobody else may read
+    /// File with the token, which no other user may read: at least 32 characters that can't be
+    /// guessed
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Where it listens [default: 127.0.0.1:7117]
+    /// Address to listen on [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address)]
     listen: Option<SocketAddr>,
-    /// Files are made below it and removed: name a network file system to measure that [default: the
+    /// Folder for temporary files: name one on a network file system to measure that [default: the
     /// system's temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// A device that fio may be run on. WHAT IT HOLDS MAY BE LOST
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
-    /// Take these devices also where something else uses them
+    /// Use these devices even if something else uses them
     #[arg(long)]
     force: bool,
 }
 
-/// An address with the port of agents, or with another one.
+/// Parses an address, with a port or with the default port of agents.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let with_port = text.parse::<SocketAddr>().ok();
     let alone = || ip_address(text).map(|address| (address, PORT).into());

@@ -1,4 +1,4 @@
-//! `spindles lab compare`: the same experiment before and after a change.
+//! `spindles lab compare`: compares an experiment before and after a change.
 
 use super::Command;
 use crate::measuring;
@@ -27,10 +27,11 @@ struct Arguments {
     /// Folder of results before the change
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
-    /// Folder of results after it
+    /// Folder of results after the change
     #[arg(value_name = "AFTER")]
     after: PathBuf,
-    /// Give a verdict also where the two did different work: another depth, size, chunk, level or option
+    /// Give a verdict even if the two did different work: another depth, size, chunk, level or
+    /// option
     #[arg(long)]
     different_work: bool,
     #[command(flatten)]
@@ -69,7 +70,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command that was given, but for how it shows what it finds.
+/// The command that was given, without its output options.
 fn command(arguments: &Arguments) -> Option<String> {
     let [before, after] = [&arguments.before, &arguments.after].map(|it| spindles_lab::typed(it));
     let work = if arguments.different_work {
@@ -80,7 +81,7 @@ fn command(arguments: &Arguments) -> Option<String> {
     Some(format!("spindles lab compare {} {}{work}", before?, after?))
 }
 
-/// Two runs of which no row can be made.
+/// The error for two runs without a common row.
 fn nothing_in_common(before: &Analysis, after: &Analysis) -> anyhow::Error {
     let of = |analysis: &Analysis| {
         let systems = analysis.experiment.systems.iter();
@@ -97,7 +98,7 @@ fn nothing_in_common(before: &Analysis, after: &Analysis) -> anyhow::Error {
     )
 }
 
-/// The first few of several names.
+/// Lists the first few of several names.
 fn listed(names: &[&str]) -> String {
     match names.len().saturating_sub(NAMES_SHOWN) {
         0 => names.join(", "),
@@ -105,7 +106,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// So many names are given of those that have nothing in common.
+/// Names listed for runs that have nothing in common, at most.
 const NAMES_SHOWN: usize = 4;
 
 fn load(folder: &Path) -> anyhow::Result<Analysis> {

@@ -1,4 +1,4 @@
-//! `spindles lab list`: the workloads, targets and experiments there are.
+//! `spindles lab list`: lists the workloads, targets and experiments.
 
 use super::Command;
 use crate::failure::Usage;
@@ -145,7 +145,7 @@ fn parameters_json(parameters: &[Parameter]) -> Vec<serde_json::Value> {
     parameters.iter().map(one).collect()
 }
 
-/// The parameters of a workload, a row each.
+/// The parameters of a workload, one row each.
 fn parameters<'a>(
     workload: &'a str,
     parameters: &'a [Parameter],

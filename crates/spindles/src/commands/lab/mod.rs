@@ -1,4 +1,4 @@
-//! `spindles lab`: experiments and their reports. One file and one row each.
+//! `spindles lab`: experiments and their reports. Each command is one file and one row.
 
 mod agent;
 mod compare;

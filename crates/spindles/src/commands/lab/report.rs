@@ -1,4 +1,4 @@
-//! `spindles lab report`: reports again from stored records.
+//! `spindles lab report`: draws reports again from stored records.
 
 use super::Command;
 use crate::failure::Usage;
@@ -34,7 +34,7 @@ struct Arguments {
     format: measuring::FormatArguments,
     #[command(flatten)]
     report: measuring::ReportArguments,
-    /// Only these sections of the page, with commas between them
+    /// Only these sections of the page, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sections())]
     sections: Vec<String>,
 }
@@ -56,7 +56,7 @@ fn analysis_of(folder: &Path) -> anyhow::Result<Analysis> {
     Analysis::of(&records).with_context(|| format!("{}", folder.display()))
 }
 
-/// All of them in one form, as one text.
+/// Prints all reports in one format, as one text.
 fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> {
     let name = output.name;
     if !arguments.sections.is_empty() && !output.has_sections {
@@ -102,7 +102,7 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Their tables, and the page anew in each folder.
+/// Shows the reports, and rewrites the page in each folder.
 fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let is_file = |folder: &&PathBuf| !folder.is_dir();
     let without_page = match arguments.folders.iter().find(is_file) {

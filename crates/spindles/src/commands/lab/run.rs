@@ -41,40 +41,43 @@ struct Arguments {
     /// An experiment file, or the name of a built-in one [default: quickstart]
     #[arg(value_name = "EXPERIMENT")]
     experiment: Option<String>,
-    /// The folder of results; it is made [default: lab-results/NAME-DATE]
+    /// The folder for results, which is created [default: lab-results/NAME-DATE]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// So many repetition blocks, in place of the experiment's, and none after them without --max-blocks
+    /// Number of repetition blocks, instead of the experiment's; no more follow without
+    /// --max-blocks
     #[arg(long, visible_alias = "repeat", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
-    /// Go on after that until the interval of every ratio is within ±5 %, up to so many blocks
+    /// Then continue until the interval of every ratio is within ±5 %, up to this many blocks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_blocks: Option<u32>,
-    /// Multiply all sizes and times by this, below 1: for a try. Everything it prints says so
+    /// Multiply all sizes and times by this factor, below 1 for a trial run. All output says so
     #[arg(long, value_name = "F", value_parser = scale, default_value = "1")]
     scale: f64,
-    /// How long workloads go on that run for a time, in place of the experiment's
+    /// Seconds that timed workloads run, instead of the experiment's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,
-    /// Afterwards try the changes that would confirm what is said of bottlenecks and caches, where that can be done
-    /// here: more actors, no flushes, emptied caches, less CPU time. Takes six runs for each
+    /// Afterwards try the changes that would confirm the findings about bottlenecks and caches, if
+    /// possible here: more actors, no flushes, emptied caches, less CPU time. Takes six runs for
+    /// each
     #[arg(long)]
     confirm: bool,
-    /// Say how long it takes, how much it writes and what is lost by it, and run nothing. Devices are read, and not written
+    /// Report how long the run takes, how much it writes and what it destroys, but run nothing.
+    /// Devices are read, not written
     #[arg(long)]
     dry_run: bool,
-    /// Where files are made for the time of the run, in place of the experiment's
+    /// Folder for the temporary files of the run, instead of the experiment's
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Seed of everything random, in place of the experiment's
+    /// Seed of everything random, instead of the experiment's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Other machines that run `spindles lab agent`, with commas between them. Workloads on nodes run on the
-    /// first so many, and are left out without
+    /// Other machines that run `spindles lab agent`, separated by commas. Workloads on nodes use as
+    /// many of the first ones as they need, and are left out without nodes
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
     nodes: Vec<NodeAddress>,
-    /// The file with the token that their agents know
+    /// File with the token of their agents
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The address at which nodes reach this machine [default: the one from which it reaches them]
@@ -140,7 +143,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     judge(measured.outcome, &experiment, ui)
 }
 
-/// What a run would take, for people.
+/// Describes for people what a run would take.
 fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
     let (blocks, most) = dry_run.blocks;
     let up_to = if most > blocks {
@@ -212,7 +215,7 @@ fn forecast_json(dry_run: &DryRun) -> serde_json::Value {
     })
 }
 
-/// A time of which only the first digits are meant.
+/// Formats a time of which only the first digits matter.
 fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 100.0 => format!("{short:.0} s"),
@@ -221,7 +224,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Bytes of which only the first digits are meant.
+/// Formats bytes of which only the first digits matter.
 fn binary(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     match bytes {
@@ -230,13 +233,13 @@ fn binary(bytes: u64) -> String {
     }
 }
 
-/// An address of this machine.
+/// Parses an address of this machine.
 fn own_address(text: &str) -> Result<IpAddr, String> {
     ip_address(text)
         .ok_or_else(|| "give an address of this machine, such as 10.0.0.1 or fd00::1".to_owned())
 }
 
-/// A number above 0 and at most 1.
+/// Parses a number above 0 and at most 1.
 fn scale(text: &str) -> Result<f64, String> {
     let scale = text.parse::<f64>().ok();
     let fits = scale.filter(|scale| *scale > 0.0 && *scale <= 1.0);
@@ -255,7 +258,7 @@ fn with_folder(mut report: serde_json::Value, out: &Path) -> serde_json::Value {
     report
 }
 
-/// What remains to be said of how it ended.
+/// Reports how the run ended.
 fn judge(outcome: Outcome, experiment: &Experiment, ui: &Ui) -> anyhow::Result<()> {
     if outcome.out_of_time {
         ui.note(format!(
@@ -280,7 +283,7 @@ fn judge(outcome: Outcome, experiment: &Experiment, ui: &Ui) -> anyhow::Result<(
     Ok(())
 }
 
-/// The experiment of that file or built-in name.
+/// Loads the experiment from a file, or by its built-in name.
 fn load(name: Option<&str>, tuning: &Tuning) -> anyhow::Result<Experiment> {
     let name = name.unwrap_or(BUILTINS[0].name);
     let path = Path::new(name);

@@ -1,4 +1,4 @@
-//! `spindles lab serve`: stored runs in the browser.
+//! `spindles lab serve`: shows stored runs in the browser.
 
 use super::Command;
 use crate::interrupt;
@@ -30,10 +30,10 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// A folder of results, or one that holds many, also one level deeper
+    /// A folder of results, or a folder that contains several, also one level deeper
     #[arg(value_name = "DIR", default_value = RESULTS_FOLDER)]
     folder: PathBuf,
-    /// Where to listen; port 0 takes any that is free
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, default_value = "127.0.0.1:7118")]
     listen: SocketAddr,
 }
@@ -46,7 +46,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (sender, interrupted) = mpsc::channel();
-    // Nobody listens any more when the server could not begin.
+    // The receiver is gone if the server could not start.
     interrupt::call(move || sender.send(()).unwrap_or(()))?;
     let server = Server::bind(&arguments.folder, arguments.listen, Limits::default())?;
     let (folder, url) = (arguments.folder.display().to_string(), server.url());
@@ -60,6 +60,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     thread::spawn(move || server.run());
-    // Nothing is written, so nothing has to be brought to an end.
+    // The server writes nothing, so it may end at any moment.
     Ok(interrupted.recv()?)
 }

@@ -1,4 +1,4 @@
-//! What a server gives up before its first client comes, and the helper that stays outside.
+//! The rights that a server gives up before its first client connects, and the helper outside.
 
 use super::doors::Doors;
 use super::export::Export;
@@ -11,8 +11,8 @@ use spindles_serve::sandbox::{self, Needs, Sandbox};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Gives up what is not needed any more, now that all devices are open. What needs more later is asked of a helper.
-/// `sockets` are the folders of those for commands, which are to be removed in the end.
+/// Enters the sandbox, now that all devices are open. Later needs go through a helper outside.
+/// `sockets` are the folders of the control sockets, which the server removes in the end.
 pub(super) fn enter(
     exports: &[Export],
     doors: &Doors,
@@ -34,7 +34,7 @@ pub(super) fn enter(
     let needs = Needs {
         writes_in: notice::own_folder().into_iter().collect(),
         removes_from: of_doors.chain(sockets).collect(),
-        // To come back after a connection is lost.
+        // For reconnecting after a lost connection.
         connects: devices().any(|name| spindles_io::is_address(name)),
         exceeds_locked_memory: doors.all().any(Door::needs_ipc_lock),
     };
@@ -45,7 +45,7 @@ pub(super) fn enter(
     Ok((entered, helper))
 }
 
-/// The folder of a file that is a device, or that a loop device stands on.
+/// Returns the folder of a file that is a device or backs a loop device; `None` for other devices.
 fn folder_of(device: &str) -> Option<PathBuf> {
     let file = spindles_io::file_of_loop(device);
     let path = Path::new(file.as_deref().unwrap_or(device));

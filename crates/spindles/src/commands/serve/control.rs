@@ -1,4 +1,4 @@
-//! How commands come to an array that is served.
+//! The control socket of a served array.
 
 use crate::served::Serving;
 use anyhow::Context as _;
@@ -8,16 +8,16 @@ use spindles_serve::control::{Control, OpenControl};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The socket for commands on an array, before anybody is answered.
+/// The control socket of an array, before it answers anybody.
 pub(super) struct Sockets {
-    /// Where there can be one.
+    /// `None` if there is no folder for it.
     pub(super) control: Option<Control>,
-    /// What leads to it by the array's name.
+    /// The link to it by the array's name.
     named: Option<Named>,
 }
 
 impl Sockets {
-    /// There, or else where other commands of this user look for it.
+    /// Binds the socket to the path asked for, or else where commands of this user look for it.
     pub(super) fn bind(array: Uuid, name: &str, asked: Option<&Path>) -> anyhow::Result<Self> {
         let own = || notice::own_socket(array);
         let path = asked.map(Path::to_owned).or_else(own);
@@ -30,7 +30,7 @@ impl Sockets {
         })
     }
 
-    /// Lets commands in.
+    /// Starts to accept commands.
     pub(super) fn open(self, serving: Serving) -> anyhow::Result<Commands> {
         let answers = serving.clone();
         let control = self
@@ -44,7 +44,7 @@ impl Sockets {
     }
 }
 
-/// Commands on an array that is served.
+/// The control socket of a served array, in use.
 pub(super) struct Commands {
     serving: Serving,
     control: Option<OpenControl>,
@@ -52,14 +52,14 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// Answers whoever waits for the array to be closed, whether it could be or not.
+    /// Ends the commands that wait for the array to be closed, with the result of closing it.
     pub(super) fn end(self, result: Result<Vec<String>, String>) {
         let Self {
             serving,
             mut control,
             named,
         } = self;
-        // Before `stop` is answered: whoever looks for the server after that must not find it.
+        // Before `stop` returns: afterwards, no command may find the server.
         drop(named);
         control.iter_mut().for_each(OpenControl::hide);
         serving.end(result);

@@ -1,4 +1,4 @@
-//! The doors that are asked for: an option for each transport.
+//! The transports of a server, an option each.
 
 use crate::failure::Usage;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
@@ -6,7 +6,7 @@ use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, Seen, TRANSPORTS
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// An option for each transport; at least one has to be given.
+/// Adds an option for each transport; at least one is required.
 pub(super) fn with_options(command: clap::Command) -> clap::Command {
     let option = |transport: &&Transport| {
         Arg::new(transport.name)
@@ -24,15 +24,15 @@ pub(super) fn with_options(command: clap::Command) -> clap::Command {
 /// The doors to several exports.
 #[derive(Debug)]
 pub(super) struct Doors {
-    /// To all of them.
+    /// Doors to all exports.
     shared: Vec<Box<dyn Door>>,
-    /// To each of them alone.
+    /// Doors to each export alone.
     own: Vec<Vec<Box<dyn Door>>>,
 }
 
 impl Doors {
-    /// Makes those ready that are asked for. Of what is no way to several exports, the first is the way to the first
-    /// export, and so on; to a single export all of them are.
+    /// Binds the doors that the options ask for. A door that can't lead to several exports leads to
+    /// one: the first door to the first export, and so on. A single export gets all of them.
     pub(super) fn bind(
         matches: &ArgMatches,
         options: &DoorOptions,
@@ -81,12 +81,12 @@ impl Doors {
         })
     }
 
-    /// Does what the sandbox does not allow.
+    /// Does the preparations that the sandbox forbids.
     pub(super) fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
         self.each(offers, |door, offers| door.prepare(offers))
     }
 
-    /// Lets clients in.
+    /// Starts to accept clients.
     pub(super) fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
         self.each(offers, |door, offers| door.open(offers))
     }
@@ -107,13 +107,13 @@ impl Doors {
         Ok(())
     }
 
-    /// All of them.
+    /// All doors.
     pub(super) fn all(&self) -> impl Iterator<Item = &dyn Door> {
         let all = self.own.iter().flatten().chain(&self.shared);
         all.map(|door| &**door)
     }
 
-    /// Where an export is a file or a block device.
+    /// The file and block devices of an export.
     pub(super) fn seen(&self, export: usize) -> Vec<Weak<dyn Seen>> {
         self.own[export]
             .iter()
@@ -128,7 +128,7 @@ impl Doors {
     }
 }
 
-/// The doors by which clients come to one export. Those that lead to others too are closed by whoever leaves last.
+/// The doors to one export. The last export to end closes the shared doors.
 #[derive(Debug)]
 pub(super) struct Ways {
     own: Vec<Box<dyn Door>>,
@@ -136,7 +136,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// Of each export.
+    /// Splits the doors by export.
     pub(super) fn of(doors: Doors) -> Vec<Self> {
         let shared = Arc::new(Mutex::new(doors.shared));
         let of_each = doors.own.into_iter().map(|own| Self {
@@ -146,7 +146,7 @@ impl Ways {
         of_each.collect()
     }
 
-    /// The export has ended. What somebody should know of that.
+    /// Closes the doors of an export that has ended. Returns notes for the user.
     pub(super) fn close(self) -> Vec<String> {
         let shared = Arc::into_inner(self.shared);
         let shared = shared.map(|doors| doors.into_inner().unwrap_or_else(PoisonError::into_inner));

@@ -1,5 +1,5 @@
-//! What is served, on a thread of its own from its opening to its end: what carries its requests belongs to the thread
-//! that made it.
+//! An export on its own thread, from opening to closing: its I/O backend belongs to the thread that
+//! made it.
 //!
 //! ```text
 //!  opened ──▶ confined ──▶ serves ──▶ closed
@@ -25,33 +25,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// Something that is open, to be served.
+/// An open target, ready to be served.
 pub(super) struct Export {
     /// The name of the export.
     pub(super) name: String,
-    /// What an administrator calls it.
+    /// Its name for an administrator.
     pub(super) called: String,
-    /// What is to be known of it when it is served.
+    /// A remark about how it is served.
     but: &'static str,
-    /// What else is to be known of it.
+    /// Warnings to show when it is served.
     warnings: Vec<String>,
-    /// What clients are offered.
+    /// The export description for clients.
     pub(super) offer: Offer,
-    /// What ends it.
+    /// Stops serving it.
     pub(super) stopper: Stopper,
-    /// How it was when it was opened, in a line.
+    /// Its state when it was opened, in a line.
     pub(super) state: String,
-    /// What an administrator must know of that.
+    /// Alarms about that state.
     alarms: Vec<Alarm>,
-    /// The array that commands can be given for: its devices, and how it was opened.
+    /// The array that accepts commands: its report, its devices, and its options.
     array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
     news: Newsroom,
     thread: Thread,
 }
 
-/// What the thread of an export reports when it begins to serve.
+/// Facts about an export that begins to be served.
 pub(super) struct Beginning {
-    /// As of the export.
+    /// As in `Export`.
     pub(super) name: String,
     pub(super) called: String,
     pub(super) alarms: Vec<Alarm>,
@@ -61,10 +61,10 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// Clients can come to the export, there.
+    /// Reports that the export is served at these addresses.
     pub(super) fn tell(&self, addresses: &[String], ui: &Ui) {
         for address in addresses {
-            // With --json too: it says that clients can come, by every door.
+            // Also with --json: it says that clients can connect by every door.
             ui.note(format!("{} is served{}: {address}", self.called, self.but));
         }
         for warning in &self.warnings {
@@ -80,43 +80,43 @@ struct Thread {
     end: JoinHandle<()>,
 }
 
-/// What the thread is to do next. Without an order it closes what it has.
+/// The next step for the thread. Without an order it closes the export.
 enum Order {
     Confine(Needs),
     Serve(Box<Service>),
 }
 
-/// How clients and commands come to an export, and who is told what happens to it.
+/// The clients and commands of an export, and the receiver of its events.
 pub(super) struct Service {
-    /// The number of the export, for those who are told.
+    /// The number of the export in its events.
     pub(super) number: usize,
-    /// To be closed in the end: they are opened while it is served.
+    /// The doors to close in the end: they open while the export is served.
     pub(super) ways: Receiver<Ways>,
-    /// For commands on it.
+    /// The control socket.
     pub(super) commands: Option<Commands>,
     pub(super) tells: Sender<Told>,
 }
 
-/// What happens to exports.
+/// An event of an export.
 pub(super) enum Told {
-    /// For people.
+    /// A message for people.
     Note(String),
-    /// For people, and for the program that is run for events.
+    /// For people, and for the program that runs on events.
     Alarm(Alarm),
-    /// For that program; people are told otherwise.
+    /// For that program; people get another message.
     Event(Alarm),
-    /// The array of an export is called so from now on.
+    /// The array of an export has this name from now on.
     Renamed(usize, String),
-    /// How an export is by now.
+    /// The new state of an export.
     State(usize, String),
-    /// No more clients of an export are served.
+    /// An export serves no more clients.
     Ends(usize),
-    /// An export is closed, or could not be.
+    /// An export is closed, or closing it failed.
     Closed(usize, Result<Served, String>),
 }
 
 impl Export {
-    /// Opens something.
+    /// Opens a target on a new thread.
     pub(super) fn open(what: What, arguments: &Arc<Arguments>) -> anyhow::Result<Self> {
         let (opened, is_open) = channel();
         let (orders, ordered) = channel();
@@ -126,7 +126,7 @@ impl Export {
         let end = thread.spawn(move || {
             match open(what, &arguments) {
                 Ok((server, facts)) => {
-                    // Whoever waits for it goes on to wait.
+                    // `open` returns now; the thread continues.
                     drop(opened.send(Ok(facts)));
                     follow(server, &ordered, &answers);
                 }
@@ -163,7 +163,7 @@ impl Export {
         })
     }
 
-    /// The array, where commands can be given for it.
+    /// The array, if it accepts commands.
     pub(super) fn array(&self) -> Option<Uuid> {
         self.array.as_ref().map(|(report, ..)| report.uuid)
     }
@@ -174,14 +174,14 @@ impl Export {
         devices.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether that spare took a place in the array when it was opened.
+    /// Returns true if that spare took a place in the array when it was opened.
     pub(super) fn has_taken(&self, spare: &str) -> bool {
         let taken = self.array.as_ref().map(|(report, ..)| &report.taken);
         let mut taken = taken.into_iter().flatten();
         taken.any(|taken| taken.device == spare && taken.error.is_none())
     }
 
-    /// What is told when it begins to be served.
+    /// The facts to report when it begins to be served.
     pub(super) fn beginning(&self) -> Beginning {
         Beginning {
             name: self.name.clone(),
@@ -193,14 +193,14 @@ impl Export {
         }
     }
 
-    /// The way to the array, for commands.
+    /// Returns the handle of the array, for commands.
     pub(super) fn handle(&self) -> Option<Handle> {
         let (report, devices, options) = self.array.as_ref()?;
         let (offer, news) = (&self.offer, &self.news);
         Some(Handle::new(offer, news, devices, options, report))
     }
 
-    /// Its thread gives up what it has for itself and does not need.
+    /// Enters the sandbox on its thread.
     pub(super) fn confine(&self, needs: &Needs) -> anyhow::Result<Sandbox> {
         let ordered = self.thread.orders.send(Order::Confine(needs.clone()));
         ordered.expect("it waits for orders");
@@ -208,14 +208,14 @@ impl Export {
         Ok(confined.expect("it does what it is told")?)
     }
 
-    /// Serves it from now on. What comes back ends with it.
+    /// Starts to serve it. The thread ends when serving does.
     pub(super) fn serve(self, service: Service) -> JoinHandle<()> {
         let ordered = self.thread.orders.send(Order::Serve(Box::new(service)));
         ordered.expect("it waits for orders");
         self.thread.end
     }
 
-    /// Closes it: it is not served.
+    /// Closes it without serving it.
     pub(super) fn close(self) {
         drop(self.thread.orders);
         self.thread
@@ -225,7 +225,7 @@ impl Export {
     }
 }
 
-/// What there is to know of a server that stays on its thread.
+/// Facts about a server, which itself stays on its thread.
 struct Facts {
     subject: Subject,
     offer: Offer,
@@ -258,18 +258,18 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     Ok((server, facts))
 }
 
-/// Does what it is told, until serving has ended or can't begin.
+/// Carries out orders, until serving has ended or can't begin.
 fn follow(mut server: Server, ordered: &Receiver<Order>, answers: &Sender<io::Result<Sandbox>>) {
     loop {
         match ordered.recv() {
             Ok(Order::Confine(needs)) => {
                 let entered = enter_thread(&needs);
                 let confined = server.restart_threads().map(|()| entered);
-                // Whoever is gone closes it next.
+                // If the receiver is gone, the export is closed next.
                 drop(answers.send(confined));
             }
             Ok(Order::Serve(service)) => return serve(server, *service),
-            // Nobody has written to it.
+            // Nothing was written to it.
             Err(RecvError) => return drop(server.close()),
         }
     }
@@ -282,7 +282,7 @@ fn serve(server: Server, service: Service) {
         commands,
         tells,
     } = service;
-    // They listen as long as there is something to be told.
+    // The receiver listens as long as there are senders.
     let tell = |told| drop(tells.send(told));
     let mut name = server.name();
     let name_of = |arrays: &[ArraySnapshot]| arrays.first().map(|array| array.name.clone());
@@ -315,7 +315,7 @@ fn serve(server: Server, service: Service) {
         .map(Told::Alarm)
         .for_each(tell);
     tell(Told::Ends(number));
-    // Without any, whoever opens them has failed otherwise.
+    // Without doors, opening them has failed, which was reported.
     let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
     notes.iter().cloned().map(Told::Note).for_each(tell);
     let closed = ended.map_err(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! `spindles serve`: presents an array, or a device, to other programs.
+//! `spindles serve`: exports an array or a device to other programs.
 
 mod confinement;
 mod control;
@@ -85,37 +85,38 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Arrays: their names, or their devices in any order; or mem:SIZE, null:SIZE or an array on these:
-    /// 'raid1(mem:1G,mem:1G)'
+    /// Arrays: their names, or their devices in any order; or mem:SIZE, null:SIZE or an array of
+    /// these: 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
-    /// Where the socket for commands on the array is made, which only this user can use: for programs
-    /// that speak to it. The commands of spindles look elsewhere, and do not find it there
+    /// Path of the control socket for commands on the array, which only this user can use: for
+    /// programs that connect to it. The commands of spindles look elsewhere, and do not find it
+    /// there
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Run this program whenever something happens that an administrator must know, such as that a member
-    /// is out. Its arguments are those that mdadm's monitor gives: the event, the array, and the device,
-    /// if it is about one
+    /// Run this program on every event that an administrator must know about, such as a member that
+    /// is out. It gets the arguments that mdadm's monitor passes: the event, the array, and the
+    /// device, if any
     #[arg(long, value_name = "PROGRAM")]
     on_event: Option<OsString>,
-    /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
+    /// Serve metrics for Prometheus over HTTP on this address: PORT, or HOST:PORT
     #[arg(long, value_name = "ADDR")]
     metrics: Option<String>,
-    /// Wait so long for members that the arrays count on and that are not there yet; then they begin
-    /// without them, where that is allowed
+    /// Wait up to this many seconds for absent members that the arrays count on; then begin without
+    /// them, if that is allowed
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
-    /// Serve files or devices themselves, and no arrays on them
+    /// Serve the files or devices themselves, not the arrays on them
     #[arg(long)]
     as_is: bool,
-    /// How a fresh array on memory sums up its blocks: crc32c or none [default: crc32c]
+    /// Checksum of the blocks of a fresh array on memory: crc32c or none [default: crc32c]
     #[arg(long, value_name = "KIND")]
     checksum: Option<String>,
-    /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
-    /// near what was being written
+    /// Also open an array with parity that lacks devices and was not closed cleanly: data near
+    /// interrupted writes may be wrong
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -126,16 +127,17 @@ struct Arguments {
     degraded: Degraded,
     #[command(flatten)]
     rate: Rate,
-    /// Which copy a read of a mirror takes: the one nearest to the last place, of the shortest queue, or in turn
+    /// Which copy of a mirror to read: the one nearest to the last access, with the shortest queue,
+    /// or in turn
     #[arg(long, value_name = "POLICY", value_parser = read_policies(), default_value = READ_POLICIES[0].name)]
     read_policy: String,
-    /// For the lab, which measures what flushes cost: with `ignored` members are asked for none. A crash may then lose what clients
-    /// were told is durable
+    /// For the lab, to measure the cost of flushes: with `ignored`, members get none. A crash may
+    /// then lose data that clients were promised is durable
     #[arg(long, value_name = "HOW", value_parser = FLUSHES, default_value = FLUSHES[0], hide = true)]
     flushes: String,
 }
 
-/// Whether members are asked for flushes.
+/// Whether members get flushes.
 const FLUSHES: [&str; 2] = ["honoured", "ignored"];
 
 fn read_policies() -> PossibleValuesParser {
@@ -148,19 +150,22 @@ impl Arguments {
     }
 }
 
-// What keeps others from the array. No doc comment: it would stand for that of the command.
+// Protection of the array from others. No doc comment: clap would show it as the help of the
+// command.
 #[derive(Args)]
 struct Safety {
-    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem
+    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and
+    /// ca-cert.pem
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// Let in clients that show no certificate: whoever can connect can read and write
+    /// Accept clients without a certificate: anyone who can connect can read and write
     #[arg(long, requires = "tls")]
     tls_any_client: bool,
     /// Listen on addresses that other machines can reach, without encryption
     #[arg(long, conflicts_with = "tls")]
     allow_plaintext: bool,
-    /// Keep all that this user may do while clients are served, for systems on which giving it up fails
+    /// Keep all rights of this user while clients are served, for systems on which dropping them
+    /// fails
     #[arg(long)]
     no_sandbox: bool,
 }
@@ -187,7 +192,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let readiness = Readiness::from_environment();
     let served = serve(matches, &arguments, &readiness, ui);
     if let Err(error) = &served {
-        // What was told last does not hold any more.
+        // The last status no longer holds.
         readiness.status(&format!("ended: {error:#}"));
     }
     served
@@ -259,7 +264,7 @@ fn serve(
                 let addresses = doors.addresses(number, &beginning.name);
                 beginning.tell(&addresses, ui);
                 states.open(number, &addresses);
-                // Doors are opened once.
+                // Each is set only once.
                 seen_at[number].set(addresses).ok();
             }
             doors
@@ -283,7 +288,7 @@ fn serve(
         Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
     }
     for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
-        // It closes them when it has ended, or has panicked: then that is told.
+        // The thread closes the doors when it ends. If it has panicked, `join` reports that.
         drop(give.send(ways));
     }
     let ended = until_all_end(&hears, states, &mut teller, readiness);
@@ -303,7 +308,8 @@ fn serve(
     Ok(())
 }
 
-/// Tells what happens to exports until the last has ended. What each did, as JSON and in their order.
+/// Reports the events of exports until the last one has ended. Returns their counts as JSON, in
+/// order.
 fn until_all_end(
     hears: &Receiver<Told>,
     mut states: States,
@@ -342,7 +348,7 @@ fn until_all_end(
             }
             Told::Closed(number, Err(error)) => {
                 let error = format!("{}: {error}", states.called(number));
-                // As long as others are served nobody looks how the command ends.
+                // While other arrays are served, the command's result is not visible yet.
                 if !states.are_over() {
                     ui.note(&error);
                 }
@@ -357,7 +363,7 @@ fn until_all_end(
     Ok(closed.into_iter().map(|(_, document)| document).collect())
 }
 
-/// What an export did, as JSON.
+/// The counts of an export, as JSON.
 fn document(name: &str, served: &Served) -> Value {
     json!({
         "name": name,
@@ -369,8 +375,8 @@ fn document(name: &str, served: &Served) -> Value {
     })
 }
 
-/// Opens all that is to be served, or nothing. An array that is opened is written, so that whatever can be refused is
-/// refused before: where one is, no other has changed.
+/// Opens all exports, or none. Opening an array writes to it, so all refusals come before: if one
+/// array is refused, no other has changed.
 fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<Export>> {
     if whats.len() > 1 {
         check_all(&whats, arguments)?;
@@ -380,7 +386,7 @@ fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<
     let mut exports: Vec<(usize, Export)> = Vec::new();
     for (at, mut what) in others.into_iter().chain(arrays) {
         if let What::Assembled(devices) = &mut what {
-            // A spare of several may have taken a place by now.
+            // An array opened before may have taken a shared spare.
             devices.retain(|device| !exports.iter().any(|(_, it)| it.has_taken(device)));
         }
         match Export::open(what, arguments) {
@@ -397,7 +403,7 @@ fn open_all(whats: Vec<What>, arguments: &Arc<Arguments>) -> anyhow::Result<Vec<
     Ok(exports.into_iter().map(|(_, export)| export).collect())
 }
 
-/// Refuses several of which one can't be served, or can't be told from another.
+/// Rejects several targets if one can't be served, or if two have the same name.
 fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
     let mut names = Vec::new();
     for what in whats {
@@ -413,19 +419,19 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The addresses of exports, once they are known.
+/// The addresses of exports, once known.
 type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
-/// What an export needs, apart from its doors.
+/// The parts of a server apart from its doors.
 struct Prepared {
     commands: Vec<Option<Commands>>,
     addresses: Addresses,
-    /// What stays outside of the sandbox.
+    /// The helper outside of the sandbox.
     helper: Option<Arc<Helper>>,
 }
 
-/// Makes the ways to exports for commands, which wait until the exports are served, and gives up what is not needed any
-/// more.
+/// Binds the control sockets, whose commands wait until the exports are served, and enters the
+/// sandbox.
 fn prepare(
     exports: &[Export],
     doors: &Doors,

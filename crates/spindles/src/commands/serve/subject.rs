@@ -1,4 +1,4 @@
-//! What is served, once it is open.
+//! An open target, and the facts about it.
 
 use super::targets::What;
 use super::{Arguments, FLUSHES};
@@ -10,21 +10,21 @@ use spindles_layout::Expression;
 use spindles_serve::description_of;
 use std::path::Path;
 
-/// What is served, but for the target itself.
+/// Facts about a target to be served.
 pub(super) struct Subject {
     /// The name of the export.
     pub(super) name: String,
-    /// What an administrator calls it.
+    /// Its name for an administrator.
     pub(super) called: String,
-    /// What is to be known of it when it is served.
+    /// A remark about how it is served.
     pub(super) but: &'static str,
-    /// What it is to clients.
+    /// Its description for clients.
     pub(super) description: String,
-    /// What else is to be known of it.
+    /// Warnings to show when it is served.
     pub(super) warnings: Vec<String>,
-    /// The array that commands can be given for: how it was found, its devices, and how it was opened.
+    /// The array that accepts commands: its report, its devices, and its options.
     pub(super) array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
-    /// The name of the array, if it was not closed in order before.
+    /// The name of the array, if it was not closed cleanly before.
     pub(super) not_closed: Option<String>,
 }
 
@@ -46,7 +46,8 @@ fn assemble_options(arguments: &Arguments) -> AssembleOptions {
     }
 }
 
-/// The name under which it would be served. Nothing is written, and what of an array would be refused is refused.
+/// Returns the export name of a target. Writes nothing, but fails if opening the array would be
+/// refused.
 pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String> {
     Ok(match what {
         What::Assembled(devices) => {
@@ -77,7 +78,7 @@ pub(super) fn open(
                 but: "",
                 description: description_of(report.level.name, report.members.len()),
                 warnings: report.warnings(),
-                // A new array that was never written has nothing to be put in order but its first resync.
+                // A new array that was never written only needs its first resync.
                 not_closed: (!report.is_clean() && report.last_written_s > 0)
                     .then(|| report.name.clone()),
                 name: report.name.clone(),

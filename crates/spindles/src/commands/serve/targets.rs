@@ -1,4 +1,4 @@
-//! What the TARGETs of the command line mean. Nothing is opened.
+//! Interprets the TARGETs of the command line. Opens nothing.
 
 use super::Arguments;
 use crate::arrays;
@@ -12,20 +12,20 @@ use spindles_layout::Expression;
 use spindles_serve::Readiness;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether members have come.
+/// Time between two looks for absent members.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What is to be served.
+/// A target to be served.
 pub(super) enum What {
     /// The array on these devices.
     Assembled(Vec<String>),
-    /// A device or an array that is gone when the server ends.
+    /// A device or an array that vanishes when the server ends.
     Scratch(Expression, Option<ChecksumKind>),
-    /// A file or device itself.
+    /// The file or device itself.
     AsIs(String),
 }
 
-/// What a TARGET is by itself.
+/// The kind of a single TARGET.
 enum Kind {
     /// Served as it is.
     AsIs,
@@ -49,7 +49,7 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     }
 }
 
-/// What the arguments mean, once it is there: an export for each. Nothing is opened.
+/// Finds the exports that the arguments name, after waiting for members. Opens nothing.
 ///
 /// | TARGET | export |
 /// |---|---|
@@ -105,8 +105,8 @@ pub(super) fn exports(
     Ok(exports.into_iter().map(|(_, what)| what).collect())
 }
 
-/// The devices of each array that is meant, and the first target that means it. They have whole names, as those that come
-/// with commands: these come from other folders.
+/// Returns the devices of each array, and the first target that names it. Device names are
+/// absolute, like those in commands, which come from other folders.
 fn arrays(
     targets: &[String],
     arguments: &Arguments,
@@ -121,7 +121,7 @@ fn arrays(
     Ok(arrays.map(|(at, devices)| (at, whole(devices))).collect())
 }
 
-/// Waits for members that the arrays count on. Whoever starts this is told.
+/// Waits for absent members that the arrays count on, and reports whom it waits for.
 fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
     let limit = Duration::from_secs(arguments.wait);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Who is told what happens: people, and the program that is run for events.
+//! Reports events: to people, and to the program that runs on events.
 
 use super::export::Export;
 use crate::commands::outside;
@@ -12,7 +12,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Tells alarms to people, and to the program that is run for them. Dropped, it waits for that, for a while.
+/// Reports alarms to people, and runs the program for them. Dropping it waits for that program,
+/// within a limit.
 pub(super) struct Teller<'a> {
     pub(super) hook: Option<Helper>,
     pub(super) ui: &'a Ui,
@@ -24,7 +25,7 @@ impl Teller<'_> {
         self.raise(alarm);
     }
 
-    /// Has the program run for what people are told elsewhere.
+    /// Runs the program for an alarm of which people get another message.
     pub(super) fn raise(&mut self, alarm: &Alarm) {
         let raised = self.hook.as_ref().map(|hook| hook.run_hook(alarm));
         if let Some(Err(error)) = raised {
@@ -35,7 +36,7 @@ impl Teller<'_> {
     }
 }
 
-/// What runs that program: a helper of its own, which is outside of the sandbox, and has nothing else to do.
+/// Starts the helper that runs the program. It is outside of the sandbox, and does nothing else.
 pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>> {
     let Some(program) = program else {
         return Ok(None);
@@ -54,7 +55,7 @@ pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>>
     ))
 }
 
-/// Why a program can't be run for events, if so: a name alone is looked for in PATH.
+/// Returns the reason if a program can't run on events. A bare name is searched in PATH.
 fn why_not(path: &Path) -> Option<String> {
     let program = path.display();
     if path.as_os_str().as_bytes().contains(&b'/') {
@@ -83,17 +84,17 @@ fn why_not(path: &Path) -> Option<String> {
     ))
 }
 
-/// A file that this user may execute.
+/// Returns true for a file that this user may execute.
 fn is_program(path: &Path) -> bool {
     path.is_file() && may_execute(path)
 }
 
-/// Exports, and how each is: in a line for whoever started the server.
+/// The state of each export, as the status line of the server.
 pub(super) struct States {
     names: Vec<String>,
     called: Vec<String>,
     now: Vec<String>,
-    /// The addresses of each; empty before it is open and once it has ended.
+    /// The addresses of each; empty before it is open and after it has ended.
     at: Vec<String>,
     served: usize,
 }
@@ -109,40 +110,40 @@ impl States {
         }
     }
 
-    /// One of them is open, at these addresses.
+    /// Records that an export is open, at these addresses.
     pub(super) fn open(&mut self, number: usize, addresses: &[String]) {
         self.at[number] = format!(", at {}", addresses.join(" and "));
     }
 
-    /// The array of one of them has another name.
+    /// Records the new name of an export's array.
     pub(super) fn rename(&mut self, number: usize, name: String) {
         self.called[number] = format!("array '{name}'");
         self.names[number] = name;
     }
 
-    /// One of them is otherwise by now.
+    /// Records the new state of an export.
     pub(super) fn set(&mut self, number: usize, state: String) {
         self.now[number] = state;
     }
 
-    /// One of them is served no more.
+    /// Records that an export is no longer served.
     pub(super) fn end(&mut self, number: usize) {
         self.set(number, "closed".to_owned());
         self.at[number].clear();
         self.served -= 1;
     }
 
-    /// Whether none is served any more.
+    /// Returns true if no export is served any longer.
     pub(super) fn are_over(&self) -> bool {
         self.served == 0
     }
 
-    /// The name of an export, or that which its array has by now.
+    /// The name of an export; after a rename, that of its array.
     pub(super) fn name(&self, number: usize) -> &str {
         &self.names[number]
     }
 
-    /// What an administrator calls it.
+    /// Its name for an administrator.
     pub(super) fn called(&self, number: usize) -> &str {
         &self.called[number]
     }

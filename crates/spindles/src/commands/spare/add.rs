@@ -1,4 +1,4 @@
-//! `spindles spare add`: devices become spares.
+//! `spindles spare add`: makes devices spares.
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
@@ -26,13 +26,13 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 #[command(group(ArgGroup::new("whose")))]
 struct Arguments {
-    /// The devices that become spares: they come first, then the array with --array
+    /// The devices that become spares; give them first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// The array that may take them, and with it arrays inside it: its name, or its devices
+    /// The array that may take them, as may the arrays inside it: its name, or its devices
     #[arg(long, value_name = "ARRAY|DEV,..", group = "whose")]
     array: Option<String>,
-    /// Any array may take them that they are large enough for
+    /// Any array may take them if they are large enough
     #[arg(long, group = "whose")]
     shared: bool,
     /// Overwrite what the devices hold
@@ -66,7 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let mut taken = added.taken.iter();
         taken.any(|taken| taken.device == device && taken.error.is_none())
     };
-    // What was lacking a moment ago is being filled.
+    // Warnings about missing members are outdated: a spare is being filled.
     if added.taken.is_empty() {
         added.warnings.iter().for_each(|warning| ui.note(warning));
     }

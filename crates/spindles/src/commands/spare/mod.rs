@@ -1,4 +1,4 @@
-//! `spindles spare`: devices that take the places of lost members. One file and one row each.
+//! `spindles spare`: devices that replace lost members. Each command is one file and one row.
 
 mod add;
 mod remove;

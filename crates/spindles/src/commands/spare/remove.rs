@@ -1,4 +1,4 @@
-//! `spindles spare remove`: spares become plain devices again.
+//! `spindles spare remove`: makes plain devices of spares again.
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The spares: they come first, then the array with --array
+    /// The spares; give them first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
     /// The array whose spares they are: its name, or its devices
@@ -56,7 +56,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what became of a spare.
+/// Reports what became of a spare.
 pub(crate) fn report(device: &str, removed: &Removed, ui: &Ui) {
     ui.line(match removed {
         Removed::Plain => format!("{device} is a spare no more"),
